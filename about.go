@@ -26,7 +26,8 @@ type About struct {
 
 func (a About) ApplyToWorkflow(w *sealed.Workflow) error {
 	w.Outline = definition.Outline{
-		Version: a.Version, Description: a.Description, Trigger: a.Trigger, IDField: a.IDField, Input: a.Input,
+		Version: a.Version, Description: a.Description, Trigger: a.Trigger, IDField: a.IDField,
+		Input: a.Input,
 		Graph: a.Graph,
 	}
 	return nil
@@ -54,7 +55,9 @@ func examine(w *sealed.Workflow) (definition.Outline, []definition.Issue) {
 func Check(d Definition) []definition.Issue {
 	w, err := definitionOf(d)
 	if err != nil {
-		return []definition.Issue{{Severity: definition.SeverityError, Message: err.Error(), Err: err}}
+		return []definition.Issue{
+			{Severity: definition.SeverityError, Message: err.Error(), Err: err},
+		}
 	}
 	_, issues := w.Examined()
 	return slices.Clone(issues)
@@ -79,7 +82,8 @@ func (e *Engine) Workflows() []Registered {
 		w := e.known[name]
 		about, _ := w.Examined()
 		out = append(out, Registered{
-			Name: name, Pattern: w.Pattern, Timeout: w.Timeout, Retention: (*Retention)(w.Retention), Listeners: len(w.Listeners), Outline: about,
+			Name: name, Pattern: w.Pattern, Timeout: w.Timeout,
+			Retention: (*Retention)(w.Retention), Listeners: len(w.Listeners), Outline: about,
 		})
 	}
 	return out

@@ -34,7 +34,8 @@ func (f *Future[T]) result(out kernel.Outcome, err error) (T, error) {
 // Async runs fn as a step beside the workflow. Its start is recorded, it ends by
 // itself, and its failure, if nobody awaits it, is recorded and does not fail
 // the run. A step that still runs when the workflow ends is cancelled.
-func Async[T any](ctx context.Context, name string, fn func(context.Context) (T, error), opts ...StepOption) *Future[T] {
+func Async[T any](ctx context.Context, name string, fn func(context.Context) (T, error),
+	opts ...StepOption) *Future[T] {
 	f := &Future[T]{name: name}
 	spec, err := stepSpec(name, fn, opts)
 	if err != nil {
@@ -50,7 +51,8 @@ func Async[T any](ctx context.Context, name string, fn func(context.Context) (T,
 // code: it is replayed, and its effects belong in steps. It must use the context
 // that it is given. Branches of a run do not run at the same time: each runs
 // until it waits.
-func Go[T any](ctx context.Context, name string, fn func(context.Context) (T, error), opts ...BranchOption) *Future[T] {
+func Go[T any](ctx context.Context, name string, fn func(context.Context) (T, error),
+	opts ...BranchOption) *Future[T] {
 	f := &Future[T]{name: name}
 	o, err := sealed.Branch("branch", name, opts)
 	if err == nil && fn == nil {
@@ -60,7 +62,8 @@ func Go[T any](ctx context.Context, name string, fn func(context.Context) (T, er
 		f.err = err
 		return f
 	}
-	f.op, f.err = kernel.Go(ctx, o.Naming(name), func(ctx context.Context) ([]byte, *journal.Failure) {
+	f.op, f.err = kernel.Go(ctx, o.Naming(name), func(ctx context.Context) ([]byte,
+		*journal.Failure) {
 		return payload.Call(ctx, "branch", name, fn)
 	})
 	return f

@@ -25,8 +25,10 @@ type ChildPolicy string
 // The policies. Without one a child is cancelled when its parent is, and goes on
 // when its parent ends in another way.
 const (
-	ChildEnds     ChildPolicy = kernel.ChildEnds     // it is cancelled however the parent ends
-	ChildDetached ChildPolicy = kernel.ChildDetached // it is a run of its own: never cancelled with the parent, which does not hear of its end, nor that its ID was taken; observers do
+	ChildEnds ChildPolicy = kernel.ChildEnds // it is cancelled however the parent ends
+	// it is a run of its own: never cancelled with the parent, which does not hear of its end, nor
+	// that its ID was taken; observers do
+	ChildDetached ChildPolicy = kernel.ChildDetached
 )
 
 func (p ChildPolicy) ApplyToChild(o *sealed.Child) error {
@@ -76,14 +78,17 @@ func (w *Workflow[I, O]) childSpec(in I, opts []ChildOption) (kernel.Child, erro
 	}
 	data, err := payload.Encode(in)
 	if err != nil {
-		return kernel.Child{}, &Error{Code: journal.CodeEncode, Op: op, Message: "its input does not encode", Err: err}
+		return kernel.Child{}, &Error{
+			Code: journal.CodeEncode, Op: op, Message: "its input does not encode", Err: err,
+		}
 	}
 	if err := accepts(&w.def, data); err != nil {
 		return kernel.Child{}, err
 	}
 	return kernel.Child{
-		Name: w.def.Name, Key: o.Operation.Key, Change: o.Operation.Change, Workflow: w.def.Name, Pattern: w.def.Pattern,
-		ID: o.Start.ID, Input: data, Keep: o.Start.Dedup, Policy: o.Policy,
+		Name: w.def.Name, Key: o.Operation.Key, Change: o.Operation.Change, Workflow: w.def.Name,
+		Pattern: w.def.Pattern,
+		ID:      o.Start.ID, Input: data, Keep: o.Start.Dedup, Policy: o.Policy,
 	}, nil
 }
 

@@ -56,35 +56,45 @@ func NewClient(ctx context.Context, s store.Store, workflows ...Definition) (*Cl
 		}
 		known[def.Name] = def
 	}
-	c, err := kernel.NewClient(ctx, s, executableBuild(), defaultMaxPayload, defaultSpillOver, defaultKeep)
+	c, err := kernel.NewClient(ctx, s, executableBuild(), defaultMaxPayload, defaultSpillOver,
+		defaultKeep)
 	if err != nil {
 		return nil, err
 	}
-	return &Client{sealed: sealed.Client{FrontEnd: &c.FrontEnd, Runs: c, Known: func(name string) *sealed.Workflow { return known[name] }}}, nil
+	return &Client{
+		sealed: sealed.Client{
+			FrontEnd: &c.FrontEnd,
+			Runs:     c,
+			Known:    func(name string) *sealed.Workflow { return known[name] },
+		},
+	}, nil
 }
 
-// Start starts a run of a workflow by name with the bytes of its input, as
-// [Workflow.Start] does by type. It asks for a run that nobody waits for unless opts say pattern.ModeSync, which
-// is for a caller who waits for the end: a graph of the other mode is refused.
+// Start starts a run of a workflow by name with the bytes of its input, as [Workflow.Start] does by
+// type. It asks for a run that nobody waits for unless opts say pattern.ModeSync, which is for a
+// caller who waits for the end: a graph of the other mode is refused.
 //
 // Nobody need know the workflow yet: the run is then PENDING, and [Client.Describe] says
 // why, until an engine does. That one then writes what pattern the run has. It cannot
 // refuse a run that is there, so a mode that the caller does not know has no effect.
-func (c *Client) Start(ctx context.Context, workflow string, input []byte, opts ...StartOption) (*Run[json.RawMessage], error) {
+func (c *Client) Start(ctx context.Context, workflow string, input []byte,
+	opts ...StartOption) (*Run[json.RawMessage], error) {
 	if !journal.ValidName(workflow) {
 		return nil, failure.BadName("workflow", workflow)
 	}
 	if isOwn(workflow) {
 		return nil, ownName(workflow)
 	}
-	s, err := c.start(ctx, workflow, c.sealed.Known(workflow), append([]byte{}, input...), unwaited(opts))
+	s, err := c.start(ctx, workflow, c.sealed.Known(workflow), append([]byte{}, input...),
+		unwaited(opts))
 	if err != nil {
 		return nil, err
 	}
 	return &Run[json.RawMessage]{c, s}, nil
 }
 
-func (c *Client) start(ctx context.Context, workflow string, def *sealed.Workflow, input []byte, opts []StartOption) (kernel.Started, error) {
+func (c *Client) start(ctx context.Context, workflow string, def *sealed.Workflow, input []byte,
+	opts []StartOption) (kernel.Started, error) {
 	if err := kernel.Outside(ctx, "start "+workflow); err != nil {
 		return kernel.Started{}, err
 	}
@@ -184,7 +194,9 @@ func (c *Client) Decide(ctx context.Context, id, name string, d Decision) error 
 	if err := c.outside("decide " + name + " of " + id); err != nil {
 		return err
 	}
-	return c.sealed.FrontEnd.Decide(ctx, id, name, kernel.Decided{Choice: d.Choice, Data: d.Data, Reason: failure.Clip(d.Reason)})
+	return c.sealed.FrontEnd.Decide(ctx, id, name, kernel.Decided{
+		Choice: d.Choice, Data: d.Data, Reason: failure.Clip(d.Reason),
+	})
 }
 
 // CancelTimer ends a timer of a run before its time, by its path: the name, with
@@ -199,7 +211,8 @@ func (c *Client) CancelTimer(ctx context.Context, id, timer, reason string) erro
 
 // History gives the journal of a run, by run ID or workflow ID, from a sequence
 // on; limit 0 gives all. It is what is durable.
-func (c *Client) History(ctx context.Context, id string, from int64, limit int) ([]journal.Entry, error) {
+func (c *Client) History(ctx context.Context, id string, from int64, limit int) ([]journal.Entry,
+	error) {
 	_, entries, err := c.sealed.FrontEnd.History(ctx, id, from, limit)
 	return entries, err
 }
@@ -323,7 +336,8 @@ func (c *Client) Describe(ctx context.Context, id string) (Description, error) {
 	if failure.IsDamaged(err) && head.Cause == "" && !head.Status.IsTerminal() {
 		d.Why = "its journal is damaged: an engine that takes it up parks it"
 	}
-	if c.sealed.Live == nil && !head.Status.IsTerminal() && head.Status != journal.Suspended && head.Status != journal.CompensationFailed {
+	if c.sealed.Live == nil && !head.Status.IsTerminal() && head.Status != journal.Suspended &&
+		head.Status != journal.CompensationFailed {
 		info, e := c.sealed.FrontEnd.Info(ctx)
 		switch {
 		case e != nil:
@@ -363,7 +377,8 @@ func (c *Client) why(d Description) string {
 		}
 	case journal.Waiting:
 		if d.Head.Cause != "" {
-			return "its code failed and is replayed at " + d.Head.Wake.Format(time.RFC3339) + ": " + d.Head.Cause
+			return "its code failed and is replayed at " + d.Head.Wake.Format(time.RFC3339) + ": " +
+				d.Head.Cause
 		}
 		if len(waits) == 0 {
 			return "a step failed and is tried again"
@@ -372,7 +387,8 @@ func (c *Client) why(d Description) string {
 		return ""
 	}
 	for _, w := range waits {
-		if w.Kind != journal.WaitTimer || w.Due.After(time.Now()) { // a timer that moved along may never be asked for
+		// a timer that moved along may never be asked for
+		if w.Kind != journal.WaitTimer || w.Due.After(time.Now()) {
 			return waitsFor(w)
 		}
 	}

@@ -15,7 +15,8 @@ import (
 type lettersKey struct{}
 
 // deadLettered returns a body whose failure is dead-lettered, where that is wanted.
-func deadLettered(wanted bool, body func(context.Context, []byte) ([]byte, *journal.Failure)) func(context.Context, []byte) ([]byte, *journal.Failure) {
+func deadLettered(wanted bool, body func(context.Context, []byte) ([]byte,
+	*journal.Failure)) func(context.Context, []byte) ([]byte, *journal.Failure) {
 	if !wanted {
 		return body
 	}
@@ -25,10 +26,12 @@ func deadLettered(wanted bool, body func(context.Context, []byte) ([]byte, *jour
 		if f == nil {
 			return data, f
 		}
-		if c := f.OwnClass(); c != nil && (c.Class == journal.ClassRetry || c.Class == journal.ClassPark) {
+		if c := f.OwnClass(); c != nil && (c.Class == journal.ClassRetry ||
+			c.Class == journal.ClassPark) {
 			return data, f // it goes on
 		}
-		_ = deadletter.ForFailure(ctx, f) // an error says that the run is over already, or not for long here
+		// an error says that the run is over already, or not for long here
+		_ = deadletter.ForFailure(ctx, f)
 		return data, f
 	}
 }
@@ -39,24 +42,28 @@ var handOver = Retry{Attempts: math.MaxInt, First: time.Second, Factor: 2}
 
 // letterWorkflow is what a letter does: it waits until it is settled. Where somebody
 // else takes letters, it goes there.
-func letterWorkflow(take func(context.Context, deadletter.Letter) error) *Workflow[deadletter.Letter, deadletter.Letter] {
-	return define(kernel.DeadLetterWorkflow, func(ctx context.Context, l deadletter.Letter) (deadletter.Letter, error) {
-		info, err := InfoOf(ctx)
-		if err != nil {
-			return l, err
-		}
-		l.ID, l.CreatedAt = info.WorkflowID, info.Started
-		if take != nil {
-			return Step(ctx, "hand-over", func(ctx context.Context) (deadletter.Letter, error) { return l, take(ctx, l) }, handOver)
-		}
-		for settled := false; !settled; {
-			out, err := kernel.Receive(ctx, kernel.Wait{Name: kernel.DeadLetterNews})
-			n, err := result[kernel.News]("dead letter", l.ID, out, err)
+func letterWorkflow(take func(context.Context,
+	deadletter.Letter) error) *Workflow[deadletter.Letter, deadletter.Letter] {
+	return define(kernel.DeadLetterWorkflow,
+		func(ctx context.Context, l deadletter.Letter) (deadletter.Letter, error) {
+			info, err := InfoOf(ctx)
 			if err != nil {
 				return l, err
 			}
-			settled = l.Hear(n)
-		}
-		return l, nil
-	})
+			l.ID, l.CreatedAt = info.WorkflowID, info.Started
+			if take != nil {
+				return Step(ctx, "hand-over", func(ctx context.Context) (deadletter.Letter, error) {
+					return l, take(ctx, l)
+				}, handOver)
+			}
+			for settled := false; !settled; {
+				out, err := kernel.Receive(ctx, kernel.Wait{Name: kernel.DeadLetterNews})
+				n, err := result[kernel.News]("dead letter", l.ID, out, err)
+				if err != nil {
+					return l, err
+				}
+				settled = l.Hear(n)
+			}
+			return l, nil
+		})
 }

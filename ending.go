@@ -49,7 +49,10 @@ func ContinueAsNew[I any](ctx context.Context, in I) error {
 	}
 	data, err := payload.Encode(in)
 	if err != nil {
-		return &Error{Code: journal.CodeEncode, Op: "continue as new", Message: "the input does not encode", Err: err}
+		return &Error{
+			Code: journal.CodeEncode, Op: "continue as new", Message: "the input does not encode",
+			Err: err,
+		}
 	}
 	return kernel.ContinueAsNew(ctx, data)
 }
@@ -81,17 +84,20 @@ func checkInput(ctx context.Context, t reflect.Type) error {
 // What a branch has planned is also done when that is cancelled: by [Future.Cancel], then
 // beside what else the run does, or since it goes on when the run ends. The run does not
 // end before that is done, unless it continues as new.
-func OnCancel(ctx context.Context, name string, fn func(context.Context) error, opts ...BranchOption) error {
+func OnCancel(ctx context.Context, name string, fn func(context.Context) error,
+	opts ...BranchOption) error {
 	return plan(ctx, name, false, fn, opts)
 }
 
 // Finally plans what is done before the run ends, however it does, except that it
 // continues as new, or when its branch is cancelled. See [OnCancel] for how.
-func Finally(ctx context.Context, name string, fn func(context.Context) error, opts ...BranchOption) error {
+func Finally(ctx context.Context, name string, fn func(context.Context) error,
+	opts ...BranchOption) error {
 	return plan(ctx, name, true, fn, opts)
 }
 
-func plan(ctx context.Context, name string, always bool, fn func(context.Context) error, opts []BranchOption) error {
+func plan(ctx context.Context, name string, always bool, fn func(context.Context) error,
+	opts []BranchOption) error {
 	o, err := sealed.Branch("clean-up", name, opts)
 	if err != nil {
 		return err
@@ -121,6 +127,8 @@ func Park(ctx context.Context, name, reason string, choices ...string) (Decision
 	if !journal.ValidName(name) {
 		return Decision{}, failure.BadName("name", name)
 	}
-	d, err := kernel.Decide(ctx, kernel.Decision{Name: name, Reason: failure.Clip(reason), Choices: choices})
+	d, err := kernel.Decide(ctx, kernel.Decision{
+		Name: name, Reason: failure.Clip(reason), Choices: choices,
+	})
 	return Decision{Choice: d.Choice, Data: d.Data, Reason: d.Reason}, err
 }

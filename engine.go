@@ -135,9 +135,11 @@ func New(s store.Store, o Options) (*Engine, error) {
 	case o.MaxLoaded < 0:
 		return nil, failure.Invalid("new engine", "MaxLoaded is %d", o.MaxLoaded)
 	case o.Sweep > 0 && (o.Sweep < time.Second || o.Sweep > 10*time.Minute):
-		return nil, failure.Invalid("new engine", "Sweep is %v: from 1 second to 10 minutes", o.Sweep)
+		return nil, failure.Invalid("new engine", "Sweep is %v: from 1 second to 10 minutes",
+			o.Sweep)
 	case o.Sweep < 0 && o.SweepOnly:
-		return nil, failure.Invalid("new engine", "Sweep is %v: with SweepOnly nothing would wake a run", o.Sweep)
+		return nil, failure.Invalid("new engine",
+			"Sweep is %v: with SweepOnly nothing would wake a run", o.Sweep)
 	}
 	if err := o.Retention.check("new engine"); err != nil {
 		return nil, err
@@ -147,27 +149,37 @@ func New(s store.Store, o Options) (*Engine, error) {
 	}
 	host, _ := os.Hostname()
 	cfg := kernel.Config{
-		Build: o.Build, Observers: observe.NewSet(append(slices.Clip(o.Observers), observe.Log(o.Logger, slog.LevelWarn))),
-		Self:       store.Engine{Host: host, PID: os.Getpid(), Build: o.Build, Slots: or(o.Capacity, defaultCapacity), Since: time.Now()},
+		Build: o.Build, Observers: observe.NewSet(
+			append(slices.Clip(o.Observers), observe.Log(o.Logger, slog.LevelWarn))),
+		Self: store.Engine{
+			Host: host, PID: os.Getpid(), Build: o.Build, Slots: or(o.Capacity, defaultCapacity),
+			Since: time.Now(),
+		},
 		Capacity:   or(o.Capacity, defaultCapacity),
 		Drain:      max(or(o.Drain, defaultDrain), 0),
 		MaxPayload: or(o.MaxPayload, defaultMaxPayload),
-		SpillOver:  or(o.SpillOver, defaultSpillOver), MaxPending: maxPending, MaxCrashes: maxCrashes,
+		SpillOver:  or(o.SpillOver, defaultSpillOver), MaxPending: maxPending,
+		MaxCrashes:  maxCrashes,
 		IdleTimeout: or(o.IdleTimeout, defaultIdle), MaxLoaded: or(o.MaxLoaded, defaultLoaded),
 		Sweep: or(o.Sweep, defaultSweep), SweepOnly: o.SweepOnly,
-		KeepPosts: max(or(o.KeepUnrouted, defaultKeep), 0), KeepDeadLettered: or(o.KeepDeadLettered, defaultLettered),
+		KeepPosts: max(or(o.KeepUnrouted, defaultKeep), 0), KeepDeadLettered: or(o.KeepDeadLettered,
+			defaultLettered),
 		Retain: o.Retention.kernel(), CleanUp: or(o.CleanUp, defaultCleanUp),
 		Around: around(o.Interceptor), Failure: failure.Of,
 	}
 	k := kernel.New(s, cfg)
 	if o.Publisher != nil {
-		k.Subscribe(func(ctx context.Context, e kernel.Event) error { return o.Publisher(ctx, eventOf(e)) })
+		k.Subscribe(func(ctx context.Context, e kernel.Event) error {
+			return o.Publisher(ctx, eventOf(e))
+		})
 	}
 	if err := k.Register(&letterWorkflow(o.DeadLetters).def.Workflow); err != nil {
 		return nil, err
 	}
 	e := &Engine{
-		Client: &Client{sealed: sealed.Client{FrontEnd: &k.FrontEnd, Runs: k, Live: k}}, k: k, observers: cfg.Observers, strict: o.FailOnWarning, off: slices.Clone(o.Off), known: map[string]*sealed.Workflow{},
+		Client: &Client{sealed: sealed.Client{FrontEnd: &k.FrontEnd, Runs: k, Live: k}}, k: k,
+		observers: cfg.Observers, strict: o.FailOnWarning, off: slices.Clone(o.Off),
+		known: map[string]*sealed.Workflow{},
 	}
 	e.sealed.Known = e.lookup
 	return e, nil
@@ -241,7 +253,8 @@ func (e *Engine) register(w Definition) error {
 	}
 	if slices.Contains(e.off, def.Pattern) {
 		return &Error{
-			Code: journal.CodeInvalid, Op: "register " + def.Name, Message: "pattern " + def.Pattern.String() + " is switched off",
+			Code: journal.CodeInvalid, Op: "register " + def.Name, Message: "pattern " +
+				def.Pattern.String() + " is switched off",
 			Hint: "take it out of Options.Off",
 		}
 	}
@@ -257,7 +270,8 @@ func (e *Engine) register(w Definition) error {
 	e.mu.Unlock()
 	for _, i := range issues {
 		e.observers.Tell(observe.Notice{
-			Kind: observe.DefinitionAdvised, At: time.Now(), Workflow: def.Name, Pattern: def.Pattern.String(), Reason: i.String(),
+			Kind: observe.DefinitionAdvised, At: time.Now(), Workflow: def.Name,
+			Pattern: def.Pattern.String(), Reason: i.String(),
 		})
 	}
 	return nil

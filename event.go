@@ -24,7 +24,8 @@ type Event struct {
 	Data       []byte
 
 	// Of events of declared patterns, and of others that say so.
-	Kind   string    // of one that a declared pattern emits, such as STEP_FAILED: see package pattern
+	// of one that a declared pattern emits, such as STEP_FAILED: see package pattern
+	Kind   string
 	Status RunStatus // of the run then
 	Topic  string
 	Key    string // by which a topic is divided
@@ -32,8 +33,10 @@ type Event struct {
 
 func eventOf(e kernel.Event) Event {
 	return Event{
-		ID: e.ID, Type: e.Type, RunID: e.Head.ID, WorkflowID: e.Head.WorkflowID, Workflow: e.Head.Workflow, Pattern: e.Head.Pattern,
-		Step: e.Step, At: e.At, Data: e.Data, Kind: e.Execution, Status: e.Status, Topic: e.Topic, Key: e.Key,
+		ID: e.ID, Type: e.Type, RunID: e.Head.ID, WorkflowID: e.Head.WorkflowID,
+		Workflow: e.Head.Workflow, Pattern: e.Head.Pattern,
+		Step: e.Step, At: e.At, Data: e.Data, Kind: e.Execution, Status: e.Status, Topic: e.Topic,
+		Key: e.Key,
 	}
 }
 
@@ -43,7 +46,10 @@ func eventOf(e kernel.Event) Event {
 func Emit[T any](ctx context.Context, kind string, v T) error {
 	data, err := payload.Encode(v)
 	if err != nil {
-		return &Error{Code: journal.CodeEncode, Op: "emit " + kind, Message: "the event does not encode", Err: err}
+		return &Error{
+			Code: journal.CodeEncode, Op: "emit " + kind, Message: "the event does not encode",
+			Err: err,
+		}
 	}
 	if !journal.ValidName(kind) {
 		return failure.BadName("event type", kind)

@@ -30,7 +30,9 @@ func ExampleClient() {
 	d, err := client.Describe(ctx, "g-1")
 	fmt.Println(d.Head.Status, err)
 
-	greet := perdure.Define("greet", func(_ context.Context, name string) (string, error) { return "Hello, " + name, nil })
+	greet := perdure.Define("greet", func(_ context.Context, name string) (string, error) {
+		return "Hello, " + name, nil
+	})
 	engine, err := perdure.New(db, perdure.Options{})
 	if err == nil {
 		err = engine.Register(greet)
@@ -54,7 +56,9 @@ func ExampleClient() {
 // mode is SYNC unless it says another.
 func ExampleClient_Execute() {
 	g := dag.New[string]("greet").Mode(pattern.ModeSync)
-	g.Output(dag.Add(g, "write", func(_ context.Context, name string) (string, error) { return "Hello, " + name, nil }))
+	g.Output(dag.Add(g, "write", func(_ context.Context, name string) (string, error) {
+		return "Hello, " + name, nil
+	}))
 	engine, stop := newEngine(g)
 	defer stop()
 	ctx := context.Background()
@@ -78,7 +82,9 @@ func ExampleClient_Execute() {
 // The same ID is the same run: while it is open, and for a day afterwards, unless
 // Dedup says otherwise.
 func ExampleWorkflow_Start() {
-	greet := perdure.Define("greet", func(_ context.Context, name string) (string, error) { return "Hello, " + name, nil })
+	greet := perdure.Define("greet", func(_ context.Context, name string) (string, error) {
+		return "Hello, " + name, nil
+	})
 	engine, stop := newEngine(greet)
 	defer stop()
 	ctx := context.Background()
@@ -97,7 +103,9 @@ func ExampleWorkflow_Start() {
 
 // A start with a Dedup of 0 takes no run for its own that has ended already.
 func ExampleDedup() {
-	greet := perdure.Define("greet", func(_ context.Context, name string) (string, error) { return "Hello, " + name, nil })
+	greet := perdure.Define("greet", func(_ context.Context, name string) (string, error) {
+		return "Hello, " + name, nil
+	})
 	engine, stop := newEngine(greet)
 	defer stop()
 	ctx := context.Background()
@@ -113,7 +121,9 @@ func ExampleDedup() {
 // A run has an ID of the application's and one of its own: the first stands for
 // what the run is about, over all runs that were ever about it.
 func ExampleRun() {
-	greet := perdure.Define("greet", func(_ context.Context, name string) (string, error) { return "Hello, " + name, nil })
+	greet := perdure.Define("greet", func(_ context.Context, name string) (string, error) {
+		return "Hello, " + name, nil
+	})
 	engine, stop := newEngine(greet)
 	defer stop()
 	ctx := context.Background()
@@ -130,7 +140,9 @@ func ExampleRun() {
 
 // A run is found again by its ID.
 func ExampleWorkflow_Get() {
-	greet := perdure.Define("greet", func(_ context.Context, name string) (string, error) { return "Hello, " + name, nil })
+	greet := perdure.Define("greet", func(_ context.Context, name string) (string, error) {
+		return "Hello, " + name, nil
+	})
 	engine, stop := newEngine(greet)
 	defer stop()
 	ctx := context.Background()
@@ -148,7 +160,9 @@ func ExampleWorkflow_Get() {
 
 // Without the types of a workflow a run gives JSON.
 func ExampleClient_Get() {
-	greet := perdure.Define("greet", func(_ context.Context, name string) (string, error) { return "Hello, " + name, nil })
+	greet := perdure.Define("greet", func(_ context.Context, name string) (string, error) {
+		return "Hello, " + name, nil
+	})
 	engine, stop := newEngine(greet)
 	defer stop()
 	ctx := context.Background()
@@ -182,12 +196,15 @@ func ExampleClient_Send() {
 
 // List returns runs page by page.
 func ExampleClient_List() {
-	square := perdure.Define("square", func(_ context.Context, n int) (int, error) { return n * n, nil })
+	square := perdure.Define("square", func(_ context.Context, n int) (int, error) {
+		return n * n, nil
+	})
 	engine, stop := newEngine(square)
 	defer stop()
 	ctx := context.Background()
 	for n := range 5 {
-		if _, err := startRun(engine, square, n, perdure.ID(fmt.Sprint("run-", n))).Result(ctx); err != nil {
+		if _, err := startRun(engine, square, n, perdure.ID(fmt.Sprint("run-", n))).
+			Result(ctx); err != nil {
 			log.Fatal(err)
 		}
 	}
@@ -226,7 +243,8 @@ func ExampleClient_Statuses() {
 	}
 	all, err := engine.Statuses(ctx, "half-4", "half-5", "half-6")
 	for _, s := range all {
-		fmt.Printf("found %v, ended %v, well %v, output %s, error %v\n", s.Found, s.IsTerminal(), s.IsSuccess(), s.Output, s.Err)
+		fmt.Printf("found %v, ended %v, well %v, output %s, error %v\n", s.Found, s.IsTerminal(),
+			s.IsSuccess(), s.Output, s.Err)
 	}
 	fmt.Println(err)
 	// Output:
@@ -270,7 +288,9 @@ func ExampleClient_Describe() {
 // History is the journal of a run.
 func ExampleClient_History() {
 	greet := perdure.Define("greet", func(ctx context.Context, name string) (string, error) {
-		return perdure.Step(ctx, "write", func(context.Context) (string, error) { return "Hello, " + name, nil })
+		return perdure.Step(ctx, "write", func(context.Context) (string, error) {
+			return "Hello, " + name, nil
+		})
 	})
 	engine, stop := newEngine(greet)
 	defer stop()

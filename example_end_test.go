@@ -212,7 +212,8 @@ func ExampleStepOf() {
 		fmt.Println("in workflow code:", inStep)
 		return perdure.Step(ctx, "charge", func(ctx context.Context) (int, error) {
 			s, inStep := perdure.StepOf(ctx)
-			fmt.Println("in a body:", inStep, s.Step, "attempt", s.Attempt, "of workflow", s.Run.Workflow)
+			fmt.Println("in a body:", inStep, s.Step, "attempt", s.Attempt, "of workflow",
+				s.Run.Workflow)
 			return 0, nil
 		})
 	})
@@ -238,7 +239,9 @@ func ExampleRecord_compensation() {
 				failed = pattern.Record(ctx, f)
 			}
 		}
-		note(pattern.Fact{Kind: pattern.StepSkipped, Name: "thank", Reason: pattern.ReasonDuplicate})
+		note(pattern.Fact{
+			Kind: pattern.StepSkipped, Name: "thank", Reason: pattern.ReasonDuplicate,
+		})
 		if err := pattern.SetStatus(ctx, perdure.StatusCompensating); err != nil {
 			return 0, err
 		}
@@ -298,12 +301,14 @@ func ExampleRecord_phase() {
 // The statuses that patterns set, and those that they end with.
 func ExampleRunStatus() {
 	for _, s := range []perdure.RunStatus{
-		perdure.StatusRunning, perdure.StatusTrying, perdure.StatusConfirming, perdure.StatusCanceling, perdure.StatusCompensating,
+		perdure.StatusRunning, perdure.StatusTrying, perdure.StatusConfirming,
+		perdure.StatusCanceling, perdure.StatusCompensating,
 	} {
 		fmt.Println(s, "goes on")
 	}
 	for _, s := range []perdure.RunStatus{
-		perdure.StatusCompleted, perdure.StatusConfirmed, perdure.StatusFailed, perdure.StatusCancelled,
+		perdure.StatusCompleted, perdure.StatusConfirmed, perdure.StatusFailed,
+		perdure.StatusCancelled,
 		perdure.StatusTimedOut, perdure.StatusCanceled, perdure.StatusCompensated,
 	} {
 		fmt.Println(s, "ends; a success:", s.IsSuccess())

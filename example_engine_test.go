@@ -65,18 +65,23 @@ func ExampleEngine_Run() {
 
 // A definition may say what it is, for people and tools.
 func ExampleAbout() {
-	greet := perdure.Define("greet", func(_ context.Context, name string) (string, error) { return "Hello, " + name, nil },
+	greet := perdure.Define("greet", func(_ context.Context, name string) (string, error) {
+		return "Hello, " + name, nil
+	},
 		perdure.About{
 			Version:     "2.1",
 			Description: "Greets somebody by name.",
 			Input:       json.RawMessage(`{"type": "string"}`),
-			Graph:       &definition.Graph{Nodes: []definition.Node{{Name: "write"}, {Name: "sign", After: []string{"write"}}}},
+			Graph: &definition.Graph{
+				Nodes: []definition.Node{{Name: "write"}, {Name: "sign", After: []string{"write"}}},
+			},
 		},
 		perdure.Timeout(time.Hour))
 	engine, stop := newEngine(greet)
 	defer stop()
 	for _, w := range engine.Workflows() {
-		fmt.Println(w.Name, w.Outline.Version, w.Outline.Description, w.Timeout, len(w.Outline.Graph.Nodes), "nodes")
+		fmt.Println(w.Name, w.Outline.Version, w.Outline.Description, w.Timeout,
+			len(w.Outline.Graph.Nodes), "nodes")
 	}
 	// Output: greet 2.1 Greets somebody by name. 1h0m0s 2 nodes
 }
@@ -87,7 +92,9 @@ func ExampleEngine_Register() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	greet := perdure.Define("greet", func(_ context.Context, name string) (string, error) { return "Hello, " + name, nil })
+	greet := perdure.Define("greet", func(_ context.Context, name string) (string, error) {
+		return "Hello, " + name, nil
+	})
 	fmt.Println(engine.Register(greet))
 	fmt.Println(engine.Register(greet))
 	// Output:
@@ -140,8 +147,17 @@ func ExampleListener_statuses() {
 		}
 		return 1, nil
 	}, perdure.Timeout(100*time.Millisecond),
-		perdure.Listener{Statuses: []journal.Status{journal.Completed, journal.Confirmed}, Call: tell("praise")}, perdure.Listener{Statuses: []journal.Status{journal.Failed, journal.Compensated}, Call: tell("repair")},
-		perdure.Listener{Statuses: []journal.Status{journal.Cancelled, journal.Canceled}, Call: tell("forget")}, perdure.Listener{Statuses: []journal.Status{journal.TimedOut}, Call: tell("hurry")})
+		perdure.Listener{
+			Statuses: []journal.Status{journal.Completed, journal.Confirmed},
+			Call:     tell("praise"),
+		}, perdure.Listener{
+			Statuses: []journal.Status{journal.Failed, journal.Compensated},
+			Call:     tell("repair"),
+		},
+		perdure.Listener{
+			Statuses: []journal.Status{journal.Cancelled, journal.Canceled},
+			Call:     tell("forget"),
+		}, perdure.Listener{Statuses: []journal.Status{journal.TimedOut}, Call: tell("hurry")})
 	engine, stop := newEngine(wait)
 	defer stop()
 	for _, end := range []string{"success", "failure", "timeout", "cancellation"} {
@@ -157,14 +173,17 @@ func ExampleListener_statuses() {
 
 // A listener may come and go while the engine runs.
 func ExampleEngine_Listen() {
-	greet := perdure.Define("greet", func(_ context.Context, name string) (string, error) { return "Hello, " + name, nil })
+	greet := perdure.Define("greet", func(_ context.Context, name string) (string, error) {
+		return "Hello, " + name, nil
+	})
 	engine, stop := newEngine(greet)
 	defer stop()
 	told := make(chan string)
-	deaf, err := engine.Listen(perdure.Listener{Workflow: "greet", Call: func(_ context.Context, e perdure.Ended) error {
-		told <- string(e.Output)
-		return nil
-	}})
+	deaf, err := engine.Listen(
+		perdure.Listener{Workflow: "greet", Call: func(_ context.Context, e perdure.Ended) error {
+			told <- string(e.Output)
+			return nil
+		}})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -182,10 +201,11 @@ func ExampleEmit() {
 		})
 	})
 	events := make(chan perdure.Event)
-	engine, stop := newEngineOn(memory.New(), perdure.Options{Publisher: func(_ context.Context, e perdure.Event) error {
-		events <- e // to a queue, or a webhook; an error has it told again
-		return nil
-	}}, order)
+	engine, stop := newEngineOn(memory.New(),
+		perdure.Options{Publisher: func(_ context.Context, e perdure.Event) error {
+			events <- e // to a queue, or a webhook; an error has it told again
+			return nil
+		}}, order)
 	defer stop()
 	startRun(engine, order, Order{ID: "ord-1", Cents: 4200}, perdure.ID("ord-1"))
 	e := <-events
@@ -196,7 +216,9 @@ func ExampleEmit() {
 // Observers see what happens, for logs and metrics.
 func ExampleOptions_observers() {
 	greet := perdure.Define("greet", func(ctx context.Context, name string) (string, error) {
-		return perdure.Step(ctx, "write", func(context.Context) (string, error) { return "Hello, " + name, nil })
+		return perdure.Step(ctx, "write", func(context.Context) (string, error) {
+			return "Hello, " + name, nil
+		})
 	})
 	engine, stop := newEngineOn(memory.New(), perdure.Options{Observers: []observe.Observer{{
 		Kinds: []observe.Kind{observe.RunStarted, observe.StepSucceeded, observe.RunEnded},
@@ -215,11 +237,14 @@ func ExampleOptions_observers() {
 // faults in a test.
 func ExampleOptions_around() {
 	greet := perdure.Define("greet", func(ctx context.Context, name string) (string, error) {
-		return perdure.Step(ctx, "write", func(context.Context) (string, error) { return "Hello, " + name, nil },
+		return perdure.Step(ctx, "write", func(context.Context) (string, error) {
+			return "Hello, " + name, nil
+		},
 			perdure.Retry{First: time.Millisecond})
 	})
 	engine, stop := newEngineOn(memory.New(), perdure.Options{
-		Interceptor: func(ctx context.Context, step perdure.StepInfo, body func(context.Context) error) error {
+		Interceptor: func(ctx context.Context, step perdure.StepInfo,
+			body func(context.Context) error) error {
 			if step.Attempt == 1 {
 				return errors.New("a fault for a test")
 			}
@@ -237,8 +262,14 @@ func ExampleOptions_around() {
 
 // Runs that have ended are kept for a while, and then removed.
 func ExampleRetention() {
-	greet := perdure.Define("greet", func(_ context.Context, name string) (string, error) { return "Hello, " + name, nil },
-		perdure.Retention{Period: 1, ByStatus: map[journal.Status]time.Duration{journal.Failed: -1}}) // failed ones for ever
+	greet := perdure.Define("greet", func(_ context.Context, name string) (string, error) {
+		return "Hello, " + name, nil
+	},
+		// failed ones for ever
+		perdure.Retention{
+			Period:   1,
+			ByStatus: map[journal.Status]time.Duration{journal.Failed: -1},
+		})
 	engine, stop := newEngine(greet)
 	defer stop()
 	ctx := context.Background()
@@ -265,7 +296,8 @@ func newEngine(workflows ...perdure.Definition) (e *perdure.Engine, stop func())
 }
 
 // newEngineOn is newEngine on a store that there is already, with options.
-func newEngineOn(s store.Store, o perdure.Options, workflows ...perdure.Definition) (e *perdure.Engine, stop func()) {
+func newEngineOn(s store.Store, o perdure.Options,
+	workflows ...perdure.Definition) (e *perdure.Engine, stop func()) {
 	e, err := perdure.New(s, o)
 	if err == nil {
 		err = e.Register(workflows...)
@@ -285,7 +317,8 @@ func newEngineOn(s store.Store, o perdure.Options, workflows ...perdure.Definiti
 }
 
 // startRun starts a run of a workflow and waits for nothing.
-func startRun[I, O any](e *perdure.Engine, w *perdure.Workflow[I, O], in I, opts ...perdure.StartOption) *perdure.Run[O] {
+func startRun[I, O any](e *perdure.Engine, w *perdure.Workflow[I, O], in I,
+	opts ...perdure.StartOption) *perdure.Run[O] {
 	run, err := w.Start(context.Background(), e, in, opts...)
 	if err != nil {
 		log.Fatal(err)

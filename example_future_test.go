@@ -58,8 +58,12 @@ func ExampleAsync() {
 // Await gives the result of what runs beside the workflow.
 func ExampleFuture_Await() {
 	w := perdure.Define("w", func(ctx context.Context, name string) (string, error) {
-		bread := perdure.Async(ctx, "bake", func(context.Context) (string, error) { return "bread", nil })
-		soup, err := perdure.Step(ctx, "cook", func(context.Context) (string, error) { return "soup", nil })
+		bread := perdure.Async(ctx, "bake", func(context.Context) (string, error) {
+			return "bread", nil
+		})
+		soup, err := perdure.Step(ctx, "cook", func(context.Context) (string, error) {
+			return "soup", nil
+		})
 		if err != nil {
 			return "", err
 		}
@@ -74,7 +78,9 @@ func ExampleFuture_Await() {
 func ExampleFuture_State() {
 	w := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
 		answer := make(chan string, 1)
-		f := perdure.Async(ctx, "ask", func(context.Context) (string, error) { return <-answer, nil })
+		f := perdure.Async(ctx, "ask", func(context.Context) (string, error) {
+			return <-answer, nil
+		})
 		state, _, err := f.State()
 		fmt.Println(state, err)
 		if _, err := perdure.Step(ctx, "let-it-go-on", func(context.Context) (bool, error) {
@@ -133,7 +139,8 @@ func votes(ctx context.Context, ballots string) (all []*perdure.Future[string]) 
 func yes(ballot string) bool { return ballot == "yes" }
 
 func ExampleAll() {
-	unanimous := perdure.Define("unanimous", func(ctx context.Context, ballots string) (bool, error) {
+	unanimous := perdure.Define("unanimous", func(ctx context.Context, ballots string) (bool,
+		error) {
 		return perdure.All(ctx, yes, votes(ctx, ballots)...)
 	})
 	printResult(unanimous, "yes yes yes")
@@ -161,7 +168,9 @@ func ExampleAny_first() {
 			<-ctx.Done()
 			return "", ctx.Err()
 		})
-		fast := perdure.Async(ctx, "fast", func(context.Context) (string, error) { return "hare", nil })
+		fast := perdure.Async(ctx, "fast", func(context.Context) (string, error) {
+			return "hare", nil
+		})
 		i, err := perdure.Any(ctx, nil, slow, fast)
 		if err != nil {
 			return "", err
@@ -212,14 +221,19 @@ func ExampleGo() {
 		nights := 0
 		var trips []*perdure.Future[string]
 		for _, city := range cities {
-			trips = append(trips, perdure.Go(ctx, "trip", func(ctx context.Context) (string, error) {
-				n, err := perdure.Step(ctx, "book", func(context.Context) (int, error) { return len(city), nil })
-				if err != nil {
-					return "", err
-				}
-				nights += n
-				return perdure.Step(ctx, "confirm", func(context.Context) (string, error) { return city, nil })
-			}, perdure.Key(city)))
+			trips = append(
+				trips, perdure.Go(ctx, "trip", func(ctx context.Context) (string, error) {
+					n, err := perdure.Step(ctx, "book", func(context.Context) (int, error) {
+						return len(city), nil
+					})
+					if err != nil {
+						return "", err
+					}
+					nights += n
+					return perdure.Step(ctx, "confirm", func(context.Context) (string, error) {
+						return city, nil
+					})
+				}, perdure.Key(city)))
 		}
 		for _, t := range trips {
 			if _, err := t.Await(ctx); err != nil {
@@ -239,10 +253,14 @@ func ExampleScope() {
 		if err != nil {
 			return "", err
 		}
-		return perdure.Step(ctx, "write", func(context.Context) (string, error) { return "Hello, " + name, nil })
+		return perdure.Step(ctx, "write", func(context.Context) (string, error) {
+			return "Hello, " + name, nil
+		})
 	}
 	w := perdure.Define("w", func(ctx context.Context, name string) (string, error) {
-		if _, err := perdure.Step(ctx, "write", func(context.Context) (string, error) { return "a letter", nil }); err != nil {
+		if _, err := perdure.Step(ctx, "write", func(context.Context) (string, error) {
+			return "a letter", nil
+		}); err != nil {
 			return "", err
 		}
 		return greet(ctx, name)
@@ -268,7 +286,9 @@ func ExampleScope() {
 // A child is a run of its own that a workflow starts as part of its own.
 func ExampleWorkflow_Child() {
 	pack := perdure.Define("pack", func(ctx context.Context, item string) (string, error) {
-		return perdure.Step(ctx, "wrap", func(context.Context) (string, error) { return "wrapped " + item, nil })
+		return perdure.Step(ctx, "wrap", func(context.Context) (string, error) {
+			return "wrapped " + item, nil
+		})
 	})
 	parcel := perdure.Define("parcel", func(ctx context.Context, items []string) ([]string, error) {
 		var packed []string
@@ -329,7 +349,8 @@ func ExampleChild_Cancel() {
 	search := perdure.Define("search", func(ctx context.Context, _ string) (string, error) {
 		return "nothing", perdure.Sleep(ctx, 24*time.Hour)
 	})
-	parent := perdure.Define("parent", func(ctx context.Context, what string) (journal.Status, error) {
+	parent := perdure.Define("parent", func(ctx context.Context, what string) (journal.Status,
+		error) {
 		child := search.Child(ctx, what)
 		if err := child.Cancel(ctx, "it was found at home"); err != nil {
 			return 0, err
@@ -345,8 +366,11 @@ func ExampleChild_Cancel() {
 
 // A child is found from outside as every run is.
 func ExampleChild_RunID() {
-	pack := perdure.Define("pack", func(ctx context.Context, item string) (string, error) { return "wrapped " + item, nil })
-	parcel := perdure.Define("parcel", func(ctx context.Context, item string) (journal.RunID, error) {
+	pack := perdure.Define("pack", func(ctx context.Context, item string) (string, error) {
+		return "wrapped " + item, nil
+	})
+	parcel := perdure.Define("parcel", func(ctx context.Context, item string) (journal.RunID,
+		error) {
 		child := pack.Child(ctx, item)
 		_, err := child.Await(ctx)
 		return child.RunID(), err
@@ -372,13 +396,14 @@ func ExampleChildPolicy() {
 		p, err := Paid.Wait(ctx)
 		return fmt.Sprintf("got %d cents", p.Cents), err
 	})
-	parent := perdure.Define("parent", func(ctx context.Context, _ string) (map[string]journal.RunID, error) {
-		return map[string]journal.RunID{
-			"goes on":       child.Child(ctx, "a").RunID(), // unless the parent is cancelled
-			"is cancelled":  child.Child(ctx, "b", perdure.ChildEnds).RunID(),
-			"is on its own": child.Child(ctx, "c", perdure.ChildDetached).RunID(),
-		}, nil
-	})
+	parent := perdure.Define("parent",
+		func(ctx context.Context, _ string) (map[string]journal.RunID, error) {
+			return map[string]journal.RunID{
+				"goes on":       child.Child(ctx, "a").RunID(), // unless the parent is cancelled
+				"is cancelled":  child.Child(ctx, "b", perdure.ChildEnds).RunID(),
+				"is on its own": child.Child(ctx, "c", perdure.ChildDetached).RunID(),
+			}, nil
+		})
 	engine, stop := newEngine(child, parent)
 	defer stop()
 	ctx := context.Background()

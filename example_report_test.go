@@ -14,7 +14,9 @@ import (
 // far it has come.
 func ExampleRun_Report() {
 	order := perdure.Define("order", func(ctx context.Context, o Order) (string, error) {
-		if _, err := perdure.Step(ctx, "reserve", func(context.Context) (string, error) { return "hold-1", nil }); err != nil {
+		if _, err := perdure.Step(ctx, "reserve", func(context.Context) (string, error) {
+			return "hold-1", nil
+		}); err != nil {
 			return "", err
 		}
 		return perdure.Step(ctx, "charge", func(ctx context.Context) (string, error) {
@@ -49,7 +51,8 @@ func ExampleClient_Report() {
 	})
 	engine, stop := newEngine(greet)
 	defer stop()
-	if _, err := startRun(engine, greet, "Ada", perdure.ID("ada")).Result(context.Background()); err != nil {
+	if _, err := startRun(engine, greet, "Ada", perdure.ID("ada")).
+		Result(context.Background()); err != nil {
 		log.Fatal(err)
 	}
 	r, err := engine.Report(context.Background(), "ada")

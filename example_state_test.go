@@ -14,7 +14,9 @@ func ExamplePublish() {
 	type progress struct{ Done, Of int }
 	copying := perdure.Define("copy", func(ctx context.Context, files []string) (int, error) {
 		for i, f := range files {
-			if _, err := perdure.Step(ctx, "copy", func(context.Context) (string, error) { return f, nil }, perdure.Key(f)); err != nil {
+			if _, err := perdure.Step(ctx, "copy", func(context.Context) (string, error) {
+				return f, nil
+			}, perdure.Key(f)); err != nil {
 				return i, err
 			}
 			if err := perdure.Publish(ctx, "progress", progress{i + 1, len(files)}); err != nil {
@@ -74,12 +76,15 @@ func ExampleSetAttribute() {
 	defer stop()
 	ctx := context.Background()
 	for _, customer := range []string{"ada", "bob"} {
-		run := startRun(engine, order, customer, perdure.ID("order-of-"+customer), perdure.Attributes{"shop": "york"})
+		run := startRun(engine, order, customer, perdure.ID("order-of-"+customer),
+			perdure.Attributes{"shop": "york"})
 		if _, err := run.Result(ctx); err != nil {
 			log.Fatal(err)
 		}
 	}
-	heads, _, err := engine.List(ctx, perdure.Query{Attributes: map[string]string{"customer": "ada", "shop": "york"}})
+	heads, _, err := engine.List(ctx, perdure.Query{
+		Attributes: map[string]string{"customer": "ada", "shop": "york"},
+	})
 	for _, h := range heads {
 		fmt.Println(h.WorkflowID, h.Status)
 	}
@@ -115,11 +120,13 @@ func ExampleSideEffect() {
 func ExampleInfoOf() {
 	w := perdure.Define("greet", func(ctx context.Context, _ int) (string, error) {
 		i, err := perdure.InfoOf(ctx)
-		return fmt.Sprintln(i.Workflow, i.WorkflowID, i.Status, i.Headers["tenant"], i.Attributes["city"]), err
+		return fmt.Sprintln(i.Workflow, i.WorkflowID, i.Status, i.Headers["tenant"],
+			i.Attributes["city"]), err
 	})
 	engine, stop := newEngine(w)
 	defer stop()
-	run := startRun(engine, w, 0, perdure.ID("g-1"), perdure.Headers{"tenant": "acme"}, perdure.Attributes{"city": "Rome"})
+	run := startRun(engine, w, 0, perdure.ID("g-1"), perdure.Headers{"tenant": "acme"},
+		perdure.Attributes{"city": "Rome"})
 	out, err := run.Result(context.Background())
 	fmt.Print(out)
 	fmt.Println(err)

@@ -147,7 +147,9 @@ func ExampleTimeout() {
 				return "", ctx.Err()
 			}
 			return "an answer", nil
-		}, perdure.Timeout(20*time.Millisecond), perdure.Retry{Attempts: 5, First: time.Millisecond})
+		}, perdure.Timeout(20*time.Millisecond), perdure.Retry{
+			Attempts: 5, First: time.Millisecond,
+		})
 	})
 	printResult(ask, "the oracle")
 	// Output: an answer
@@ -389,7 +391,8 @@ func init() {
 func ExampleRegisterError() {
 	pay := perdure.Define("pay", func(ctx context.Context, card string) (int, error) {
 		_, err := perdure.Step(ctx, "charge", func(context.Context) (int, error) {
-			return 0, fmt.Errorf("charge: %w", errors.Join(ErrNoMoney, DeclinedError{Card: card, Why: "over its limit"}))
+			return 0, fmt.Errorf("charge: %w",
+				errors.Join(ErrNoMoney, DeclinedError{Card: card, Why: "over its limit"}))
 		}, perdure.NoRetry)
 		return 0, err
 	})
@@ -407,7 +410,9 @@ func ExampleRegisterError() {
 
 // A test of the application finds what is odd with a definition, without an engine.
 func ExampleCheck() {
-	report := perdure.Define("report", func(context.Context, string) (string, error) { return "", nil }, perdure.Timeout(48*time.Hour))
+	report := perdure.Define("report", func(context.Context, string) (string, error) {
+		return "", nil
+	}, perdure.Timeout(48*time.Hour))
 	for _, issue := range perdure.Check(report) {
 		fmt.Println(issue)
 	}
@@ -488,16 +493,21 @@ func packing(*sql.DB) []perdure.Definition { return []perdure.Definition{pack} }
 // What a step writes in a transaction is there exactly once, like its result.
 func ExampleStepTx() {
 	s := openWarehouse(func(db *sql.DB) []perdure.Definition {
-		return []perdure.Definition{perdure.Define("ship", func(ctx context.Context, id string) (string, error) {
-			return perdure.StepTx(ctx, "mark", sqlite.Transactions(db), func(ctx context.Context, tx *sql.Tx) (string, error) {
-				_, err := tx.ExecContext(ctx, "update orders set state = 'shipped' where id = ?", id)
-				return id + " is shipped", err
-			})
-		})}
+		return []perdure.Definition{perdure.Define("ship",
+			func(ctx context.Context, id string) (string, error) {
+				return perdure.StepTx(ctx, "mark", sqlite.Transactions(db),
+					func(ctx context.Context, tx *sql.Tx) (string, error) {
+						_, err := tx.ExecContext(
+							ctx, "update orders set state = 'shipped' where id = ?",
+							id)
+						return id + " is shipped", err
+					})
+			})}
 	})
 	defer s.close()
 	s.order("ord-1", func(tx *sql.Tx) error {
-		_, err := s.engine.In(tx).Start(context.Background(), "ship", []byte(`"ord-1"`), perdure.ID("ord-1"))
+		_, err := s.engine.In(tx).Start(context.Background(), "ship", []byte(`"ord-1"`),
+			perdure.ID("ord-1"))
 		return err
 	})
 	s.result("ord-1")
@@ -584,7 +594,8 @@ func ExampleSendWithStart_transaction() {
 	s := openWarehouse(packing)
 	defer s.close()
 	s.order("ord-1", func(tx *sql.Tx) error {
-		d, err := perdure.SendWithStart(context.Background(), s.engine.In(tx), Note, "ord-1", pack, "box", perdure.ID("box"))
+		d, err := perdure.SendWithStart(context.Background(), s.engine.In(tx), Note, "ord-1", pack,
+			"box", perdure.ID("box"))
 		fmt.Println("started a run:", d.New)
 		return err
 	})

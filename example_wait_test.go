@@ -110,7 +110,8 @@ func ExampleWhere() {
 // Waits in branches of their own wait at the same time.
 func ExampleSignal_Wait() {
 	signed := perdure.NewSignal[string]("signed")
-	contract := perdure.Define("contract", func(ctx context.Context, parties []string) (int, error) {
+	contract := perdure.Define("contract", func(ctx context.Context, parties []string) (int,
+		error) {
 		var all []*perdure.Future[string]
 		for _, p := range parties {
 			all = append(all, perdure.Go(ctx, "party", func(ctx context.Context) (string, error) {
@@ -181,7 +182,8 @@ func ExampleSignal_Send() {
 	ctx := context.Background()
 	run := startRun(engine, order, 0)
 	for range 2 {
-		d, err := Paid.Send(ctx, engine, run.ID(), Payment{Cents: 4200}, perdure.SendKey("transfer-81"))
+		d, err := Paid.Send(ctx, engine, run.ID(), Payment{Cents: 4200},
+			perdure.SendKey("transfer-81"))
 		fmt.Println("duplicate:", d.Duplicate, err)
 	}
 	if _, err := Note.Send(ctx, engine, run.ID(), "that is all"); err != nil {
@@ -200,7 +202,8 @@ func ExampleSignal_Send() {
 
 // One run for each customer, which the first message starts.
 func ExampleSendWithStart() {
-	basket := perdure.Define("basket", func(ctx context.Context, customer string) ([]string, error) {
+	basket := perdure.Define("basket", func(ctx context.Context, customer string) ([]string,
+		error) {
 		var things []string
 		for len(things) < 2 {
 			thing, err := Note.Wait(ctx)
@@ -215,7 +218,8 @@ func ExampleSendWithStart() {
 	defer stop()
 	ctx := context.Background()
 	for _, thing := range []string{"tea", "cups"} {
-		d, err := perdure.SendWithStart(ctx, engine, Note, thing, basket, "ada", perdure.ID("basket-ada"))
+		d, err := perdure.SendWithStart(ctx, engine, Note, thing, basket, "ada",
+			perdure.ID("basket-ada"))
 		fmt.Println("started a run:", d.New, err)
 	}
 	run, err := basket.Get(ctx, engine, "basket-ada")
@@ -302,7 +306,9 @@ func ExampleSleep() {
 		if err := perdure.Sleep(ctx, time.Millisecond); err != nil {
 			return "", err
 		}
-		return perdure.Step(ctx, "mail", func(context.Context) (string, error) { return "reminded " + whom, nil })
+		return perdure.Step(ctx, "mail", func(context.Context) (string, error) {
+			return "reminded " + whom, nil
+		})
 	})
 
 	engine, err := perdure.New(memory.New(), perdure.Options{})
@@ -343,7 +349,9 @@ func ExampleSleepUntil() {
 func ExampleTimer() {
 	w := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
 		deadline := perdure.Timer(ctx, "deadline", time.Hour)
-		if _, err := perdure.Step(ctx, "work", func(context.Context) (bool, error) { return true, nil }); err != nil {
+		if _, err := perdure.Step(ctx, "work", func(context.Context) (bool, error) {
+			return true, nil
+		}); err != nil {
 			return "", err
 		}
 		if intime, err := deadline.Cancel(ctx, "the work is done"); err != nil || !intime {
@@ -389,7 +397,8 @@ func ExampleClient_CancelTimer() {
 // A run may ask an operator, and waits however long that takes.
 func ExamplePark() {
 	refund := perdure.Define("refund", func(ctx context.Context, cents int) (string, error) {
-		d, err := perdure.Park(ctx, "large-refund", "more than we refund by ourselves", "refund", "refuse")
+		d, err := perdure.Park(ctx, "large-refund", "more than we refund by ourselves", "refund",
+			"refuse")
 		return d.Choice + ": " + d.Reason, err
 	})
 	engine, stop := newEngine(refund)
@@ -406,7 +415,9 @@ func ExamplePark() {
 	}
 	fmt.Println(err)
 
-	fmt.Println(engine.Decide(ctx, "refund-1", "large-refund", perdure.Decision{Choice: "refund", Reason: "an old customer"}))
+	fmt.Println(engine.Decide(ctx, "refund-1", "large-refund", perdure.Decision{
+		Choice: "refund", Reason: "an old customer",
+	}))
 	fmt.Println(run.Result(ctx))
 	// Output:
 	// refund-1 large-refund [refund refuse] more than we refund by ourselves

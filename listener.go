@@ -64,24 +64,26 @@ func (l Listener) kernel() (*kernel.Listener, error) {
 			return nil, failure.Invalid("listener", "nobody is told of %v", s)
 		}
 	}
-	return kernel.NewListener(l.Workflow, slices.Clone(l.Statuses), func(ctx context.Context, e kernel.End) error {
-		payload, err := e.Payload()
-		if err != nil {
-			return err
-		}
-		return l.Call(ctx, Ended{
-			RunID: e.Head.ID, WorkflowID: e.Head.WorkflowID, Workflow: e.Head.Workflow, Status: e.Head.Status,
-			Payload: payload, Output: e.Outcome.Data, Err: failure.Err(e.Outcome.Failure),
-			Started: e.Head.Created, Ended: e.Head.Ended,
-			report: func() (report.Run, error) {
-				entries, err := e.Journal()
-				if err != nil {
-					return report.Run{}, err
-				}
-				return report.New(e.Head, entries)
-			},
-		})
-	}), nil
+	return kernel.NewListener(l.Workflow, slices.Clone(l.Statuses),
+		func(ctx context.Context, e kernel.End) error {
+			payload, err := e.Payload()
+			if err != nil {
+				return err
+			}
+			return l.Call(ctx, Ended{
+				RunID: e.Head.ID, WorkflowID: e.Head.WorkflowID, Workflow: e.Head.Workflow,
+				Status:  e.Head.Status,
+				Payload: payload, Output: e.Outcome.Data, Err: failure.Err(e.Outcome.Failure),
+				Started: e.Head.Created, Ended: e.Head.Ended,
+				report: func() (report.Run, error) {
+					entries, err := e.Journal()
+					if err != nil {
+						return report.Run{}, err
+					}
+					return report.New(e.Head, entries)
+				},
+			})
+		}), nil
 }
 
 // Listen has a listener told of the ends of runs from now on, until the function
@@ -100,8 +102,9 @@ type StepInfo struct {
 	Step    string // its path
 	Attempt int
 	Run     journal.Head
-	Phase   Phase  // empty for none
-	Of      string // the path of what it is a phase of: debit for try:debit; without a phase its own
+	Phase   Phase // empty for none
+	// the path of what it is a phase of: debit for try:debit; without a phase its own
+	Of string
 
 	// Keys is the run whose idempotency keys the step has: its own, or of those that this
 	// run retries the first since which the step was not undone.
@@ -110,15 +113,20 @@ type StepInfo struct {
 
 func infoOfStep(s kernel.StepInfo) StepInfo {
 	n, _ := s.Attempt()
-	return StepInfo{Step: s.Name(), Attempt: n, Run: s.Run(), Phase: Phase(s.Phase()), Of: s.Of(), Keys: s.Keys()}
+	return StepInfo{
+		Step: s.Name(), Attempt: n, Run: s.Run(), Phase: Phase(s.Phase()), Of: s.Of(),
+		Keys: s.Keys(),
+	}
 }
 
 // around makes what the kernel calls of what the application gave.
-func around(f func(context.Context, StepInfo, func(context.Context) error) error) func(context.Context, kernel.StepInfo, func(context.Context) *journal.Failure) *journal.Failure {
+func around(f func(context.Context, StepInfo, func(context.Context) error) error) func(
+	context.Context, kernel.StepInfo, func(context.Context) *journal.Failure) *journal.Failure {
 	if f == nil {
 		return nil
 	}
-	return func(ctx context.Context, s kernel.StepInfo, body func(context.Context) *journal.Failure) *journal.Failure {
+	return func(ctx context.Context, s kernel.StepInfo,
+		body func(context.Context) *journal.Failure) *journal.Failure {
 		var own *journal.Failure
 		err := f(ctx, infoOfStep(s), func(ctx context.Context) error {
 			own = body(ctx)

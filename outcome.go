@@ -27,9 +27,11 @@ func admits(w *sealed.Workflow, asked string) error {
 	e, mode := &Error{Code: journal.CodeInvalid, Op: "start " + w.Name}, about.Mode
 	switch {
 	case mode == sealed.ModeSync && asked != sealed.ModeSync:
-		e.Message, e.Hint = "its mode is SYNC: who starts it waits for its end", "use Execute, or declare another mode"
+		e.Message, e.Hint = "its mode is SYNC: who starts it waits for its end",
+			"use Execute, or declare another mode"
 	case mode == sealed.ModeAsync && asked != sealed.ModeAsync:
-		e.Message, e.Hint = "its mode is ASYNC: who starts it does not wait for its end", "use Start, or declare another mode"
+		e.Message, e.Hint = "its mode is ASYNC: who starts it does not wait for its end",
+			"use Start, or declare another mode"
 	default:
 		return nil
 	}
@@ -41,8 +43,10 @@ func admits(w *sealed.Workflow, asked string) error {
 // chain. A run that has failed is no error here: the report says so. One whose mode is
 // ASYNC is refused. The end of ctx ends only the waiting; who needs the run then
 // gives it an [ID], or calls Start with pattern.ModeSync and [Run.Final].
-func (c *Client) Execute(ctx context.Context, workflow string, input []byte, opts ...StartOption) (report.Run, error) {
-	run, err := c.Start(ctx, workflow, input, append(slices.Clip(opts), sealed.Asked(sealed.ModeSync))...)
+func (c *Client) Execute(ctx context.Context, workflow string, input []byte,
+	opts ...StartOption) (report.Run, error) {
+	run, err := c.Start(ctx, workflow, input,
+		append(slices.Clip(opts), sealed.Asked(sealed.ModeSync))...)
 	if err != nil {
 		return report.Run{}, err
 	}

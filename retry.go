@@ -119,12 +119,15 @@ func (r Retry) Check(where string) (Retry, []definition.Issue) {
 		}
 	}
 	if err := r.Validate(); err != nil {
-		return r, append(issues, definition.Issue{Severity: definition.SeverityError, Where: where, Message: err.Error(), Err: err})
+		return r, append(issues, definition.Issue{
+			Severity: definition.SeverityError, Where: where, Message: err.Error(), Err: err,
+		})
 	}
 	if longest := max(r.First, r.Cap); longest > definition.OddlyLong {
 		issues = append(issues, definition.Odd(where, "a delay of %v", longest))
 	} else if all := r.total(); all > definition.OddlyLong {
-		issues = append(issues, definition.Odd(where, "delays of %v together", all.Truncate(time.Second)))
+		issues = append(issues, definition.Odd(where, "delays of %v together",
+			all.Truncate(time.Second)))
 	}
 	return r, issues
 }

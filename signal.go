@@ -94,7 +94,8 @@ func (s Signal[T]) spec(opts []WaitOption) (kernel.Wait, error) {
 		return w, err
 	}
 	if s.name == "Cancel" || s.name == "CancelWorkflow" {
-		return w, failure.Invalid("wait for "+s.name, "a signal of this name cancels the run, and no wait gets it: OnCancel plans what is done then")
+		return w, failure.Invalid("wait for "+s.name, "a signal of this name cancels the run, "+
+			"and no wait gets it: OnCancel plans what is done then")
 	}
 	for _, opt := range opts {
 		if opt == nil {
@@ -271,7 +272,8 @@ type Delivery struct {
 // those that nobody took when the run ended. By a workflow ID that no open run
 // has, it is kept as unrouted for a run that will have it. To a run
 // ID of no run, or of one that has ended, it is not delivered. None of this is an error.
-func (s Signal[T]) Send(ctx context.Context, c Caller, id string, v T, opts ...SendOption) (Delivery, error) {
+func (s Signal[T]) Send(ctx context.Context, c Caller, id string, v T,
+	opts ...SendOption) (Delivery, error) {
 	sig, err := s.message(id, v, opts)
 	if err != nil {
 		return Delivery{}, err
@@ -283,7 +285,8 @@ func (s Signal[T]) Send(ctx context.Context, c Caller, id string, v T, opts ...S
 // where there is none, in one transaction; [Delivery] tells which. A run that has
 // ended does not count, however lately. The [ID] is one of opts, and a [SendKey]
 // may be.
-func SendWithStart[T, I, O any](ctx context.Context, c Caller, s Signal[T], v T, w *Workflow[I, O], in I, opts ...StartOption) (Delivery, error) {
+func SendWithStart[T, I, O any](ctx context.Context, c Caller, s Signal[T], v T, w *Workflow[I, O],
+	in I, opts ...StartOption) (Delivery, error) {
 	sig, spec, err := withStart(c, s, v, w, in, opts)
 	if err != nil {
 		return Delivery{}, err
@@ -301,7 +304,8 @@ func SendWithStart[T, I, O any](ctx context.Context, c Caller, s Signal[T], v T,
 }
 
 // withStart gives what a signal with start asks of the kernel.
-func withStart[T, I, O any](c Caller, s Signal[T], v T, w *Workflow[I, O], in I, opts []StartOption) (kernel.Signal, kernel.Start, error) {
+func withStart[T, I, O any](c Caller, s Signal[T], v T, w *Workflow[I, O], in I,
+	opts []StartOption) (kernel.Signal, kernel.Start, error) {
 	data, err := w.input(c, in)
 	if err != nil {
 		return kernel.Signal{}, kernel.Start{}, err
@@ -311,7 +315,8 @@ func withStart[T, I, O any](c Caller, s Signal[T], v T, w *Workflow[I, O], in I,
 		return kernel.Signal{}, kernel.Start{}, err
 	}
 	if o.ID == "" {
-		return kernel.Signal{}, kernel.Start{}, failure.Invalid("signal with start of "+w.def.Name, "a workflow ID is needed")
+		return kernel.Signal{}, kernel.Start{}, failure.Invalid("signal with start of "+w.def.Name,
+			"a workflow ID is needed")
 	}
 	sig, err := s.message(o.ID, v, nil)
 	sig.Key = o.SendKey
@@ -325,7 +330,10 @@ func (s Signal[T]) message(id string, v T, opts []SendOption) (kernel.Signal, er
 	}
 	data, err := payload.Encode(v)
 	if err != nil {
-		return sig, &Error{Code: journal.CodeEncode, Op: "signal " + s.name, Message: "its payload does not encode", Err: err}
+		return sig, &Error{
+			Code: journal.CodeEncode, Op: "signal " + s.name,
+			Message: "its payload does not encode", Err: err,
+		}
 	}
 	sig.Data = data
 	for _, opt := range opts {
@@ -341,7 +349,8 @@ func (s Signal[T]) message(id string, v T, opts []SendOption) (kernel.Signal, er
 
 // Send sends a signal by name with the bytes of its payload, as [Signal.Send]
 // does by type.
-func (c *Client) Send(ctx context.Context, id, name string, payload []byte, opts ...SendOption) (Delivery, error) {
+func (c *Client) Send(ctx context.Context, id, name string, payload []byte,
+	opts ...SendOption) (Delivery, error) {
 	sig, err := rawSignal(id, name, payload, opts)
 	if err != nil {
 		return Delivery{}, err

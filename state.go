@@ -27,7 +27,8 @@ type Info struct {
 	Started    time.Time
 	Steps      []string // names of the steps that the code has run so far, in order
 	DryRun     bool     // nothing is to be done: see pattern.DryRun
-	Scope      string   // the path of the scope that ctx belongs to, with a slash at its end; empty for the run's own
+	// the path of the scope that ctx belongs to, with a slash at its end; empty for the run's own
+	Scope string
 
 	// Of a run that continues another one: that one, and when it began and ended.
 	Predecessor      journal.RunID
@@ -44,9 +45,11 @@ func InfoOf(ctx context.Context) (Info, error) {
 	delete(i.Headers, sealed.HeaderTriggered)
 	delete(i.Headers, sealed.HeaderPolicy)
 	return Info{
-		RunID: i.RunID, WorkflowID: i.WorkflowID, Workflow: i.Workflow, Pattern: i.Pattern, Status: i.Status, Payload: i.Payload, Headers: i.Headers,
+		RunID: i.RunID, WorkflowID: i.WorkflowID, Workflow: i.Workflow, Pattern: i.Pattern,
+		Status: i.Status, Payload: i.Payload, Headers: i.Headers,
 		Attributes: i.Attributes, Started: i.Started, Steps: i.Steps, DryRun: dry, Scope: i.Scope,
-		Predecessor: i.Predecessor, PredecessorBegan: i.PredecessorBegan, PredecessorEnded: i.PredecessorEnded,
+		Predecessor: i.Predecessor, PredecessorBegan: i.PredecessorBegan,
+		PredecessorEnded: i.PredecessorEnded,
 	}, err
 }
 
@@ -86,9 +89,16 @@ func show(ctx context.Context, kind journal.Kind, name string, v any) error {
 	}
 	data, err := payload.EncodeAny(v)
 	if err != nil {
-		return &Error{Code: journal.CodeEncode, Op: "record " + name, Message: fmt.Sprintf("a value of type %T does not encode", v), Err: err}
+		return &Error{
+			Code: journal.CodeEncode, Op: "record " + name,
+			Message: fmt.Sprintf("a value of type %T does not encode", v), Err: err,
+		}
 	}
-	return note(ctx, kernel.Note{Kind: kind, Name: name, Produce: func() ([]byte, *journal.Failure) { return data, nil }})
+	return note(ctx, kernel.Note{
+		Kind:    kind,
+		Name:    name,
+		Produce: func() ([]byte, *journal.Failure) { return data, nil },
+	})
 }
 
 // note records something in the commit of the turn.
@@ -126,8 +136,10 @@ func checkAttribute(name, value string) error {
 	if len(value) > maxAttribute {
 		return &Error{
 			Code: journal.CodeTooLarge, Op: "attribute " + name,
-			Message: fmt.Sprintf("the value has %d bytes; the limit is %d", len(value), maxAttribute),
-			Hint:    "search attributes are for what runs are found by; the rest belongs into the payload",
+			Message: fmt.Sprintf("the value has %d bytes; the limit is %d", len(value),
+				maxAttribute),
+			Hint: "search attributes are for what runs are found by; the rest belongs into " +
+				"the payload",
 		}
 	}
 	return nil
@@ -136,7 +148,8 @@ func checkAttribute(name, value string) error {
 // SideEffect returns what fn gave the first time, an error too: what is read from outside between
 // steps and may differ on replay. It is recorded in the commit of the turn and
 // does not wait, so a crash may call fn again; an effect belongs in a [Step].
-func SideEffect[T any](ctx context.Context, name string, fn func() (T, error), opts ...BranchOption) (T, error) {
+func SideEffect[T any](ctx context.Context, name string, fn func() (T, error),
+	opts ...BranchOption) (T, error) {
 	var zero T
 	o, err := sealed.Branch("value", name, opts)
 	if err != nil {
@@ -145,17 +158,18 @@ func SideEffect[T any](ctx context.Context, name string, fn func() (T, error), o
 	if fn == nil {
 		return zero, failure.Invalid("value "+name, "a value needs a function")
 	}
-	out, err := kernel.TakeNote(ctx, kernel.Note{Kind: journal.ValueRecorded, Name: name, Key: o.Key, Produce: func() ([]byte, *journal.Failure) {
-		v, err := fn()
-		if err != nil {
-			return nil, failure.Of(err)
-		}
-		data, err := payload.Encode(v)
-		if err != nil {
-			return nil, payload.Failure("value "+name, v, err)
-		}
-		return data, nil
-	}})
+	out, err := kernel.TakeNote(ctx, kernel.Note{Kind: journal.ValueRecorded, Name: name,
+		Key: o.Key, Produce: func() ([]byte, *journal.Failure) {
+			v, err := fn()
+			if err != nil {
+				return nil, failure.Of(err)
+			}
+			data, err := payload.Encode(v)
+			if err != nil {
+				return nil, payload.Failure("value "+name, v, err)
+			}
+			return data, nil
+		}})
 	return result[T]("value", name, out, err)
 }
 
@@ -168,7 +182,8 @@ func Now(ctx context.Context) (time.Time, error) {
 // workflow code, and not for secrets.
 func Random(ctx context.Context) (*rand.Rand, error) {
 	seed, err := SideEffect(ctx, "random", func() ([]byte, error) {
-		return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, rand.Uint64()), rand.Uint64()), nil
+		return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, rand.Uint64()),
+			rand.Uint64()), nil
 	})
 	if err != nil {
 		return nil, err
@@ -176,7 +191,8 @@ func Random(ctx context.Context) (*rand.Rand, error) {
 	if len(seed) != 16 {
 		return nil, payload.DecodeError("random", seed, payload.ErrMangled)
 	}
-	return rand.New(rand.NewPCG(binary.BigEndian.Uint64(seed), binary.BigEndian.Uint64(seed[8:]))), nil
+	return rand.New(rand.NewPCG(binary.BigEndian.Uint64(seed), binary.BigEndian.Uint64(seed[8:]))),
+		nil
 }
 
 // Version decides once per run which code it takes at a change: max for runs that

@@ -16,8 +16,8 @@ import (
 type StepOption interface{ ApplyToStep(*sealed.Operation) error }
 
 // A BranchOption is how a branch, scope, timer, side effect or clean-up is known: [Key],
-// [RenamedFrom], [Added], pattern.StandsFor and pattern.ForStep; backpressure.Named is one of an
-// inline saga only.
+// [RenamedFrom], [Added], pattern.StandsFor and pattern.ForStep. backpressure.Named is one of an
+// inline saga only, and deadletter.At of a dead letter only.
 type BranchOption interface{ ApplyToBranch(*sealed.Operation) error }
 
 func (r Retry) ApplyToStep(o *sealed.Operation) error {
@@ -118,7 +118,8 @@ func (p Phase) ApplyToStep(o *sealed.Operation) error {
 func (p Phase) Of(name string) string { return sealed.InPhase(string(p), name) }
 
 // stepSpec makes what the kernel runs of a step.
-func stepSpec[T any](name string, fn func(context.Context) (T, error), opts []StepOption) (kernel.Step, error) {
+func stepSpec[T any](name string, fn func(context.Context) (T, error),
+	opts []StepOption) (kernel.Step, error) {
 	if fn == nil {
 		return kernel.Step{}, failure.Invalid("step "+name, "a step needs a function")
 	}
@@ -154,7 +155,8 @@ func result[T any](what, name string, out kernel.Outcome, err error) (T, error) 
 // fn runs on a goroutine of its own with a context that ends with the attempt,
 // the run or the engine. Step is called with the workflow's context, by a
 // goroutine of the workflow.
-func Step[T any](ctx context.Context, name string, fn func(context.Context) (T, error), opts ...StepOption) (T, error) {
+func Step[T any](ctx context.Context, name string, fn func(context.Context) (T, error),
+	opts ...StepOption) (T, error) {
 	spec, err := stepSpec(name, fn, opts)
 	if err != nil {
 		var zero T

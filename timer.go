@@ -55,12 +55,14 @@ func sleep(ctx context.Context, t kernel.Timer, opts []BranchOption) error {
 // by [Client.Describe]. Those of the run's own scope move along when it
 // continues as new: the same name there has the same time, the first that is left
 // first.
-func Timer(ctx context.Context, name string, d time.Duration, opts ...BranchOption) *Future[time.Time] {
+func Timer(ctx context.Context, name string, d time.Duration,
+	opts ...BranchOption) *Future[time.Time] {
 	return timer(ctx, kernel.Timer{Name: name, For: d}, opts)
 }
 
 // TimerUntil is [Timer] for an instant.
-func TimerUntil(ctx context.Context, name string, at time.Time, opts ...BranchOption) *Future[time.Time] {
+func TimerUntil(ctx context.Context, name string, at time.Time,
+	opts ...BranchOption) *Future[time.Time] {
 	if err := instant("timer "+name, at); err != nil {
 		return &Future[time.Time]{name: name, err: err}
 	}

@@ -94,10 +94,12 @@ type Transactions[Tx any] interface {
 // have one name, give each a [Key]: without, a run with one that committed after a failure
 // is not retried. A StepTx that undoes another one by hand is not known as undoing, and
 // stays too.
-func StepTx[Tx, T any](ctx context.Context, name string, db Transactions[Tx], fn func(context.Context, Tx) (T, error), opts ...StepOption) (T, error) {
+func StepTx[Tx, T any](ctx context.Context, name string, db Transactions[Tx],
+	fn func(context.Context, Tx) (T, error), opts ...StepOption) (T, error) {
 	var zero T
 	if fn == nil || db == nil {
-		return zero, failure.Invalid("step "+name, "a step in a transaction needs a function and transactions")
+		return zero, failure.Invalid("step "+name,
+			"a step in a transaction needs a function and transactions")
 	}
 	spec, err := sealed.Step(name, opts)
 	if err != nil {
@@ -109,7 +111,9 @@ func StepTx[Tx, T any](ctx context.Context, name string, db Transactions[Tx], fn
 		if err != nil {
 			return nil, failure.Of(err)
 		}
-		return payload.Call(ctx, "step", name, func(ctx context.Context) (T, error) { return fn(ctx, tx) })
+		return payload.Call(ctx, "step", name, func(ctx context.Context) (T, error) {
+			return fn(ctx, tx)
+		})
 	}
 	out, err := kernel.Do(ctx, spec)
 	return result[T]("step", name, out, err)

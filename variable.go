@@ -21,7 +21,10 @@ func SetVariable(ctx context.Context, name string, v any) error {
 	}
 	data, err := payload.Encode(v)
 	if err != nil {
-		return &Error{Code: journal.CodeEncode, Op: "set " + name, Message: fmt.Sprintf("a value of type %T does not encode", v), Err: err}
+		return &Error{
+			Code: journal.CodeEncode, Op: "set " + name,
+			Message: fmt.Sprintf("a value of type %T does not encode", v), Err: err,
+		}
 	}
 	return kernel.SetVariable(ctx, name, data)
 }
@@ -41,7 +44,8 @@ func Variable[T any](ctx context.Context, name string) (v T, found bool, err err
 	if err != nil || !found {
 		return v, false, err
 	}
-	if err = payload.Unmarshal(data, &v); err != nil { // as SetVariable, which does not know T, has encoded it
+	// as SetVariable, which does not know T, has encoded it
+	if err = payload.Unmarshal(data, &v); err != nil {
 		return v, false, payload.DecodeError("variable "+name, v, err)
 	}
 	return v, true, nil

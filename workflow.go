@@ -90,7 +90,8 @@ const maxReplays = 10
 // random numbers belong in steps. A defer in it must only free memory and locks.
 //
 // Names that begin with "perdure." are the engine's.
-func Define[I, O any](name string, fn func(context.Context, I) (O, error), opts ...WorkflowOption) *Workflow[I, O] {
+func Define[I, O any](name string, fn func(context.Context, I) (O, error),
+	opts ...WorkflowOption) *Workflow[I, O] {
 	w := define(name, fn, opts...)
 	if isOwn(name) {
 		w.refuse(ownName(name))
@@ -108,7 +109,8 @@ func ownName(name string) error {
 	}
 }
 
-func define[I, O any](name string, fn func(context.Context, I) (O, error), opts ...WorkflowOption) *Workflow[I, O] {
+func define[I, O any](name string, fn func(context.Context, I) (O, error),
+	opts ...WorkflowOption) *Workflow[I, O] {
 	w := &Workflow[I, O]{}
 	w.def.Name, w.def.Next = name, defaultRetry.next
 	_ = Replays{}.ApplyToWorkflow(&w.def)
@@ -123,7 +125,8 @@ func define[I, O any](name string, fn func(context.Context, I) (O, error), opts 
 		of   reflect.Type
 	}{{"input", reflect.TypeFor[I]()}, {"output", reflect.TypeFor[O]()}} {
 		if err := payload.Check(v.of); err != nil {
-			w.refuse(failure.Invalid("define "+name, "the %s has no type that journals can keep: %v", v.what, err))
+			w.refuse(failure.Invalid("define "+name,
+				"the %s has no type that journals can keep: %v", v.what, err))
 		}
 	}
 	for _, opt := range opts {
@@ -133,14 +136,18 @@ func define[I, O any](name string, fn func(context.Context, I) (O, error), opts 
 			w.refuse(err)
 		}
 	}
-	w.def.Examined = sync.OnceValues(func() (definition.Outline, []definition.Issue) { return examine(&w.def) })
+	w.def.Examined = sync.OnceValues(func() (definition.Outline, []definition.Issue) {
+		return examine(&w.def)
+	})
 	body := func(ctx context.Context, input []byte) ([]byte, *journal.Failure) {
 		in, err := payload.Decode[I](input)
 		if err != nil {
 			return nil, failure.Of(payload.DecodeError("input of "+name, in, err))
 		}
 		ctx = context.WithValue(ctx, inputKey{}, reflect.TypeFor[I]())
-		return payload.Call(ctx, "output of", name, func(ctx context.Context) (O, error) { return fn(ctx, in) })
+		return payload.Call(ctx, "output of", name, func(ctx context.Context) (O, error) {
+			return fn(ctx, in)
+		})
 	}
 	w.def.Body = deadLettered(w.def.DeadLetters, body)
 	return w
@@ -150,7 +157,8 @@ func define[I, O any](name string, fn func(context.Context, I) (O, error), opts 
 func (w *Workflow[I, O]) refuse(err error) {
 	w.err = cmp.Or(w.err, err)
 	w.def.Odd.Definition = append(w.def.Odd.Definition, definition.Issue{
-		Severity: definition.SeverityError, Message: strings.TrimPrefix(err.Error(), "perdure: "), Err: err,
+		Severity: definition.SeverityError, Message: strings.TrimPrefix(err.Error(), "perdure: "),
+		Err: err,
 	})
 }
 
@@ -173,7 +181,8 @@ type StartOption interface{ ApplyToStart(*sealed.Start) error }
 
 // startOptionsOf returns how a run of a workflow is started, whose definition is nil where
 // it is not known here.
-func startOptionsOf(workflow string, def *sealed.Workflow, opts []StartOption) (sealed.Start, error) {
+func startOptionsOf(workflow string, def *sealed.Workflow, opts []StartOption) (sealed.Start,
+	error) {
 	o := sealed.Start{Dedup: defaultDedup}
 	for _, opt := range opts {
 		if opt == nil {
@@ -216,11 +225,13 @@ func dryRuns(w *sealed.Workflow) bool {
 // noDryRun refuses a dry run: it would be one for real.
 func noDryRun(workflow string, def *sealed.Workflow) error {
 	e := &Error{
-		Code: journal.CodeInvalid, Op: "start " + workflow, Message: "only a graph can be walked through without doing anything",
-		Hint: "start it without DryRun, or try it in a test",
+		Code: journal.CodeInvalid, Op: "start " + workflow,
+		Message: "only a graph can be walked through without doing anything",
+		Hint:    "start it without DryRun, or try it in a test",
 	}
 	if def == nil {
-		e.Message = "this program does not know the workflow, so nothing says that a dry run of it would do nothing"
+		e.Message = "this program does not know the workflow, so nothing says that a dry run of " +
+			"it would do nothing"
 		e.Hint = "start it where it is registered, or give NewClient its definition"
 	}
 	return e
@@ -246,11 +257,13 @@ func checkPolicy(workflow string, def *sealed.Workflow, name string) error {
 		return err
 	}
 	e := &Error{
-		Code: journal.CodeInvalid, Op: "start " + workflow, Message: "the workflow does nothing under a backpressure policy",
-		Hint: "graphs, sagas and compositions of TCCs do; start it without backpressure.Named",
+		Code: journal.CodeInvalid, Op: "start " + workflow,
+		Message: "the workflow does nothing under a backpressure policy",
+		Hint:    "graphs, sagas and compositions of TCCs do; start it without backpressure.Named",
 	}
 	if def == nil {
-		e.Message = "this program does not know the workflow, nor whether it does anything under a backpressure policy"
+		e.Message = "this program does not know the workflow, nor whether it does anything under " +
+			"a backpressure policy"
 		e.Hint = "start it where it is registered, or pass its definition to NewClient"
 	}
 	return e
@@ -319,7 +332,8 @@ const defaultDedup = 24 * time.Hour
 // this process or another one. It waits for the engine to run. When ctx ends
 // first, the error says that the outcome is unknown; the same start with the
 // same ID tells.
-func (w *Workflow[I, O]) Start(ctx context.Context, c Caller, in I, opts ...StartOption) (*Run[O], error) {
+func (w *Workflow[I, O]) Start(ctx context.Context, c Caller, in I, opts ...StartOption) (*Run[O],
+	error) {
 	data, err := w.input(c, in)
 	if err != nil {
 		return nil, err
@@ -338,16 +352,23 @@ func (w *Workflow[I, O]) input(c Caller, in I) ([]byte, error) {
 		return nil, w.err
 	}
 	if k := c.client().sealed.Live; k != nil && k.Lookup(w.def.Name) != &w.def.Workflow {
-		e := &Error{Code: journal.CodeUnregistered, Op: op, Message: "the engine does not know this workflow", Hint: "pass it to Register first"}
+		e := &Error{
+			Code: journal.CodeUnregistered, Op: op, Message: "the engine does not know this " +
+				"workflow", Hint: "pass it to Register first",
+		}
 		if k.Lookup(w.def.Name) != nil {
 			e.Message = "the engine knows another definition of this name"
-			e.Hint = "start the definition that was passed to Register, or start by name with Client.Start"
+			e.Hint = "start the definition that was passed to Register, or start by name with " +
+				"Client.Start"
 		}
 		return nil, e
 	}
 	data, err := payload.Encode(in)
 	if err != nil {
-		return nil, &Error{Code: journal.CodeEncode, Op: op, Message: fmt.Sprintf("an input of type %T does not encode", in), Err: err}
+		return nil, &Error{
+			Code: journal.CodeEncode, Op: op,
+			Message: fmt.Sprintf("an input of type %T does not encode", in), Err: err,
+		}
 	}
 	return data, nil
 }
@@ -361,13 +382,15 @@ func (w *Workflow[I, O]) Get(ctx context.Context, c Caller, id string) (*Run[O],
 	}
 	if head.Workflow != w.def.Name {
 		return nil, &Error{
-			Code: journal.CodeNotFound, Op: "get " + id, Message: "it is a run of workflow " + head.Workflow + ", not of " + w.def.Name,
+			Code: journal.CodeNotFound, Op: "get " + id, Message: "it is a run of workflow " +
+				head.Workflow + ", not of " + w.def.Name,
 		}
 	}
 	return &Run[O]{c.client(), kernel.Started{Head: head}}, nil
 }
 
-// A Run is a handle on one run; one of json.RawMessage is on a run of any workflow. It may be used by many goroutines.
+// A Run is a handle on one run; one of json.RawMessage is on a run of any workflow. It may be used
+// by many goroutines.
 type Run[O any] struct {
 	c *Client
 	s kernel.Started

@@ -47,8 +47,13 @@ type Parked struct {
 
 // Parked returns the runs that wait for an operator, newest first, and the cursor of
 // the next page; zero when there is none. Limit 0 is 100, and at most 1,000.
-func (a *Client) Parked(ctx context.Context, after journal.Number, limit int) ([]Parked, journal.Number, error) {
-	heads, next, err := a.client.FrontEnd.Heads(ctx, store.Filter{Statuses: []journal.Status{journal.Suspended, journal.CompensationFailed}, After: after, Limit: limit})
+func (a *Client) Parked(ctx context.Context, after journal.Number, limit int) ([]Parked,
+	journal.Number, error) {
+	heads, next, err := a.client.FrontEnd.Heads(ctx, store.Filter{
+		Statuses: []journal.Status{journal.Suspended, journal.CompensationFailed},
+		After:    after,
+		Limit:    limit,
+	})
 	if err != nil {
 		return nil, 0, err
 	}
@@ -76,7 +81,9 @@ func (a *Client) decisions(ctx context.Context, h journal.Head) ([]journal.Wait,
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(state.Waits, func(w journal.Wait) bool { return w.Kind != journal.WaitDecision }), nil
+	return slices.DeleteFunc(state.Waits, func(w journal.Wait) bool {
+		return w.Kind != journal.WaitDecision
+	}), nil
 }
 
 // state returns the fold of a run's journal.
@@ -88,7 +95,8 @@ func (a *Client) state(ctx context.Context, h journal.Head) (journal.Snapshot, e
 	f := journal.NewAggregate(h.ID, h.WorkflowID, h.Workflow, h.Pattern)
 	for i := range entries {
 		if err := f.Apply(entries[i]); err != nil {
-			return journal.Snapshot{}, &perdure.Error{Code: journal.CodeCorrupt, Op: "read " + string(h.ID), Err: err}
+			return journal.Snapshot{}, &perdure.Error{Code: journal.CodeCorrupt, Op: "read " +
+				string(h.ID), Err: err}
 		}
 	}
 	return f.Snapshot(), nil

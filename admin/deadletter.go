@@ -24,7 +24,13 @@ type DeadLetterQuery struct {
 }
 
 func (q DeadLetterQuery) filter() store.Filter {
-	f := store.Filter{Workflow: kernel.DeadLetterWorkflow, Open: true, After: q.After, Limit: q.Limit, Attributes: map[string]string{}}
+	f := store.Filter{
+		Workflow:   kernel.DeadLetterWorkflow,
+		Open:       true,
+		After:      q.After,
+		Limit:      q.Limit,
+		Attributes: map[string]string{},
+	}
 	if q.Workflow != "" {
 		f.Attributes[deadletter.AttributeWorkflow] = q.Workflow
 	}
@@ -35,13 +41,16 @@ func (q DeadLetterQuery) filter() store.Filter {
 }
 
 func noLetter(op string) error {
-	return &perdure.Error{Code: journal.CodeNotFound, Op: op, Message: "no open dead letter has this ID"}
+	return &perdure.Error{
+		Code: journal.CodeNotFound, Op: op, Message: "no open dead letter has this ID",
+	}
 }
 
 // DeadLetters returns the open dead letters by query, newest first, and the cursor of the
 // next page; zero when there is none. A page may have fewer than it could. One that cannot
 // be read whole is among them, and says so.
-func (a *Client) DeadLetters(ctx context.Context, q DeadLetterQuery) ([]deadletter.Letter, journal.Number, error) {
+func (a *Client) DeadLetters(ctx context.Context, q DeadLetterQuery) ([]deadletter.Letter,
+	journal.Number, error) {
 	heads, next, err := a.client.FrontEnd.Heads(ctx, q.filter())
 	if err != nil {
 		return nil, 0, err
@@ -87,7 +96,8 @@ func (a *Client) DeleteDeadLetter(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	if err := a.client.Runs.Cancel(ctx, string(h.ID), "deleted"); journal.CodeOf(err) == journal.CodeWrongState {
+	if err := a.client.Runs.Cancel(ctx, string(h.ID),
+		"deleted"); journal.CodeOf(err) == journal.CodeWrongState {
 		return noLetter(op) // it was settled meanwhile
 	} else if err != nil {
 		return err
@@ -101,7 +111,8 @@ func (a *Client) DeleteDeadLetter(ctx context.Context, id string) error {
 // with it, and their letters are settled too. Several calls
 // make one run, until that has failed. Of a run that is not here any more it returns an
 // error of code not_found, and of a letter too damaged to name its run one of code corrupt.
-func (a *Client) RetryDeadLetter(ctx context.Context, id string) (*perdure.Run[json.RawMessage], error) {
+func (a *Client) RetryDeadLetter(ctx context.Context, id string) (*perdure.Run[json.RawMessage],
+	error) {
 	op := "retry dead letter " + id
 	_, l, err := a.letter(ctx, op, id)
 	if err != nil {
@@ -116,7 +127,8 @@ func (a *Client) RetryDeadLetter(ctx context.Context, id string) (*perdure.Run[j
 	run, err := a.caller.Retry(ctx, string(l.RunID))
 	if errors.Is(err, &perdure.Error{Code: journal.CodeNotFound}) {
 		return nil, &perdure.Error{
-			Code: journal.CodeNotFound, Op: op, Message: "run " + string(l.RunID) + " of workflow ID " + l.WorkflowID + " was removed when its retention was over",
+			Code: journal.CodeNotFound, Op: op, Message: "run " + string(l.RunID) +
+				" of workflow ID " + l.WorkflowID + " was removed when its retention was over",
 			Hint: "start it anew with the input that the letter has, and delete the letter",
 		}
 	}
@@ -124,11 +136,14 @@ func (a *Client) RetryDeadLetter(ctx context.Context, id string) (*perdure.Run[j
 }
 
 // letter returns an open dead letter and the head of its run.
-func (a *Client) letter(ctx context.Context, op, id string) (journal.Head, deadletter.Letter, error) {
+func (a *Client) letter(ctx context.Context, op, id string) (journal.Head, deadletter.Letter,
+	error) {
 	if !journal.ValidName(id) {
 		return journal.Head{}, deadletter.Letter{}, failure.BadName("dead letter", id)
 	}
-	heads, _, err := a.client.FrontEnd.Heads(ctx, store.Filter{WorkflowID: id, Workflow: kernel.DeadLetterWorkflow, Open: true, Limit: 1})
+	heads, _, err := a.client.FrontEnd.Heads(ctx, store.Filter{
+		WorkflowID: id, Workflow: kernel.DeadLetterWorkflow, Open: true, Limit: 1,
+	})
 	if err != nil {
 		return journal.Head{}, deadletter.Letter{}, err
 	}
@@ -177,7 +192,8 @@ func (a *Client) readLetter(ctx context.Context, h journal.Head) (deadletter.Let
 	}
 	for i := range entries {
 		e := &entries[i]
-		if e.Kind == journal.SignalConsumed && e.Op.Name == kernel.DeadLetterNews && e.Detail != nil {
+		if e.Kind == journal.SignalConsumed && e.Op.Name == kernel.DeadLetterNews &&
+			e.Detail != nil {
 			hear(e)
 			last = e.Detail.Mail
 		}

@@ -106,7 +106,8 @@ func ExampleClient_DeadLetters() {
 	out, err := run.Result(ctx)
 	fmt.Println(string(out), err)
 	_, err = admin.New(engine).DeadLetter(ctx, letters[0].ID)
-	fmt.Println(errors.Is(err, &perdure.Error{Code: journal.CodeNotFound}), admin.New(engine).DeleteDeadLetter(ctx, letters[1].ID))
+	fmt.Println(errors.Is(err, &perdure.Error{Code: journal.CodeNotFound}), admin.New(engine).
+		DeleteDeadLetter(ctx, letters[1].ID))
 	letters, _, err = admin.New(engine).DeadLetters(ctx, admin.DeadLetterQuery{})
 	fmt.Println(len(letters), "letters", err)
 	// Output:

@@ -79,7 +79,8 @@ func (a *Client) stale(h journal.Head, since time.Time, engines bool) string {
 	case h.Status == journal.Suspended, h.Status == journal.CompensationFailed:
 		return ""
 	case h.Owner != 0 && !engines:
-		return fmt.Sprintf("engine %d executed it and has died, and no other has the store", h.Owner)
+		return fmt.Sprintf("engine %d executed it and has died, and no other has the store",
+			h.Owner)
 	case h.Owner != 0 && h.Status == journal.Waiting:
 		return ""
 	case h.Owner != 0:
@@ -98,16 +99,20 @@ func (a *Client) stale(h journal.Head, since time.Time, engines bool) string {
 	case h.Status == journal.Pending:
 		return ""
 	}
-	return "it has been due since " + h.Wake.UTC().Format(time.RFC3339) + ", and no engine took it up"
+	return "it has been due since " + h.Wake.UTC().Format(time.RFC3339) +
+		", and no engine took it up"
 }
 
 // waits reports whether a run that an engine has waits for something, where its status
 // does not tell: one of a pattern stays while it waits.
 func (a *Client) waits(ctx context.Context, h journal.Head) (bool, error) {
-	if h.Owner == 0 || h.Status == journal.Running || a.client.Live != nil && len(a.client.Live.Live(h.Number).Running) > 0 {
+	if h.Owner == 0 || h.Status == journal.Running || a.client.Live != nil && len(
+		a.client.Live.Live(h.Number).Running) > 0 {
 		return false, nil
 	}
 	state, err := a.state(ctx, h)
-	retries := slices.ContainsFunc(state.Steps, func(s journal.Step) bool { return s.Status == journal.StepIsRetrying })
+	retries := slices.ContainsFunc(state.Steps, func(s journal.Step) bool {
+		return s.Status == journal.StepIsRetrying
+	})
 	return retries || len(state.Waits) > 0, err
 }

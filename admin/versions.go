@@ -24,7 +24,9 @@ type Marker struct {
 // open runs, of a damaged one up to the damage.
 func (a *Client) Versions(ctx context.Context, workflow string) ([]Marker, error) {
 	var out []Marker
-	f := store.Filter{Open: true, Workflow: workflow, Without: kernel.OwnPrefix, Limit: store.MaxLimit}
+	f := store.Filter{
+		Open: true, Workflow: workflow, Without: kernel.OwnPrefix, Limit: store.MaxLimit,
+	}
 	for {
 		heads, next, err := a.client.FrontEnd.Heads(ctx, f)
 		if err != nil {
@@ -49,12 +51,13 @@ func (a *Client) Versions(ctx context.Context, workflow string) ([]Marker, error
 
 // need adds a run to a marker, keeping the order.
 func need(all []Marker, change string, version int, run journal.RunID) []Marker {
-	at, known := slices.BinarySearchFunc(all, Marker{Change: change, Version: version}, func(a, b Marker) int {
-		if n := strings.Compare(a.Change, b.Change); n != 0 {
-			return n
-		}
-		return a.Version - b.Version
-	})
+	at, known := slices.BinarySearchFunc(all, Marker{Change: change, Version: version},
+		func(a, b Marker) int {
+			if n := strings.Compare(a.Change, b.Change); n != 0 {
+				return n
+			}
+			return a.Version - b.Version
+		})
 	if !known {
 		all = slices.Insert(all, at, Marker{Change: change, Version: version})
 	}

@@ -20,14 +20,18 @@ import (
 
 // reason gives a command the flag that says why.
 func reason(cmd *cobra.Command) *string {
-	return cmd.Flags().String("reason", "from the command line", "the reason; it is recorded with the run")
+	return cmd.Flags().String("reason", "from the command line",
+		"the reason; it is recorded with the run")
 }
 
 // acting makes a command that brings a run into a status, and says what was done.
-func acting(db *database, cmd *cobra.Command, to journal.Status, done string, act func(context.Context, *client, string) error) *cobra.Command {
-	return aboutRun(db, cmd, (*output)(nil).check, db.write, func(ctx context.Context, c *client, h journal.Head) error {
+func acting(db *database, cmd *cobra.Command, to journal.Status, done string,
+	act func(context.Context, *client, string) error) *cobra.Command {
+	return aboutRun(db, cmd, (*output)(nil).check, db.write, func(ctx context.Context, c *client,
+		h journal.Head) error {
 		if err := act(ctx, c, string(h.ID)); exitCode(err) == exitConflict {
-			return hinted(err, c.place.Command("runs describe "+string(h.ID))+" shows how far it is")
+			return hinted(err, c.place.Command("runs describe "+string(h.ID))+
+				" shows how far it is")
 		} else if err != nil {
 			return err
 		}
@@ -54,7 +58,8 @@ func newRunsCancel(db *database) *cobra.Command {
 		Example: "  perdure runs cancel ord-1001 --reason 'the customer changed her mind'",
 	}
 	why := reason(cmd)
-	return acting(db, cmd, journal.Cancelled, "is asked to end", func(ctx context.Context, c *client, id string) error { return c.Cancel(ctx, id, *why) })
+	return acting(db, cmd, journal.Cancelled, "is asked to end",
+		func(ctx context.Context, c *client, id string) error { return c.Cancel(ctx, id, *why) })
 }
 
 func newRunsSuspend(db *database) *cobra.Command {
@@ -63,14 +68,19 @@ func newRunsSuspend(db *database) *cobra.Command {
 		Example: "  perdure runs suspend ord-1001 --reason 'the bank is down'",
 	}
 	why := reason(cmd)
-	return acting(db, cmd, journal.Suspended, "is held", func(ctx context.Context, c *client, id string) error { return c.Suspend(ctx, id, *why) })
+	return acting(db, cmd, journal.Suspended, "is held", func(ctx context.Context, c *client,
+		id string) error {
+		return c.Suspend(ctx, id, *why)
+	})
 }
 
 func newRunsResume(db *database) *cobra.Command {
 	return acting(db, &cobra.Command{
 		Use: "resume ID", Short: "Resume a suspended or parked run",
 		Example: "  perdure runs resume ord-1001",
-	}, journal.Running, "goes on", func(ctx context.Context, c *client, id string) error { return c.Resume(ctx, id) })
+	}, journal.Running, "goes on", func(ctx context.Context, c *client, id string) error {
+		return c.Resume(ctx, id)
+	})
 }
 
 func newRunsDecide(db *database) *cobra.Command {
@@ -86,7 +96,8 @@ name.`,
 		Args: exactly("ID", "NAME", "CHOICE"),
 	}
 	in := newInput(cmd, "data that goes with the choice")
-	cmd.Flags().StringVar(&why, "reason", "from the command line", "the reason; it is recorded with the run")
+	cmd.Flags().StringVar(&why, "reason", "from the command line",
+		"the reason; it is recorded with the run")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		data, err := in.read(cmd)
 		if err != nil {
@@ -110,12 +121,14 @@ name.`,
 }
 
 // waits gives what an open run waits for, of one kind.
-func (c *client) waits(ctx context.Context, h journal.Head, kind journal.WaitKind) ([]journal.Wait, error) {
+func (c *client) waits(ctx context.Context, h journal.Head, kind journal.WaitKind) ([]journal.Wait,
+	error) {
 	d, err := c.Describe(ctx, string(h.ID))
 	if err != nil || d.Head.Status.IsTerminal() {
 		return nil, err
 	}
-	return slices.DeleteFunc(d.State.Waits, func(w journal.Wait) bool { return w.Kind != kind }), nil
+	return slices.DeleteFunc(d.State.Waits, func(w journal.Wait) bool { return w.Kind != kind }),
+		nil
 }
 
 // nameOf is the name of a wait without the scopes that it is in.
@@ -173,7 +186,9 @@ workflow ID, the signal is kept for the next run that has it: unrouted list show
 			if err != nil {
 				return err
 			}
-			if err := one(out, cmd.OutOrStdout(), deliveryOf(d), func(w io.Writer) error { return printDelivery(w, id, d) }); err != nil {
+			if err := one(out, cmd.OutOrStdout(), deliveryOf(d), func(w io.Writer) error {
+				return printDelivery(w, id, d)
+			}); err != nil {
 				return err
 			}
 			if err := c.warnUnheard(ctx, cmd.ErrOrStderr(), d, args[1]); err != nil {
@@ -187,19 +202,26 @@ workflow ID, the signal is kept for the next run that has it: unrouted list show
 }
 
 // warnUnheard says so where the run that has a signal waits for others.
-func (c *client) warnUnheard(ctx context.Context, w io.Writer, d perdure.Delivery, name string) error {
+func (c *client) warnUnheard(ctx context.Context, w io.Writer, d perdure.Delivery,
+	name string) error {
 	if d.Duplicate || d.Unrouted || d.NotDelivered {
 		return nil
 	}
 	waits, err := c.waits(ctx, journal.Head{ID: d.Run}, journal.WaitSignal)
-	if len(waits) > 0 && !slices.ContainsFunc(waits, func(w journal.Wait) bool { return nameOf(w) == name }) {
-		fmt.Fprintf(w, "it is kept until the run waits for %s; now it waits for %s\n", name, names(waits))
+	if len(waits) > 0 && !slices.ContainsFunc(waits, func(w journal.Wait) bool {
+		return nameOf(w) == name
+	}) {
+		fmt.Fprintf(w, "it is kept until the run waits for %s; now it waits for %s\n", name,
+			names(waits))
 	}
 	return err
 }
 
 func deliveryOf(d perdure.Delivery) api.Delivery {
-	out := api.Delivery{RunID: string(d.Run), Number: d.Number, Duplicate: d.Duplicate, Unrouted: d.Unrouted, NotDelivered: d.NotDelivered}
+	out := api.Delivery{
+		RunID: string(d.Run), Number: d.Number, Duplicate: d.Duplicate, Unrouted: d.Unrouted,
+		NotDelivered: d.NotDelivered,
+	}
 	if d.Status != 0 {
 		out.Status = d.Status.String()
 	}
@@ -212,7 +234,8 @@ func printDelivery(w io.Writer, id string, d perdure.Delivery) error {
 	case d.Duplicate:
 		_, err = fmt.Fprintf(w, "nothing was done: a signal with this key came to %s before\n", id)
 	case d.Unrouted:
-		_, err = fmt.Fprintf(w, "no open run has the workflow ID %s: the signal is kept for one, as number %d\n", id, d.Number)
+		_, err = fmt.Fprintf(w, "no open run has the workflow ID %s: the signal is kept for one, "+
+			"as number %d\n", id, d.Number)
 	case d.NotDelivered && d.Status != 0:
 		_, err = fmt.Fprintf(w, "not delivered: run %s is %v\n", d.Run, d.Status)
 	case d.NotDelivered:
@@ -232,7 +255,8 @@ type input struct {
 func newInput(cmd *cobra.Command, what string) *input {
 	in := &input{what: what}
 	cmd.Flags().StringVarP(&in.text, "input", "i", "", what+", as JSON")
-	cmd.Flags().StringVarP(&in.file, "file", "f", "", what+", as a file with JSON; - is the standard input")
+	cmd.Flags().StringVarP(&in.file, "file", "f", "", what+
+		", as a file with JSON; - is the standard input")
 	return in
 }
 
@@ -254,7 +278,8 @@ func (in *input) read(cmd *cobra.Command) ([]byte, error) {
 		return []byte("null"), nil
 	}
 	if err != nil {
-		return nil, &perdure.Error{Code: journal.CodeInvalid, Op: cmd.Name(), Message: in.what + " cannot be read", Err: err, Hint: "-f names a file, and - the standard input"}
+		return nil, &perdure.Error{Code: journal.CodeInvalid, Op: cmd.Name(), Message: in.what +
+			" cannot be read", Err: err, Hint: "-f names a file, and - the standard input"}
 	}
 	err = json.Unmarshal(data, new(json.RawMessage))
 	if err == nil && !utf8.Valid(data) {
@@ -266,7 +291,10 @@ func (in *input) read(cmd *cobra.Command) ([]byte, error) {
 		if errors.As(err, &at) {
 			message = fmt.Sprintf("%s is not JSON at byte %d", in.what, at.Offset)
 		}
-		return nil, &perdure.Error{Code: journal.CodeInvalid, Op: cmd.Name(), Message: message, Err: err, Hint: `a text needs quotes of its own: -i '"ada"'`}
+		return nil, &perdure.Error{
+			Code: journal.CodeInvalid, Op: cmd.Name(), Message: message, Err: err,
+			Hint: `a text needs quotes of its own: -i '"ada"'`,
+		}
 	}
 	return data, nil
 }

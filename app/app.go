@@ -38,7 +38,9 @@ func Main(workflows ...perdure.Definition) {
 	go func() {
 		<-signals
 		cancel()
-		<-signals // not left to the system, which ignores it in a process that a script has put into the background
+		// not left to the system, which ignores it in a process that a script has put into the
+		// background
+		<-signals
 		os.Exit(exitInterrupted)
 	}()
 	name := strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe")
@@ -51,7 +53,8 @@ const gcPercent = 400
 
 // run runs one command and gives its exit code. What was asked for goes to
 // stdout, everything else to stderr. The end of ctx is an interrupt.
-func run(ctx context.Context, name string, args []string, stdin io.Reader, stdout, stderr io.Writer, workflows ...perdure.Definition) int {
+func run(ctx context.Context, name string, args []string, stdin io.Reader, stdout, stderr io.Writer,
+	workflows ...perdure.Definition) int {
 	p, err := newProgram(name, workflows)
 	if err == nil {
 		err = p.execute(ctx, args, stdin, stdout, stderr)

@@ -45,7 +45,8 @@ only after it, and the better figures count. CPU and memory are the engine's.`,
 				write = (*bench.Report).Text
 			default:
 				return &perdure.Error{
-					Code: journal.CodeInvalid, Op: "bench", Message: "there is no output format " + output, Hint: "-o is json or text",
+					Code: journal.CodeInvalid, Op: "bench", Message: "there is no output format " +
+						output, Hint: "-o is json or text",
 				}
 			}
 			var err error
@@ -61,12 +62,14 @@ only after it, and the better figures count. CPU and memory are the engine's.`,
 	}
 	db = p.databaseOr(cmd, "sqlite:", "a temporary file in this directory")
 	flags := cmd.Flags()
-	flags.StringVar(&o.Workload, "workload", bench.Sequential, strings.Join(bench.Workloads(), ", "))
+	flags.StringVar(&o.Workload, "workload", bench.Sequential, strings.Join(bench.Workloads(),
+		", "))
 	flags.IntVar(&o.Runs, "runs", 0, "number of runs (default by workload)")
 	flags.IntVar(&o.Steps, "steps", 0, "steps of each run (default by workload)")
 	flags.IntVar(&o.InFlight, "in-flight", 0, "runs at a time (default by workload)")
 	flags.IntVar(&o.Payload, "payload", 0, "bytes of each input, result and output (default 100)")
-	flags.DurationVar(&o.Idle, "idle", 0, "of sleepers: how long the idle engine is measured (default 30s)")
+	flags.DurationVar(&o.Idle, "idle", 0, "of sleepers: how long the idle engine is measured "+
+		"(default 30s)")
 	flags.BoolVar(&o.Force, "force", false, "replace FILE if it exists")
 	flags.BoolVar(&o.Keep, "keep", false, "leave the database in place")
 	flags.StringVarP(&output, "output", "o", "json", "json or text")

@@ -13,8 +13,10 @@ import (
 
 // always are the keys that every report has.
 var always = []string{
-	"workload", "store", "runs", "steps", "in_flight", "payload", "seconds", "runs_per_s", "steps_per_s",
-	"p50_ms", "p99_ms", "cpu_s", "rss_mb", "commits", "bytes_per_step", "floor", "ratio_steps", "ratio_p50",
+	"workload", "store", "runs", "steps", "in_flight", "payload", "seconds", "runs_per_s",
+	"steps_per_s",
+	"p50_ms", "p99_ms", "cpu_s", "rss_mb", "commits", "bytes_per_step", "floor", "ratio_steps",
+	"ratio_p50",
 }
 
 func TestBench(t *testing.T) {
@@ -26,13 +28,21 @@ func TestBench(t *testing.T) {
 		{"--workload latency --runs 3 --steps 2 --payload 1", nil},
 		{"--workload fanout --steps 5", []string{"fanout_ms", "repeats"}},
 		{"--workload resume --steps 400", []string{"resume_s", "first_step_ms", "last_step_ms"}},
-		{"--workload sleepers --runs 30 --idle 10ms", []string{"rss_growth_mb", "goroutines", "idle_queries_per_min", "wake_per_s", "ends_per_s"}},
+		{
+			"--workload sleepers --runs 30 --idle 10ms",
+			[]string{
+				"rss_growth_mb", "goroutines", "idle_queries_per_min", "wake_per_s", "ends_per_s",
+			},
+		},
 		{"--workload signals --runs 20", []string{"signals_per_s", "send_p99_ms"}},
 		{"--workload timers --runs 20", []string{"late_p99_ms", "late_max_ms", "early"}},
 	} {
-		for _, store := range []string{"memory:", "sqlite:" + filepath.Join(t.TempDir(), "bench.db")} {
+		for _, store := range []string{
+			"memory:", "sqlite:" + filepath.Join(t.TempDir(), "bench.db"),
+		} {
 			t.Run(c.flags+" "+store[:6], func(t *testing.T) {
-				r := perdureCommand(t, append([]string{"bench", "--store", store}, strings.Fields(c.flags)...)...)
+				r := perdureCommand(t, append([]string{"bench", "--store", store},
+					strings.Fields(c.flags)...)...)
 				if r.code != exitOK || r.stderr != "" {
 					t.Fatalf("exit code %d: %s", r.code, r.stderr)
 				}
@@ -81,7 +91,9 @@ func TestBenchFiles(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "bench.db")
 	bench := func(flags ...string) result {
-		return perdureCommand(t, append([]string{"bench", "--workload", "latency", "--runs", "2", "--store", "sqlite:" + file}, flags...)...)
+		return perdureCommand(t, append([]string{
+			"bench", "--workload", "latency", "--runs", "2", "--store", "sqlite:" + file,
+		}, flags...)...)
 	}
 	left := func() int {
 		entries, err := os.ReadDir(dir)
@@ -90,7 +102,8 @@ func TestBenchFiles(t *testing.T) {
 		}
 		return len(entries)
 	}
-	if r := bench("-o", "text"); r.code != exitOK || !strings.Contains(r.stdout, "\nfloor.steps_per_s ") || left() != 0 {
+	if r := bench("-o", "text"); r.code != exitOK ||
+		!strings.Contains(r.stdout, "\nfloor.steps_per_s ") || left() != 0 {
 		t.Errorf("plain: %+v leaves %d files", r, left())
 	}
 	write(t, file)
@@ -107,7 +120,8 @@ func TestBenchFiles(t *testing.T) {
 }
 
 func TestBenchUnreachable(t *testing.T) {
-	r := perdureCommand(t, "bench", "--store", "sqlite:"+filepath.Join(t.TempDir(), "no", "bench.db"))
+	r := perdureCommand(t, "bench", "--store", "sqlite:"+filepath.Join(t.TempDir(), "no",
+		"bench.db"))
 	r.refused(t, exitUnreachable, "open the store")
 }
 
@@ -126,8 +140,12 @@ func TestBenchTemporaryFile(t *testing.T) {
 // spec: P-2
 func TestBenchOnPostgreSQL(t *testing.T) {
 	url := testpg.URL(t)
-	for _, flags := range []string{"--workload sequential --runs 20 --in-flight 4", "--workload resume --steps 200", "--workload signals --runs 20", "--runs 5 --keep"} {
-		r := perdureCommand(t, append([]string{"bench", "--store", url}, strings.Fields(flags)...)...)
+	for _, flags := range []string{
+		"--workload sequential --runs 20 --in-flight 4", "--workload resume --steps 200",
+		"--workload signals --runs 20", "--runs 5 --keep",
+	} {
+		r := perdureCommand(t, append([]string{"bench", "--store", url},
+			strings.Fields(flags)...)...)
 		if r.code != exitOK || r.stderr != "" {
 			t.Fatalf("%s: exit code %d: %s", flags, r.code, r.stderr)
 		}
@@ -140,7 +158,8 @@ func TestBenchOnPostgreSQL(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, synced := report.Floor["fdatasync_per_s"]
-		if steps, _ := report.Floor["steps_per_s"].(float64); steps <= 0 || synced || report.Bytes <= 0 {
+		if steps, _ := report.Floor["steps_per_s"].(float64); steps <= 0 || synced ||
+			report.Bytes <= 0 {
 			t.Errorf("%s: %s", flags, r.stdout)
 		}
 		left := perdureCommand(t, "db", "status", "--store", report.Store)
@@ -155,7 +174,8 @@ func TestBenchOnPostgreSQL(t *testing.T) {
 		name, _, _ = strings.Cut(name, "?")
 		testpg.Execute(t, url, "drop database perdure_bench_"+name)
 	}
-	if r := perdureCommand(t, "runs", "list", "--store", url); r.code != exitUnreachable || !strings.Contains(r.stderr, "there is no schema perdure in it") {
+	if r := perdureCommand(t, "runs", "list", "--store", url); r.code != exitUnreachable ||
+		!strings.Contains(r.stderr, "there is no schema perdure in it") {
 		t.Errorf("the database that it named has %+v", r)
 	}
 }
@@ -165,7 +185,8 @@ func TestBenchLeavesAloneWhatTheVariableNames(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "orders.db")
 	write(t, file)
 	t.Setenv(place.Env, file)
-	perdureCommand(t, "bench", "--runs", "2", "--force").refused(t, exitConflict, "is there already")
+	perdureCommand(t, "bench", "--runs", "2", "--force").refused(t, exitConflict,
+		"is there already")
 	if data, err := os.ReadFile(file); err != nil || string(data) != "mine" {
 		t.Errorf("%q, %v", data, err)
 	}

@@ -37,7 +37,8 @@ Flags:
 
 // execute runs the command that args name. What goes wrong before the command
 // itself begins is wrong with the command line.
-func (p *program) execute(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
+func (p *program) execute(ctx context.Context, args []string, stdin io.Reader, stdout,
+	stderr io.Writer) error {
 	root, began := p.root(), false
 	root.PersistentPreRun = func(*cobra.Command, []string) { began = true }
 	root.SetArgs(args)
@@ -99,7 +100,8 @@ func (p *program) root() *cobra.Command {
 	})
 	root.SetHelpTemplate(helpTemplate)
 	root.SetUsageTemplate(usageTemplate)
-	addGroup(root, "Runs", p.newServe(), p.newStart(), p.newRuns(), p.newWorkflows(), p.newUnrouted(), p.newWorkers())
+	addGroup(root, "Runs", p.newServe(), p.newStart(), p.newRuns(), p.newWorkflows(),
+		p.newUnrouted(), p.newWorkers())
 	addGroup(root, "See and measure", p.newDemo(), p.newBench())
 	addGroup(root, "The rest", p.newDB(), newVersion())
 	root.AddCommand(newDemoWorker(), newDemoWorld())
@@ -123,7 +125,8 @@ func addGroup(root *cobra.Command, title string, commands ...*cobra.Command) {
 // addHelp adds the command that explains others, which says so of a word that is none.
 func addHelp(root *cobra.Command) {
 	root.SetHelpCommand(&cobra.Command{
-		Use: "help [COMMAND]", Short: "Explain a command, as --help does", Example: "  perdure help runs list",
+		Use: "help [COMMAND]", Short: "Explain a command, as --help does",
+		Example: "  perdure help runs list",
 		RunE: func(_ *cobra.Command, args []string) error {
 			cmd, left, err := root.Find(args)
 			if err == nil && len(left) == 0 {
@@ -173,6 +176,7 @@ func unknownCommand(root *cobra.Command, name string) error {
 // usage is the error of a command line that cannot be.
 func usage(cmd *cobra.Command, message string) error {
 	return &perdure.Error{
-		Code: journal.CodeInvalid, Message: message, Hint: cmd.CommandPath() + " --help shows what can be",
+		Code: journal.CodeInvalid, Message: message, Hint: cmd.CommandPath() +
+			" --help shows what can be",
 	}
 }

@@ -41,14 +41,17 @@ func TestATypoIsGuessed(t *testing.T) {
 }
 
 func TestHelp(t *testing.T) {
-	for _, line := range []string{"", "--help", "help", "demo --help", "bench --help", "version --help"} {
+	for _, line := range []string{
+		"", "--help", "help", "demo --help", "bench --help", "version --help",
+	} {
 		t.Run(line, func(t *testing.T) {
 			r := perdureCommand(t, strings.Fields(line)...)
 			if r.code != exitOK || !strings.HasPrefix(r.stdout, "Examples:\n  perdure ") {
 				t.Errorf("exit code %d, and it begins with %.20q", r.code, r.stdout)
 			}
 			for _, code := range []int{
-				exitOK, exitFailed, exitUsage, exitNotFound, exitConflict, exitUnreachable, exitCancelled, exitInterrupted,
+				exitOK, exitFailed, exitUsage, exitNotFound, exitConflict, exitUnreachable,
+				exitCancelled, exitInterrupted,
 			} {
 				if !strings.Contains(r.stdout, fmt.Sprintf("\n  %-3d  ", code)) {
 					t.Errorf("it does not tell exit code %d", code)
@@ -62,7 +65,8 @@ func TestHelp(t *testing.T) {
 }
 
 func TestVersion(t *testing.T) {
-	if r := perdureCommand(t, "version"); r.code != exitOK || !strings.HasPrefix(r.stdout, "perdure ") {
+	if r := perdureCommand(t, "version"); r.code != exitOK ||
+		!strings.HasPrefix(r.stdout, "perdure ") {
 		t.Errorf("exit code %d, stdout %q", r.code, r.stdout)
 	}
 }

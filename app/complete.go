@@ -30,29 +30,36 @@ func addCompletion(root *cobra.Command) {
 type completions func(context.Context, *client) []string
 
 func completeRuns(cmd *cobra.Command, db *database) {
-	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, typed string) ([]string,
+		cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		return db.offer(cmd, typed, func(ctx context.Context, c *client) []string { return append(c.ids(ctx), latest) })
+		return db.offer(cmd, typed, func(ctx context.Context, c *client) []string {
+			return append(c.ids(ctx), latest)
+		})
 	}
 }
 
 func completeFlag(cmd *cobra.Command, db *database, flag string, of completions) {
-	_ = cmd.RegisterFlagCompletionFunc(flag, func(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+	_ = cmd.RegisterFlagCompletionFunc(flag, func(cmd *cobra.Command, _ []string,
+		typed string) ([]string, cobra.ShellCompDirective) {
 		return db.offer(cmd, typed, of)
 	}) // it fails where the flag is not there, and then completes nothing
 }
 
 // completeWords completes a flag that is one of these words.
 func completeWords(cmd *cobra.Command, flag string, words ...string) {
-	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)) // it fails where the flag is not there
+	// it fails where the flag is not there
+	_ = cmd.RegisterFlagCompletionFunc(
+		flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // completeWaits completes a command about a run and one of its waits: the ID, the
 // name, and of a decision the choice.
 func completeWaits(cmd *cobra.Command, db *database, kind journal.WaitKind) {
-	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, typed string) ([]string,
+		cobra.ShellCompDirective) {
 		return db.offer(cmd, typed, func(ctx context.Context, c *client) (words []string) {
 			if len(args) == 0 {
 				return append(c.ids(ctx), latest)
@@ -81,7 +88,8 @@ func completeWaits(cmd *cobra.Command, db *database, kind journal.WaitKind) {
 }
 
 // offer asks the database for what may be typed.
-func (d *database) offer(cmd *cobra.Command, typed string, of completions) ([]string, cobra.ShellCompDirective) {
+func (d *database) offer(cmd *cobra.Command, typed string, of completions) ([]string,
+	cobra.ShellCompDirective) {
 	var out []string
 	err := using(cmd, d.read, func(ctx context.Context, c *client) error {
 		for _, word := range of(ctx, c) {

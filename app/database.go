@@ -34,7 +34,8 @@ func (p *program) database(cmd *cobra.Command) *database {
 func (p *program) databaseOr(cmd *cobra.Command, otherwise, inWords string) *database {
 	d := &database{program: p, otherwise: otherwise}
 	flags := cmd.PersistentFlags()
-	flags.StringVar(&d.text, "store", "", "the database: postgres://USER@HOST/DATABASE, or an SQLite file (default "+place.Env+", or else "+inWords+")")
+	flags.StringVar(&d.text, "store", "", "the database: postgres://USER@HOST/DATABASE, or an "+
+		"SQLite file (default "+place.Env+", or else "+inWords+")")
 	flag := flags.Lookup("store")
 	d.chosen = func() bool { return flag.Changed }
 	return d
@@ -80,7 +81,8 @@ func (d *database) open(ctx context.Context, mode place.Mode) (*client, error) {
 		return nil, err
 	}
 	c := &client{store: s, program: d.program, place: at}
-	if c.Client, err = perdure.NewClient(ctx, s, d.program.workflows...); err == nil && at.Kind == place.SQLite {
+	if c.Client, err = perdure.NewClient(ctx, s, d.program.workflows...); err == nil &&
+		at.Kind == place.SQLite {
 		c.was, err = os.Stat(at.File)
 	}
 	if err != nil {
@@ -95,7 +97,11 @@ func (c *client) close() { _ = c.store.Close() } // what was written is durable 
 // file that was removed meanwhile has none that could be told of.
 func (c *client) engines(ctx context.Context) ([]store.Engine, error) {
 	if now, err := os.Stat(c.place.File); c.was != nil && (err != nil || !os.SameFile(now, c.was)) {
-		return nil, &perdure.Error{Code: journal.CodeUnavailable, Op: "read " + c.place.String(), Message: "the file was removed or replaced", Hint: "an engine that still has it must be stopped: what it does will be lost"}
+		return nil, &perdure.Error{
+			Code: journal.CodeUnavailable, Op: "read " + c.place.String(),
+			Message: "the file was removed or replaced",
+			Hint:    "an engine that still has it must be stopped: what it does will be lost",
+		}
 	}
 	info, err := c.info(ctx)
 	if err != nil {
@@ -114,7 +120,9 @@ func (c *client) engines(ctx context.Context) ([]store.Engine, error) {
 func (c *client) info(ctx context.Context) (store.Info, error) {
 	info, err := c.store.Info(ctx)
 	if err != nil {
-		err = &perdure.Error{Code: journal.CodeUnavailable, Op: "read " + c.place.String(), Err: err}
+		err = &perdure.Error{
+			Code: journal.CodeUnavailable, Op: "read " + c.place.String(), Err: err,
+		}
 	}
 	return info, err
 }
@@ -155,6 +163,7 @@ func using(cmd *cobra.Command, open opener, do func(context.Context, *client) er
 	case err := <-done:
 		return err
 	case <-time.After(patience):
-		return fmt.Errorf("%w: the database is busy; what was to be done may yet have been done", errInterrupted)
+		return fmt.Errorf("%w: the database is busy; what was to be done may yet have been done",
+			errInterrupted)
 	}
 }

@@ -43,7 +43,9 @@ func newDBStatus(db *database) *cobra.Command {
 				return err
 			}
 			d := databaseOf(c.place.String(), info)
-			return one(out, cmd.OutOrStdout(), d, func(w io.Writer) error { return printDatabase(w, d) })
+			return one(out, cmd.OutOrStdout(), d, func(w io.Writer) error {
+				return printDatabase(w, d)
+			})
 		})
 	}
 	return cmd
@@ -51,8 +53,10 @@ func newDBStatus(db *database) *cobra.Command {
 
 func databaseOf(at string, info store.Info) api.Database {
 	d := api.Database{
-		Store: at, Driver: info.Driver, Identity: info.Database, Schema: info.Schema, Durability: info.Durability,
-		Bytes: info.Bytes, Runs: info.Runs, Unrouted: info.Unrouted, Owed: info.Owed, Engines: []api.Engine{},
+		Store: at, Driver: info.Driver, Identity: info.Database, Schema: info.Schema,
+		Durability: info.Durability,
+		Bytes:      info.Bytes, Runs: info.Runs, Unrouted: info.Unrouted, Owed: info.Owed,
+		Engines: []api.Engine{},
 	}
 	for _, e := range info.Engines {
 		d.Engines = append(d.Engines, engineOf(e, info.Now))
@@ -62,9 +66,12 @@ func databaseOf(at string, info store.Info) api.Database {
 
 func printDatabase(w io.Writer, d api.Database) error {
 	pairs := []string{
-		"store", d.Store, "driver", d.Driver, "identity", d.Identity, "schema", strconv.Itoa(d.Schema),
-		"durability", d.Durability, "size", strconv.FormatInt(d.Bytes, 10) + " bytes", "runs", strconv.FormatInt(d.Runs, 10),
-		"unrouted signals", strconv.FormatInt(d.Unrouted, 10), "owed", strconv.FormatInt(d.Owed, 10),
+		"store", d.Store, "driver", d.Driver, "identity", d.Identity, "schema",
+		strconv.Itoa(d.Schema),
+		"durability", d.Durability, "size", strconv.FormatInt(d.Bytes, 10) + " bytes", "runs",
+		strconv.FormatInt(d.Runs, 10),
+		"unrouted signals", strconv.FormatInt(d.Unrouted, 10), "owed",
+		strconv.FormatInt(d.Owed, 10),
 	}
 	if len(d.Engines) == 0 {
 		pairs = append(pairs, "engine", "none: runs go on when one has it")
@@ -86,8 +93,9 @@ func newDBMigrate(db *database) *cobra.Command {
 		Long: `Makes the SQLite file, or in a PostgreSQL the schema perdure, where there is none, and
 brings an older one to the schema of this program. There is no way back: take a backup
 first. An engine does the same when it starts; no other command does.`,
-		Example: "  perdure db backup before.db && perdure db migrate\n  perdure db migrate --store postgres://owner@db.internal/shop",
-		Args:    exactly(),
+		Example: "  perdure db backup before.db && perdure db migrate\n  perdure db migrate " +
+			"--store postgres://owner@db.internal/shop",
+		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			at, err := db.place()
 			if err != nil {
@@ -118,7 +126,8 @@ func migrate(ctx context.Context, at place.Place) (done string, err error) {
 	info, err := s.Info(ctx)
 	switch {
 	case err != nil:
-		return "", at.Explain(&perdure.Error{Code: journal.CodeUnavailable, Op: "read " + at.String(), Err: err})
+		return "", at.Explain(&perdure.Error{Code: journal.CodeUnavailable, Op: "read " +
+			at.String(), Err: err})
 	case made, schema != nil && schema.Has == 0 && at.Kind == place.Postgres:
 		return fmt.Sprintf("was made: schema %d", info.Schema), nil
 	case schema != nil:
@@ -146,14 +155,24 @@ pg_dump makes a copy.`,
 			return using(cmd, db.read, func(ctx context.Context, c *client) error {
 				file, ok := c.store.(backuper)
 				if !ok {
-					return &perdure.Error{Code: journal.CodeInvalid, Op: "backup", Message: c.place.String() + " is no file", Hint: "pg_dump makes a copy of a PostgreSQL as it is at one moment"}
+					return &perdure.Error{
+						Code: journal.CodeInvalid, Op: "backup", Message: c.place.String() +
+							" is no file", Hint: "pg_dump makes a copy of a PostgreSQL as it is " +
+							"at one moment",
+					}
 				}
 				err := file.Backup(ctx, args[0])
 				switch {
 				case errors.Is(err, fs.ErrExist):
-					return &perdure.Error{Code: journal.CodeConflict, Op: "backup", Message: args[0] + " is there already", Hint: "name a file that is not"}
+					return &perdure.Error{
+						Code: journal.CodeConflict, Op: "backup", Message: args[0] +
+							" is there already", Hint: "name a file that is not",
+					}
 				case err != nil:
-					return &perdure.Error{Code: journal.CodeUnavailable, Op: "backup", Err: err, Hint: "is there a directory that can be written, with room?"}
+					return &perdure.Error{
+						Code: journal.CodeUnavailable, Op: "backup", Err: err,
+						Hint: "is there a directory that can be written, with room?",
+					}
 				}
 				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s is in %s\n", c.place, args[0])
 				return err

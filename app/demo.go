@@ -75,7 +75,8 @@ meanwhile. On a terminal, keys approve the expense and stop the subscription.`,
 	flags.IntVar(&o.Kills, "kills", 3, "number of kills")
 	flags.IntVar(&o.Cluster, "cluster", 1, "number of workers at a time; several need a PostgreSQL")
 	flags.IntVar(&o.Orders, "orders", 0, "number of orders (default as many as fit the kills)")
-	flags.Uint64Var(&o.Seed, "seed", 0, "seed of orders, refusals and kills (default random, and shown)")
+	flags.Uint64Var(&o.Seed, "seed", 0, "seed of orders, refusals and kills (default random, "+
+		"and shown)")
 	flags.StringVar(&o.Dir, "dir", "perdure-demo", "directory of the database and the ledger")
 	return cmd
 }
@@ -87,7 +88,8 @@ func typed(executable, name string) string {
 		return name
 	}
 	info, ok := debug.ReadBuildInfo()
-	if ok && strings.HasPrefix(filepath.Base(filepath.Dir(filepath.Dir(filepath.Dir(executable)))), "go-build") {
+	if ok && strings.HasPrefix(filepath.Base(filepath.Dir(filepath.Dir(filepath.Dir(executable)))),
+		"go-build") {
 		if below, ok := strings.CutPrefix(info.Path, info.Main.Path+"/"); ok {
 			return "go run ./" + below
 		}
@@ -106,7 +108,8 @@ func newDemoWorker() *cobra.Command {
 	return &cobra.Command{
 		Use: demo.WorkerCommand, Hidden: true, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			signal.Ignore(os.Interrupt) // Ctrl-C goes to every process of a terminal: the supervisor decides
+			// Ctrl-C goes to every process of a terminal: the supervisor decides
+			signal.Ignore(os.Interrupt)
 			return demo.Worker(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout())
 		},
 	}

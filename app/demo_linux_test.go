@@ -94,7 +94,11 @@ func TestDemoOnATerminal(t *testing.T) {
 			{"sub-5     subscription      charge 3× ✓  COMPLETED", press("q")},
 		}, exitOK},
 		{"Ctrl-C", []deed{{"keys ", press("\x03")}}, exitInterrupted},
-		{"an interrupt", []deed{{"keys ", func(_ *os.File, interrupt func()) { interrupt() }}}, exitInterrupted},
+		{
+			"an interrupt",
+			[]deed{{"keys ", func(_ *os.File, interrupt func()) { interrupt() }}},
+			exitInterrupted,
+		},
 		{"a hangup", []deed{{"keys ", send(syscall.SIGHUP)}}, exitInterrupted},
 		{"a quit", []deed{{"keys ", send(syscall.SIGQUIT)}}, exitInterrupted},
 	} {
@@ -105,7 +109,9 @@ func TestDemoOnATerminal(t *testing.T) {
 			defer interrupt()
 			dir, stderr, code := t.TempDir(), &bytes.Buffer{}, make(chan int, 1)
 			go func() {
-				args := []string{"demo", "--seed", "1", "--kills", "0", "--orders", "1", "--dir", dir}
+				args := []string{
+					"demo", "--seed", "1", "--kills", "0", "--orders", "1", "--dir", dir,
+				}
 				code <- run(ctx, "perdure", args, program, program, stderr)
 				program.WriteString(over + "\n")
 			}()
@@ -146,7 +152,8 @@ func TestCtrlCIsForTheSupervisor(t *testing.T) {
 	readTo(t, bufio.NewScanner(people), "kill 3 of 30")
 	people.WriteString("\x03")
 	_ = cmd.Wait()
-	if code := cmd.ProcessState.ExitCode(); code != exitInterrupted || stderr.String() != "error: interrupted\n" {
+	if code := cmd.ProcessState.ExitCode(); code != exitInterrupted ||
+		stderr.String() != "error: interrupted\n" {
 		t.Errorf("exit code %d, stderr %q", code, stderr)
 	}
 	gone(t, dir)

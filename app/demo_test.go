@@ -40,7 +40,8 @@ func TestDemo(t *testing.T) {
 		}
 		lines := strings.Split(strings.TrimSpace(r.stdout), "\n")
 		next := lines[len(lines)-2]
-		if len(lines) > 25 || !strings.HasPrefix(next, "next    ") || strings.Contains(r.stdout, "✗ (") {
+		if len(lines) > 25 || !strings.HasPrefix(next, "next    ") ||
+			strings.Contains(r.stdout, "✗ (") {
 			t.Errorf("%v: %d lines:\n%s", args, len(lines), r.stdout)
 		}
 		for words, want := range map[string]bool{
@@ -48,7 +49,8 @@ func TestDemo(t *testing.T) {
 			"▶ exp-9     expense-approval  ask ✓":       true,
 			"▶ sub-5     subscription      charge 3× ✓": true,
 			"  WAITING until ":                          true,
-			`runs signal exp-9 answer -i '{"by":"manager","approved":true}' --store ` + filepath.Join(dir, "perdure.db"): true,
+			`runs signal exp-9 answer -i '{"by":"manager","approved":true}' --store ` +
+				filepath.Join(dir, "perdure.db"): true,
 		} {
 			if strings.Contains(r.stdout, words) != want {
 				t.Errorf("%v: that it says %q is not %t:\n%s", args, words, want, r.stdout)
@@ -133,7 +135,8 @@ func TestTwoDemosInOneDirectory(t *testing.T) {
 	first := &onLine{word: "✂", do: func() {
 		perdureCommand(t, args...).refused(t, exitConflict, "another demo is at work")
 	}}
-	if code := run(t.Context(), "perdure", args, strings.NewReader(""), first, stderr); code != exitOK || first.do != nil {
+	if code := run(t.Context(), "perdure", args, strings.NewReader(""), first,
+		stderr); code != exitOK || first.do != nil {
 		t.Errorf("exit code %d: %s\n%s", code, stderr, first)
 	}
 }
@@ -152,7 +155,8 @@ func TestDemoInterrupted(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		stdout, stderr := &onLine{word: word, do: cancel}, &bytes.Buffer{}
-		code := run(ctx, "perdure", []string{"demo", "--seed", "1", "--dir", dir}, strings.NewReader(""), stdout, stderr)
+		code := run(ctx, "perdure", []string{"demo", "--seed", "1", "--dir", dir},
+			strings.NewReader(""), stdout, stderr)
 		if code != exitInterrupted || stderr.String() != "error: interrupted\n" {
 			t.Errorf("%s: exit code %d, stderr %q", word, code, stderr)
 		}
@@ -211,7 +215,8 @@ func TestDemoGoesOn(t *testing.T) {
 			}
 		}
 		elsewhere(t, dir, func(_ *sqlite.Store, c *perdure.Client) error {
-			_, err := c.Send(t.Context(), "exp-9", "answer", []byte(`{"by":"manager","approved":true}`))
+			_, err := c.Send(t.Context(), "exp-9", "answer",
+				[]byte(`{"by":"manager","approved":true}`))
 			return err
 		})
 	}
@@ -287,7 +292,9 @@ func TestDemoWithoutAListener(t *testing.T) {
 	stderr := &bytes.Buffer{}
 	reader, writer := io.Pipe()
 	reader.Close()
-	if code := run(t.Context(), "perdure", args, strings.NewReader(""), writer, stderr); code != exitFailed || !strings.Contains(stderr.String(), "the report cannot be written") {
+	if code := run(t.Context(), "perdure", args, strings.NewReader(""), writer,
+		stderr); code != exitFailed ||
+		!strings.Contains(stderr.String(), "the report cannot be written") {
 		t.Errorf("exit code %d, stderr %q", code, stderr)
 	}
 	gone(t, dir)
@@ -301,12 +308,18 @@ func TestDemoWithoutAListener(t *testing.T) {
 func TestDemoOfACluster(t *testing.T) {
 	url, dir := testpg.URL(t), t.TempDir()
 	t.Cleanup(func() { dropDemos(t, url, dir) })
-	args := []string{"demo", "--once", "--cluster", "3", "--kills", "2", "--seed", "5", "--dir", dir, "--store", url}
+	args := []string{
+		"demo", "--once", "--cluster", "3", "--kills", "2", "--seed", "5", "--dir", dir, "--store",
+		url,
+	}
 	r := perdureCommand(t, args...)
 	if r.code != exitOK || r.stderr != "" || strings.Contains(r.stdout, "✗ (") {
 		t.Fatalf("exit code %d: %s\n%s", r.code, r.stderr, r.stdout)
 	}
-	want := []string{"2 kills, ", ", 3 nodes", "(PostgreSQL)", "each dead or paused node taken over ✓", "was done by another after ", "before another has it: perdure runs get "}
+	want := []string{
+		"2 kills, ", ", 3 nodes", "(PostgreSQL)", "each dead or paused node taken over ✓",
+		"was done by another after ", "before another has it: perdure runs get ",
+	}
 	if runtime.GOOS != "windows" {
 		want = append(want, "paused (SIGSTOP)", "goes on (SIGCONT)", "2 kills, 1 pause ✓")
 	}
@@ -319,14 +332,17 @@ func TestDemoOfACluster(t *testing.T) {
 		t.Error("no call was repeated")
 	}
 	database := demoDatabases(t, dir)[0]
-	left := perdureCommand(t, "runs", "get", "exp-9", "--store", strings.Replace(url, path.Base(strings.Split(url, "?")[0]), database, 1))
+	left := perdureCommand(t, "runs", "get", "exp-9", "--store",
+		strings.Replace(url, path.Base(strings.Split(url, "?")[0]), database, 1))
 	if left.code != exitOK || !strings.Contains(left.stdout, "WAITING") {
 		t.Errorf("it has left %+v", left)
 	}
-	perdureCommand(t, "runs", "list", "--store", url).refused(t, exitUnreachable, "there is no schema perdure in it")
+	perdureCommand(t, "runs", "list", "--store", url).refused(t, exitUnreachable,
+		"there is no schema perdure in it")
 
 	// The next one drops what this one has made, and one worker does on a server too.
-	r = perdureCommand(t, "demo", "--once", "--kills", "1", "--seed", "5", "--dir", dir, "--store", url)
+	r = perdureCommand(t, "demo", "--once", "--kills", "1", "--seed", "5", "--dir", dir, "--store",
+		url)
 	if r.code != exitOK {
 		t.Errorf("one worker: exit code %d: %s\n%s", r.code, r.stderr, r.stdout)
 	}
@@ -370,19 +386,25 @@ func TestDemoRefusesStores(t *testing.T) {
 		{"--cluster -1", exitUsage, "--cluster -1 is not valid: allowed are 1 to 32"},
 		{"--store memory:", exitUsage, "a store in memory does not survive a kill"},
 		{"--store " + foreign, exitConflict, "orders.db is there, and no demo made it"},
-		{"--cluster 3 --store postgres://127.0.0.1:1/shop?sslmode=disable", exitUnreachable, "no server at 127.0.0.1:1"},
+		{
+			"--cluster 3 --store postgres://127.0.0.1:1/shop?sslmode=disable", exitUnreachable,
+			"no server at 127.0.0.1:1",
+		},
 	} {
-		args := append([]string{"demo", "--once", "--dir", filepath.Join(dir, "demo")}, strings.Fields(c.flags)...)
+		args := append([]string{"demo", "--once", "--dir", filepath.Join(dir, "demo")},
+			strings.Fields(c.flags)...)
 		perdureCommand(t, args...).refused(t, c.code, c.message)
 	}
 	t.Setenv(place.Env, foreign) // which is not the demo's
-	if r := perdureCommand(t, "demo", "--once", "--kills", "0", "--dir", filepath.Join(dir, "demo")); r.code != exitOK {
+	if r := perdureCommand(t, "demo", "--once", "--kills", "0", "--dir",
+		filepath.Join(dir, "demo")); r.code != exitOK {
 		t.Errorf("exit code %d: %s\n%s", r.code, r.stderr, r.stdout)
 	}
 	t.Setenv(place.Env, "")
 	own := filepath.Join(dir, "own.db")
 	for range 2 { // the second one removes what the first has left
-		if r := perdureCommand(t, "demo", "--once", "--kills", "0", "--dir", filepath.Join(dir, "demo"), "--store", own); r.code != exitOK {
+		if r := perdureCommand(t, "demo", "--once", "--kills", "0", "--dir",
+			filepath.Join(dir, "demo"), "--store", own); r.code != exitOK {
 			t.Errorf("exit code %d: %s\n%s", r.code, r.stderr, r.stdout)
 		}
 	}

@@ -21,7 +21,8 @@ func TestDocuments(t *testing.T) {
 		t.Skip("it builds six programs")
 	}
 	bin := t.TempDir()
-	build := exec.Command("go", "build", "-o", bin+string(filepath.Separator), "./cmd/perdure", "./examples/...")
+	build := exec.Command("go", "build", "-o", bin+string(filepath.Separator), "./cmd/perdure",
+		"./examples/...")
 	build.Dir = ".."
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -90,8 +91,9 @@ func blocks(text string) []command {
 }
 
 var (
-	goRun   = regexp.MustCompile(`go run \./(?:cmd|examples)/(\w+)`)
-	notRun  = regexp.MustCompile(`^(go (build|test|install|get)|git|cd|\.ci/run|\./perdure bench|perdure bench|benchstat|curl)\b`)
+	goRun  = regexp.MustCompile(`go run \./(?:cmd|examples)/(\w+)`)
+	notRun = regexp.MustCompile(
+		`^(go (build|test|install|get)|git|cd|\.ci/run|\./perdure bench|perdure bench|benchstat|curl)\b`)
 	remark  = regexp.MustCompile(`\s{2,}#.*$`)
 	serving = regexp.MustCompile(`\bserve\b`)
 )
@@ -116,13 +118,21 @@ func runnable(all []command) []command {
 }
 
 func TestBlocksAreFound(t *testing.T) {
-	all := runnable(blocks("text\n```console\n$ go run ./cmd/perdure demo    # see it\nseen\n$ go test ./...\n```\n```go\n$ no\n```\n```console\n$ ./orders serve\n$ ./orders start x     # exit 3\n```\n"))
-	want := []command{{line: 3, text: "./perdure demo", want: []string{"seen"}}, {line: 11, text: "./orders serve &"}, {line: 12, text: "./orders start x     # exit 3"}}
+	all := runnable(
+		blocks("text\n```console\n$ go run ./cmd/perdure demo    # see it\nseen\n" +
+			"$ go test ./...\n```\n```go\n$ no\n```\n```console\n$ ./orders serve\n" +
+			"$ ./orders start x     # exit 3\n```\n"))
+	want := []command{
+		{line: 3, text: "./perdure demo", want: []string{"seen"}},
+		{line: 11, text: "./orders serve &"},
+		{line: 12, text: "./orders start x     # exit 3"},
+	}
 	if len(all) != len(want) {
 		t.Fatalf("%+v", all)
 	}
 	for i, c := range all {
-		if c.line != want[i].line || c.text != want[i].text || strings.Join(c.want, "|") != strings.Join(want[i].want, "|") {
+		if c.line != want[i].line || c.text != want[i].text ||
+			strings.Join(c.want, "|") != strings.Join(want[i].want, "|") {
 			t.Errorf("%+v, want %+v", c, want[i])
 		}
 	}

@@ -113,5 +113,7 @@ func printError(w io.Writer, err error) {
 }
 
 func oneLine(s string) string {
-	return clean(strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r == '\n' || r == '\r' }), "; "))
+	return clean(strings.Join(strings.FieldsFunc(s, func(r rune) bool {
+		return r == '\n' || r == '\r'
+	}), "; "))
 }

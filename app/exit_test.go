@@ -54,7 +54,9 @@ func TestExitCode(t *testing.T) {
 }
 
 func TestPrintError(t *testing.T) {
-	bad := &perdure.Error{Code: journal.CodeInvalid, Op: "start x", Message: "no\nway", Hint: "try y"}
+	bad := &perdure.Error{
+		Code: journal.CodeInvalid, Op: "start x", Message: "no\nway", Hint: "try y",
+	}
 	for _, c := range []struct {
 		err  error
 		want string

@@ -18,7 +18,8 @@ const latest = "@latest"
 // newest gives the runs of a query, that which was started last first, at most limit,
 // 0 for all; and how many more there are. It looks at all: their numbers do not tell,
 // each process that starts runs has its own.
-func (c *client) newest(ctx context.Context, q perdure.Query, limit int) (runs []journal.Head, more int, err error) {
+func (c *client) newest(ctx context.Context, q perdure.Query, limit int) (runs []journal.Head,
+	more int, err error) {
 	q.Limit = 1000
 	for {
 		heads, next, err := c.List(ctx, q)
@@ -27,7 +28,9 @@ func (c *client) newest(ctx context.Context, q perdure.Query, limit int) (runs [
 		}
 		runs = append(runs, heads...)
 		if q.After = next; next == 0 || limit > 0 {
-			slices.SortStableFunc(runs, func(a, b journal.Head) int { return b.Created.Compare(a.Created) })
+			slices.SortStableFunc(runs, func(a, b journal.Head) int {
+				return b.Created.Compare(a.Created)
+			})
 		}
 		if limit > 0 && len(runs) > limit {
 			more += len(runs) - limit
@@ -45,7 +48,10 @@ func (c *client) find(ctx context.Context, id string) (journal.Head, error) {
 	if id == latest {
 		heads, _, err := c.newest(ctx, perdure.Query{}, 1)
 		if err == nil && len(heads) == 0 {
-			err = &perdure.Error{Code: journal.CodeNotFound, Op: "find " + latest, Message: "there is no run in " + c.place.String()}
+			err = &perdure.Error{
+				Code: journal.CodeNotFound, Op: "find " + latest, Message: "there is no run in " +
+					c.place.String(),
+			}
 		}
 		if err != nil {
 			return journal.Head{}, err
@@ -112,7 +118,8 @@ func nearest(typed string, words []string) []string {
 
 // aboutRun makes a command that is about one run, which its argument names. Before
 // it looks for that, it has check look at the flags.
-func aboutRun(db *database, cmd *cobra.Command, check func() error, open opener, do func(context.Context, *client, journal.Head) error) *cobra.Command {
+func aboutRun(db *database, cmd *cobra.Command, check func() error, open opener,
+	do func(context.Context, *client, journal.Head) error) *cobra.Command {
 	cmd.Args = exactly("ID")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := check(); err != nil {

@@ -24,7 +24,8 @@ func newRunsHistory(db *database) *cobra.Command {
 	out := newOutput(cmd)
 	cmd.Flags().Int64Var(&from, "from", 1, "begin at this entry")
 	cmd.Flags().IntVar(&limit, "limit", 0, "number of entries; 0 for all")
-	return aboutRun(db, cmd, out.check, db.read, func(ctx context.Context, c *client, h journal.Head) error {
+	return aboutRun(db, cmd, out.check, db.read, func(ctx context.Context, c *client,
+		h journal.Head) error {
 		if from < 1 || limit < 0 {
 			return usage(cmd, "--from is 1 or more, and --limit 0 or more")
 		}
@@ -67,7 +68,8 @@ func detail(e api.Entry) string {
 	if !e.Due.IsZero() {
 		add("due " + moment(e.Due))
 	}
-	if kind := strings.ToUpper(strings.TrimPrefix(e.Kind, "Run")); !strings.HasPrefix(strings.ReplaceAll(e.Status, "_", ""), kind) {
+	if kind := strings.ToUpper(strings.TrimPrefix(e.Kind, "Run")); !strings.HasPrefix(
+		strings.ReplaceAll(e.Status, "_", ""), kind) {
 		if s, ok := journal.ParseStatus(e.Status); ok && s.IsTerminal() {
 			add(strings.ToLower(e.Status)) // RunFailed may be of a run that ends as COMPENSATED
 		}
@@ -93,7 +95,8 @@ func newRunsExport(db *database) *cobra.Command {
 it: does new code still fit what production has recorded?`,
 		Example: "  perdure runs export ord-1001 > testdata/ord-1001.jsonl",
 	}
-	return aboutRun(db, cmd, (*output)(nil).check, db.read, func(ctx context.Context, c *client, h journal.Head) error {
+	return aboutRun(db, cmd, (*output)(nil).check, db.read, func(ctx context.Context, c *client,
+		h journal.Head) error {
 		entries, err := c.History(ctx, string(h.ID), 1, 0)
 		if err != nil {
 			return err

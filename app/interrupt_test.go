@@ -36,8 +36,10 @@ func TestAnInterruptEndsTheWaitAndNotTheRun(t *testing.T) {
 	for _, verb := range []string{"wait", "watch"} {
 		ctx, cancel := context.WithCancel(t.Context())
 		stderr := &onLine{word: "no engine has", do: cancel}
-		code := run(ctx, "shop", []string{"runs", verb, "x"}, strings.NewReader(""), &bytes.Buffer{}, stderr, scripted...)
-		if code != exitInterrupted || !strings.Contains(stderr.String(), "error: interrupted: run ") || !strings.Contains(stderr.String(), " goes on\n") {
+		code := run(ctx, "shop", []string{"runs", verb, "x"}, strings.NewReader(""),
+			&bytes.Buffer{}, stderr, scripted...)
+		if code != exitInterrupted || !strings.Contains(stderr.String(),
+			"error: interrupted: run ") || !strings.Contains(stderr.String(), " goes on\n") {
 			t.Errorf("%s: exit code %d: %s", verb, code, stderr)
 		}
 	}
@@ -59,7 +61,8 @@ func TestAnInterruptDoesNotWaitForALockedDatabase(t *testing.T) {
 			return nil, store.ErrLocked
 		}
 		began := time.Now()
-		if err := using(cmd, locked, nil); exitCode(err) != exitInterrupted || time.Since(began) != patience {
+		if err := using(cmd, locked, nil); exitCode(err) != exitInterrupted ||
+			time.Since(began) != patience {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}
 	})
@@ -81,10 +84,12 @@ func TestASecondInterruptEndsServeAtOnce(t *testing.T) {
 
 func interruptTwice(t *testing.T, cmd *exec.Cmd) {
 	dir := t.TempDir()
-	if r := shop(t.Context(), t, "db", "migrate", "--store", filepath.Join(dir, "perdure.db")); r.code != exitOK {
+	if r := shop(t.Context(), t, "db", "migrate", "--store",
+		filepath.Join(dir, "perdure.db")); r.code != exitOK {
 		t.Fatal(r)
 	}
-	if r := shop(t.Context(), t, "start", "stubborn", "--store", filepath.Join(dir, "perdure.db")); r.code != exitOK {
+	if r := shop(t.Context(), t, "start", "stubborn", "--store",
+		filepath.Join(dir, "perdure.db")); r.code != exitOK {
 		t.Fatal(r)
 	}
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), child+"=1")
@@ -109,7 +114,8 @@ func interruptTwice(t *testing.T, cmd *exec.Cmd) {
 	if err := cmd.Wait(); err == nil {
 		t.Error("a second interrupt let it end in order")
 	}
-	if r := shop(t.Context(), t, "runs", "get", "@latest", "--store", filepath.Join(dir, "perdure.db")); r.code != exitOK || !strings.Contains(r.stdout, "no engine has the store") {
+	if r := shop(t.Context(), t, "runs", "get", "@latest", "--store", filepath.Join(dir,
+		"perdure.db")); r.code != exitOK || !strings.Contains(r.stdout, "no engine has the store") {
 		t.Error(r)
 	}
 }
@@ -129,9 +135,12 @@ func TestANewerDatabaseIsLeftAlone(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for _, line := range []string{"db migrate", "db status", "runs list", "start greet", "serve --log off"} {
+	for _, line := range []string{
+		"db migrate", "db status", "runs list", "start greet", "serve --log off",
+	} {
 		t.Run(line, func(t *testing.T) {
-			shop(t.Context(), t, strings.Fields(line)...).refused(t, exitUnreachable, store.ErrNewer.Error())
+			shop(t.Context(), t, strings.Fields(line)...).refused(t, exitUnreachable,
+				store.ErrNewer.Error())
 		})
 	}
 }
@@ -145,11 +154,13 @@ func TestAnOlderDatabaseHasToBeMigrated(t *testing.T) {
 	for _, line := range []string{"db status", "runs list", "start greet"} {
 		r := shop(t.Context(), t, strings.Fields(line)...)
 		r.refused(t, exitUnreachable, store.ErrOlder.Error())
-		if !strings.Contains(r.stderr, "hint: shop db migrate --store perdure.db brings it to this version") {
+		if !strings.Contains(r.stderr, "hint: shop db migrate --store perdure.db brings it to "+
+			"this version") {
 			t.Error(r.stderr)
 		}
 	}
-	if r := shop(t.Context(), t, "db", "migrate"); r.code != exitOK || r.stdout != "perdure.db was migrated from schema 0 to schema 5\n" {
+	if r := shop(t.Context(), t, "db", "migrate"); r.code != exitOK ||
+		r.stdout != "perdure.db was migrated from schema 0 to schema 5\n" {
 		t.Error(r)
 	}
 }
@@ -166,7 +177,8 @@ func TestEveryCommandHasExamples(t *testing.T) {
 		if !c.IsAvailableCommand() {
 			continue
 		}
-		if all++; !strings.HasPrefix(c.Example, "  shop ") || c.Short == "" || strings.HasSuffix(c.Short, ".") {
+		if all++; !strings.HasPrefix(c.Example, "  shop ") || c.Short == "" ||
+			strings.HasSuffix(c.Short, ".") {
 			t.Errorf("%s: %q begins with %q", c.CommandPath(), c.Short, c.Example)
 		}
 	}

@@ -28,9 +28,14 @@ func TestAnIssueOfADefinitionIsLogged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := engine.Register(perdure.Define("w", func(context.Context, int) (int, error) { return 0, nil },
+	if err := engine.Register(perdure.Define("w", func(context.Context, int) (int, error) {
+		return 0, nil
+	},
 		pattern.Declared(func() (definition.Outline, []definition.Issue) {
-			return definition.Outline{}, []definition.Issue{{Severity: definition.SeverityWarning, Message: "odd"}, {Severity: definition.SeverityInfo, Message: "large"}}
+			return definition.Outline{}, []definition.Issue{
+				{Severity: definition.SeverityWarning, Message: "odd"},
+				{Severity: definition.SeverityInfo, Message: "large"},
+			}
 		}))); err != nil {
 		t.Fatal(err)
 	}

@@ -43,7 +43,8 @@ func (r result) refused(t *testing.T, code int, message string) {
 	switch {
 	case r.code != code:
 		t.Errorf("exit code %d, want %d", r.code, code)
-	case len(lines) != 2 || !strings.HasPrefix(lines[0], "error: ") || !strings.HasPrefix(lines[1], "  hint: "):
+	case len(lines) != 2 || !strings.HasPrefix(lines[0], "error: ") ||
+		!strings.HasPrefix(lines[1], "  hint: "):
 		t.Error("want a line and a hint")
 	case !strings.Contains(lines[0], message):
 		t.Errorf("want it to say %q", message)
@@ -58,6 +59,7 @@ func (r result) refused(t *testing.T, code int, message string) {
 func TestAWrongDefinitionIsToldAtOnce(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	wrong := perdure.Define[int, int]("no name", nil)
-	code := run(t.Context(), "perdure", []string{"version"}, strings.NewReader(""), &stdout, &stderr, wrong)
+	code := run(t.Context(), "perdure", []string{"version"}, strings.NewReader(""), &stdout,
+		&stderr, wrong)
 	result{code, stdout.String(), stderr.String()}.refused(t, exitUsage, `workflow "no name"`)
 }

@@ -33,7 +33,8 @@ const (
 // newOutput gives a command the flag that chooses the format.
 func newOutput(cmd *cobra.Command) *output {
 	o := &output{}
-	cmd.Flags().StringVarP(&o.format, "output", "o", asTable, "table, json, or jsonl: one object a line")
+	cmd.Flags().StringVarP(&o.format, "output", "o", asTable,
+		"table, json, or jsonl: one object a line")
 	completeWords(cmd, "output", asTable, asJSON, asJSONL)
 	return o
 }
@@ -43,7 +44,8 @@ func (o *output) check() error {
 	if o == nil || o.format == asTable || o.format == asJSON || o.format == asJSONL {
 		return nil
 	}
-	return &perdure.Error{Code: journal.CodeInvalid, Message: "there is no output format " + o.format, Hint: "-o is table, json or jsonl"}
+	return &perdure.Error{Code: journal.CodeInvalid, Message: "there is no output format " +
+		o.format, Hint: "-o is table, json or jsonl"}
 }
 
 // A column is one of a table: its heading, and what a record has in it.
@@ -253,7 +255,8 @@ func hued(w io.Writer, status string) string {
 	switch {
 	case s.IsSuccess():
 		hue = green
-	case s.IsTerminal() && s != journal.ContinuedAsNew, s == journal.Suspended, s == journal.CompensationFailed:
+	case s.IsTerminal() && s != journal.ContinuedAsNew, s == journal.Suspended,
+		s == journal.CompensationFailed:
 		hue = red
 	}
 	return hue + status + noHue

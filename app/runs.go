@@ -26,7 +26,8 @@ its newest run if none is open. @latest is the run that was started last.`,
   perdure runs watch @latest`,
 	}
 	db := p.database(cmd)
-	return group(cmd, newRunsList(db), newRunsGet(db), newRunsDescribe(db), newRunsHistory(db), newRunsExport(db),
+	return group(cmd, newRunsList(db), newRunsGet(db), newRunsDescribe(db), newRunsHistory(db),
+		newRunsExport(db),
 		newRunsWatch(db), newRunsWait(db), newRunsSignal(db), newRunsDecide(db),
 		newRunsCancel(db), newRunsSuspend(db), newRunsResume(db))
 }
@@ -58,11 +59,14 @@ func newRunsList(db *database) *cobra.Command {
 	flags.StringSliceVar(&l.statuses, "status", nil, "only runs in one of these statuses")
 	flags.BoolVar(&l.query.Open, "open", false, "only runs that have not ended")
 	flags.StringVar(&l.parent, "parent", "", "only children of the run with this ID")
-	flags.StringToStringVar(&l.query.Attributes, "attribute", nil, "only runs with this search attribute, as name=value")
+	flags.StringToStringVar(&l.query.Attributes, "attribute", nil,
+		"only runs with this search attribute, as name=value")
 	flags.IntVar(&l.limit, "limit", 50, "number of runs to list; 0 for all")
 	cmd.RunE = l.run
 	completeFlag(cmd, db, "workflow", db.workflowNames)
-	completeFlag(cmd, db, "status", func(context.Context, *client) []string { return statusNames() })
+	completeFlag(cmd, db, "status", func(context.Context, *client) []string {
+		return statusNames()
+	})
 	return cmd
 }
 
@@ -119,7 +123,8 @@ func parseStatuses(names []string) ([]journal.Status, error) {
 		if !ok {
 			return nil, &perdure.Error{
 				Code: journal.CodeInvalid, Op: "runs list", Message: "there is no status " + name,
-				Hint: didYouMean(nearest(name, statusNames()), "one of "+strings.Join(statusNames(), ", ")),
+				Hint: didYouMean(nearest(name, statusNames()), "one of "+strings.Join(statusNames(),
+					", ")),
 			}
 		}
 		out = append(out, s)

@@ -25,10 +25,14 @@ import (
 // What the program of the scripts in testdata can do.
 var scripted = []perdure.Definition{
 	perdure.Define("greet", func(ctx context.Context, name string) (string, error) {
-		return perdure.Step(ctx, "write", func(context.Context) (string, error) { return "Hello, " + name, nil })
+		return perdure.Step(ctx, "write", func(context.Context) (string, error) {
+			return "Hello, " + name, nil
+		})
 	}, perdure.About{Version: "1.2", Description: "Says hello"}),
 	perdure.Define("refuse", func(ctx context.Context, why string) (string, error) {
-		return perdure.Step(ctx, "try", func(context.Context) (string, error) { return "", errors.New(why) }, perdure.NoRetry)
+		return perdure.Step(ctx, "try", func(context.Context) (string, error) {
+			return "", errors.New(why)
+		}, perdure.NoRetry)
 	}),
 	perdure.Define("await", func(ctx context.Context, _ string) (string, error) {
 		return perdure.NewSignal[string]("go").Wait(ctx)
@@ -41,8 +45,11 @@ var scripted = []perdure.Definition{
 		d, err := perdure.Park(ctx, "anything", why)
 		return d.Choice, err
 	}),
-	perdure.Define("misuse", func(ctx context.Context, _ int) (int, error) { // its errors have codes of their own
-		return 0, perdure.Fail(ctx, &perdure.Error{Code: journal.CodeInvalid, Message: "a bad step", Err: context.Canceled})
+	// its errors have codes of their own
+	perdure.Define("misuse", func(ctx context.Context, _ int) (int, error) {
+		return 0, perdure.Fail(ctx, &perdure.Error{
+			Code: journal.CodeInvalid, Message: "a bad step", Err: context.Canceled,
+		})
 	}),
 	perdure.Define("orphan", func(ctx context.Context, _ int) (int, error) {
 		return 0, &perdure.Error{Code: journal.CodeCancelled, Message: "its child was cancelled"}
@@ -60,7 +67,9 @@ var scripted = []perdure.Definition{
 			return 0, ctx.Err()
 		})
 	}),
-	perdure.Define("sleep", func(ctx context.Context, _ int) (int, error) { return 0, perdure.Sleep(ctx, 30*24*time.Hour) }),
+	perdure.Define("sleep", func(ctx context.Context, _ int) (int, error) {
+		return 0, perdure.Sleep(ctx, 30*24*time.Hour)
+	}),
 	gated("waited", dag.Sync),
 	gated("unwaited", dag.Async),
 }
@@ -68,7 +77,9 @@ var scripted = []perdure.Definition{
 // gated makes a graph of a mode whose runs wait for a signal.
 func gated(name string, m dag.Mode) perdure.Definition {
 	g := dag.New[string](name).Mode(m)
-	return g.Output(dag.Add(g, "pass", func(context.Context, string) (string, error) { return "passed", nil }).WaitSignal("go", 0))
+	return g.Output(dag.Add(g, "pass", func(context.Context, string) (string, error) {
+		return "passed", nil
+	}).WaitSignal("go", 0))
 }
 
 // A stage is where scripts run: a directory, and programs by name.
@@ -86,7 +97,8 @@ func newStage(t *testing.T, bin string, env ...string) *stage {
 		t.Skip("scripts are for a Unix shell")
 	}
 	s := &stage{T: t, dir: t.TempDir()}
-	s.env = append(os.Environ(), append(env, "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"))...)
+	s.env = append(os.Environ(), append(env, "PATH="+bin+string(os.PathListSeparator)+
+		os.Getenv("PATH"))...)
 	t.Cleanup(func() {
 		for _, off := range s.off {
 			off(os.Interrupt)
@@ -153,11 +165,13 @@ func (s *stage) run(file string, c command) {
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err := cmd.Run()
 	if got := cmd.ProcessState.ExitCode(); got != code {
-		s.Errorf("%s:%d: %s\nexit code %d, want %d (%v)\n%s", file, c.line, text, got, code, err, &out)
+		s.Errorf("%s:%d: %s\nexit code %d, want %d (%v)\n%s", file, c.line, text, got, code, err,
+			&out)
 		return
 	}
 	if len(c.want) > 0 && !like(out.String(), c.want) {
-		s.Errorf("%s:%d: %s\nprints\n%s\nand should print\n%s", file, c.line, text, &out, strings.Join(c.want, "\n"))
+		s.Errorf("%s:%d: %s\nprints\n%s\nand should print\n%s", file, c.line, text, &out,
+			strings.Join(c.want, "\n"))
 	}
 }
 

@@ -35,14 +35,16 @@ pooler in transaction mode. Other commands may use the database meanwhile.`,
 		Args: exactly(),
 	}
 	db := p.database(cmd)
-	cmd.Flags().IntVar(&capacity, "capacity", 0, "number of runs in memory at a time (default 10,000)")
+	cmd.Flags().IntVar(&capacity, "capacity", 0,
+		"number of runs in memory at a time (default 10,000)")
 	cmd.Flags().StringVar(&log, "log", "text", "format of the log on stderr: text, json or off")
 	completeWords(cmd, "log", "text", "json", "off")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if len(p.workflows) == 0 {
 			return &perdure.Error{
 				Code: journal.CodeInvalid, Op: "serve", Message: "this program has no workflows",
-				Hint: "an application gives them to app.Main; examples/orders is one: go run ./examples/orders serve",
+				Hint: "an application gives them to app.Main; examples/orders is one: go run " +
+					"./examples/orders serve",
 			}
 		}
 		logger, err := newLogger(log, cmd.ErrOrStderr())
@@ -67,9 +69,11 @@ pooler in transaction mode. Other commands may use the database meanwhile.`,
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(cmd.ErrOrStderr(), "%s executes %s on %s; an interrupt ends it\n", p.name, strings.Join(p.names(), ", "), at)
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s executes %s on %s; an interrupt ends it\n", p.name,
+			strings.Join(p.names(), ", "), at)
 		stop := context.AfterFunc(cmd.Context(), func() {
-			fmt.Fprintln(cmd.ErrOrStderr(), "it ends when the steps in flight have, within ten seconds; another interrupt ends it now")
+			fmt.Fprintln(cmd.ErrOrStderr(), "it ends when the steps in flight have, within ten "+
+				"seconds; another interrupt ends it now")
 		})
 		defer stop()
 		return at.Explain(engine.Run(cmd.Context()))
@@ -97,7 +101,10 @@ func newLogger(format string, w io.Writer) ([]observe.Observer, error) {
 	case "off":
 		return nil, nil
 	default:
-		return nil, &perdure.Error{Code: journal.CodeInvalid, Op: "serve", Message: "there is no log " + format, Hint: "--log is text, json or off"}
+		return nil, &perdure.Error{
+			Code: journal.CodeInvalid, Op: "serve", Message: "there is no log " + format,
+			Hint: "--log is text, json or off",
+		}
 	}
 	return []observe.Observer{observe.Log(slog.New(handler), slog.LevelInfo)}, nil
 }

@@ -70,9 +70,11 @@ func newRunsDescribe(db *database) *cobra.Command {
 }
 
 // showing makes a command that shows a run: what record gives, or as text.
-func showing(db *database, cmd *cobra.Command, record func(api.Description) any, text func(io.Writer, api.Description) error) *cobra.Command {
+func showing(db *database, cmd *cobra.Command, record func(api.Description) any,
+	text func(io.Writer, api.Description) error) *cobra.Command {
 	out := newOutput(cmd)
-	return aboutRun(db, cmd, out.check, db.read, func(ctx context.Context, c *client, h journal.Head) error {
+	return aboutRun(db, cmd, out.check, db.read, func(ctx context.Context, c *client,
+		h journal.Head) error {
 		d, err := c.describe(ctx, h)
 		if err != nil {
 			return err
@@ -82,7 +84,8 @@ func showing(db *database, cmd *cobra.Command, record func(api.Description) any,
 }
 
 func printDescription(w io.Writer, d api.Description) error {
-	pairs := append(runFields(d), "input", string(d.Payload), "continues", d.Predecessor, "continued by", d.Successor, "build", d.Build)
+	pairs := append(runFields(d), "input", string(d.Payload), "continues", d.Predecessor,
+		"continued by", d.Successor, "build", d.Build)
 	for _, name := range sorted(d.Published) {
 		pairs = append(pairs, "shows "+name, string(d.Published[name]))
 	}
@@ -196,7 +199,9 @@ func (c *client) last(ctx context.Context, h journal.Head) (journal.Head, api.De
 }
 
 func messageOf(m perdure.Message) api.Message {
-	out := api.Message{Number: m.Number, Name: m.Name, ID: m.ID, To: m.To, Sent: m.Sent.UTC(), Data: m.Data}
+	out := api.Message{
+		Number: m.Number, Name: m.Name, ID: m.ID, To: m.To, Sent: m.Sent.UTC(), Data: m.Data,
+	}
 	if !m.Until.IsZero() {
 		out.Until = m.Until.UTC()
 	}

@@ -27,7 +27,8 @@ type starting struct {
 	wait, watch bool
 	in          *input
 	waiter      *waiter
-	mode        pattern.Mode // of the workflow; empty where this program does not know it, or it has none
+	// of the workflow; empty where this program does not know it, or it has none
+	mode pattern.Mode
 }
 
 func (p *program) newStart() *cobra.Command {
@@ -51,14 +52,16 @@ of mode ASYNC it does not wait.`,
 	s.waiter = newWaiter(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&s.id, "id", "", "workflow ID: at most one open run has it (default a new one)")
-	flags.DurationVar(&s.dedup, "dedup", 24*time.Hour, "a run with this ID that ended less than this ago counts too; 0 for open runs only")
+	flags.DurationVar(&s.dedup, "dedup", 24*time.Hour,
+		"a run with this ID that ended less than this ago counts too; 0 for open runs only")
 	flags.StringToStringVar(&s.attributes, "attribute", nil, "search attribute, as name=value")
 	flags.StringToStringVar(&s.headers, "header", nil, "header, as name=value")
 	flags.BoolVar(&s.force, "force", false, "start a workflow that this program does not know")
 	flags.BoolVar(&s.wait, "wait", false, "wait until the run ends, and print its output")
 	flags.BoolVar(&s.watch, "watch", false, "show the journal as it grows, until the run ends")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return s.run(cmd, args[0]) }
-	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, typed string) ([]string,
+		cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
@@ -81,7 +84,8 @@ func (s *starting) run(cmd *cobra.Command, workflow string) error {
 		s.wait = true
 	}
 	if s.mode == pattern.ModeAsync && (s.wait || s.watch) {
-		return usage(cmd, workflow+" is ASYNC: start it without --wait and --watch; runs wait waits for a run")
+		return usage(cmd, workflow+" is ASYNC: start it without --wait and --watch; runs wait "+
+			"waits for a run")
 	}
 	input, err := s.in.read(cmd)
 	if err != nil {
@@ -96,7 +100,9 @@ func (s *starting) run(cmd *cobra.Command, workflow string) error {
 		case s.wait, s.watch:
 			fmt.Fprintf(cmd.ErrOrStderr(), "run %s\n", run.RunID())
 		default:
-			err := one(s.waiter.out, cmd.OutOrStdout(), api.Started{RunID: string(run.RunID()), WorkflowID: run.ID(), New: run.New()}, func(w io.Writer) error { return printStarted(w, run) })
+			err := one(s.waiter.out, cmd.OutOrStdout(), api.Started{
+				RunID: string(run.RunID()), WorkflowID: run.ID(), New: run.New(),
+			}, func(w io.Writer) error { return printStarted(w, run) })
 			if err != nil {
 				return err
 			}
@@ -126,7 +132,9 @@ func printStarted(w io.Writer, run *perdure.Run[json.RawMessage]) error {
 // of its own does not have.
 func (s *starting) check(workflow string) error {
 	known := s.db.program.known
-	if i := slices.IndexFunc(known, func(w perdure.Registered) bool { return w.Name == workflow }); i >= 0 {
+	if i := slices.IndexFunc(known, func(w perdure.Registered) bool {
+		return w.Name == workflow
+	}); i >= 0 {
 		s.mode = pattern.Mode(known[i].Outline.Mode)
 		return nil
 	}
@@ -138,8 +146,10 @@ func (s *starting) check(workflow string) error {
 		names = append(names, w.Name)
 	}
 	return &perdure.Error{
-		Code: journal.CodeUnregistered, Op: "start " + workflow, Message: "this program does not know the workflow",
-		Hint: didYouMean(nearest(workflow, names), s.db.program.name+" workflows list shows what there is") + " (--force starts it all the same, for another program)",
+		Code: journal.CodeUnregistered, Op: "start " + workflow,
+		Message: "this program does not know the workflow",
+		Hint: didYouMean(nearest(workflow, names), s.db.program.name+" workflows list shows what "+
+			"there is") + " (--force starts it all the same, for another program)",
 	}
 }
 

@@ -22,7 +22,8 @@ func refusedPlace(t *testing.T, url string, code int, message, hint string, line
 		if !strings.Contains(r.stderr, hint) {
 			t.Errorf("%s: no hint at %q in\n%s", line, hint, r.stderr)
 		}
-		if said := r.stderr + r.stdout; strings.Contains(said, secret) || strings.Contains(said, "SQLSTATE") {
+		if said := r.stderr + r.stdout; strings.Contains(said, secret) ||
+			strings.Contains(said, "SQLSTATE") {
 			t.Errorf("%s says\n%s", line, said)
 		}
 	}
@@ -42,13 +43,18 @@ func TestWhatIsNoStoreIsRefused(t *testing.T) {
 		{"memory:", "nothing in memory outlives a command"},
 		{"sqlite:", "the file has no name"},
 	} {
-		t.Run(c.url, func(t *testing.T) { refusedPlace(t, c.url, exitUsage, c.message, "PERDURE_STORE", all...) })
+		t.Run(c.url, func(t *testing.T) {
+			refusedPlace(t, c.url, exitUsage, c.message, "PERDURE_STORE", all...)
+		})
 	}
 	for url, message := range map[string]string{
-		"postgres://ada:" + secret + "@127.0.0.1:1/shop?sslmode=disable": "no server at 127.0.0.1:1: connection refused",
-		"postgres://ada:" + secret + "@no.such.host.invalid/shop":        "there is no host no.such.host.invalid",
+		"postgres://ada:" + secret +
+			"@127.0.0.1:1/shop?sslmode=disable": "no server at 127.0.0.1:1: connection refused",
+		"postgres://ada:" + secret + "@no.such.host.invalid/shop": "there is no host " +
+			"no.such.host.invalid",
 	} {
-		refusedPlace(t, url, exitUnreachable, "open "+strings.Replace(url, secret, "***", 1)+": "+message, "PERDURE_STORE", all...)
+		refusedPlace(t, url, exitUnreachable, "open "+strings.Replace(url, secret, "***", 1)+": "+
+			message, "PERDURE_STORE", all...)
 	}
 }
 
@@ -74,24 +80,35 @@ func TestAServerThatRefusesIsExplained(t *testing.T) {
 		_, server, _ := strings.Cut(strings.TrimPrefix(url, "postgres://"), "@")
 		return "postgres://" + user + ":" + secret + "@" + server
 	}
-	read, made := []string{"runs list", "start greet", "workers list", "db status"}, []string{"db migrate", "serve --log off"}
+	read, made := []string{"runs list", "start greet", "workers list", "db status"},
+		[]string{"db migrate", "serve --log off"}
 	every := append(read, made...)
 
-	refusedPlace(t, as("nobody_at_all"), exitForbidden, `role "nobody_at_all" does not exist`, "PGPASSWORD", every...)
-	refusedPlace(t, strings.Replace(as(owner), "/"+database, "/no_such", 1), exitUnreachable, `database "no_such" does not exist`, "createdb", every...)
-	refusedPlace(t, as(owner), exitUnreachable, "there is no schema perdure in it", "hint: shop db migrate --store 'postgres://"+owner+":***@", read...)
-	refusedPlace(t, as(guest), exitForbidden, "permission denied for database", "grant create on the database", made...)
+	refusedPlace(t, as("nobody_at_all"), exitForbidden, `role "nobody_at_all" does not exist`,
+		"PGPASSWORD", every...)
+	refusedPlace(t, strings.Replace(as(owner), "/"+database, "/no_such", 1), exitUnreachable,
+		`database "no_such" does not exist`, "createdb", every...)
+	refusedPlace(t, as(owner), exitUnreachable, "there is no schema perdure in it",
+		"hint: shop db migrate --store 'postgres://"+owner+":***@", read...)
+	refusedPlace(t, as(guest), exitForbidden, "permission denied for database",
+		"grant create on the database", made...)
 	execute("alter database " + database + " set synchronous_commit = off")
 	refusedPlace(t, url, exitUnreachable, "synchronous_commit is off", "unsafe=on", every...)
-	if r := shop(t.Context(), t, "db", "migrate", "--store", url+"&unsafe=on"); r.code != exitOK || !strings.HasSuffix(r.stdout, " was made: schema 3\n") {
+	if r := shop(t.Context(), t, "db", "migrate", "--store", url+"&unsafe=on"); r.code != exitOK ||
+		!strings.HasSuffix(r.stdout, " was made: schema 3\n") {
 		t.Errorf("%+v", r)
 	}
 	execute("alter database " + database + " reset synchronous_commit")
-	refusedPlace(t, as(guest), exitForbidden, "permission denied for schema perdure", "all rights to the schema", every...)
+	refusedPlace(t, as(guest), exitForbidden, "permission denied for schema perdure",
+		"all rights to the schema", every...)
 	execute("grant usage on schema perdure to "+guest, "grant select on perdure.meta to "+guest)
-	refusedPlace(t, as(guest), exitForbidden, "permission denied for table", "all rights to the schema", read...)
+	refusedPlace(t, as(guest), exitForbidden, "permission denied for table",
+		"all rights to the schema", read...)
 	execute("update perdure.meta set value = '1000' where key = 'schema'")
-	refusedPlace(t, url, exitUnreachable, store.ErrNewer.Error(), "use the version of the program that wrote it", every...)
-	execute("drop schema perdure cascade", "create schema perdure", "create table perdure.mine (n int)")
-	refusedPlace(t, url, exitUnreachable, store.ErrForeign.Error(), "name another database", every...)
+	refusedPlace(t, url, exitUnreachable, store.ErrNewer.Error(),
+		"use the version of the program that wrote it", every...)
+	execute("drop schema perdure cascade", "create schema perdure",
+		"create table perdure.mine (n int)")
+	refusedPlace(t, url, exitUnreachable, store.ErrForeign.Error(), "name another database",
+		every...)
 }

@@ -89,7 +89,9 @@ func newUnroutedDeliver(db *database) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := one(out, cmd.OutOrStdout(), deliveryOf(d), func(w io.Writer) error { return printDelivery(w, args[1], d) }); err != nil {
+			if err := one(out, cmd.OutOrStdout(), deliveryOf(d), func(w io.Writer) error {
+				return printDelivery(w, args[1], d)
+			}); err != nil {
 				return err
 			}
 			return c.warn(ctx, cmd.ErrOrStderr())

@@ -15,7 +15,8 @@ func newVersion() *cobra.Command {
 		Example: "  perdure version",
 		Args:    exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "perdure %s %s %s/%s\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "perdure %s %s %s/%s\n", version(),
+				runtime.Version(), runtime.GOOS, runtime.GOARCH)
 			return err
 		},
 	}

@@ -35,7 +35,8 @@ command, not the run.`,
 		Example: "  perdure runs watch ord-1001\n  perdure runs watch @latest -o jsonl",
 	}
 	w := newWaiter(cmd)
-	return aboutRun(db, cmd, w.check, db.read, func(ctx context.Context, c *client, h journal.Head) error {
+	return aboutRun(db, cmd, w.check, db.read, func(ctx context.Context, c *client,
+		h journal.Head) error {
 		return w.watch(ctx, c, h, cmd)
 	})
 }
@@ -49,7 +50,8 @@ func newRunsWait(db *database) *cobra.Command {
 		Example: "  perdure runs wait ord-1001 --timeout 1m",
 	}
 	w := newWaiter(cmd)
-	return aboutRun(db, cmd, w.check, db.read, func(ctx context.Context, c *client, h journal.Head) error {
+	return aboutRun(db, cmd, w.check, db.read, func(ctx context.Context, c *client,
+		h journal.Head) error {
 		return w.wait(ctx, c, h, cmd)
 	})
 }
@@ -69,7 +71,9 @@ func newWaiter(cmd *cobra.Command) *waiter {
 // check refuses flags that cannot be.
 func (w *waiter) check() error {
 	if w.timeout < 0 {
-		return &perdure.Error{Code: journal.CodeInvalid, Message: fmt.Sprintf("--timeout cannot be %v", w.timeout)}
+		return &perdure.Error{
+			Code: journal.CodeInvalid, Message: fmt.Sprintf("--timeout cannot be %v", w.timeout),
+		}
 	}
 	return w.out.check()
 }
@@ -86,7 +90,8 @@ func (w *waiter) bound(ctx context.Context) (context.Context, context.CancelFunc
 func (w *waiter) ended(ctx context.Context, id journal.RunID) error {
 	if errors.Is(context.Cause(ctx), errWaited) {
 		return &perdure.Error{
-			Code: journal.CodeTimedOut, Message: fmt.Sprintf("run %s has not ended within %v", id, w.timeout), Err: errWaited,
+			Code: journal.CodeTimedOut, Message: fmt.Sprintf("run %s has not ended within %v", id,
+				w.timeout), Err: errWaited,
 			Hint: "it goes on; --timeout 0 waits for as long as it takes",
 		}
 	}
@@ -131,7 +136,14 @@ func (w *waiter) wait(ctx context.Context, c *client, h journal.Head, cmd *cobra
 func (w *waiter) watch(ctx context.Context, c *client, h journal.Head, cmd *cobra.Command) error {
 	bounded, cancel := w.bound(ctx)
 	defer cancel()
-	v := &viewer{waiter: w, client: c, head: h, out: cmd.OutOrStdout(), err: cmd.ErrOrStderr(), scopes: api.Scopes{}}
+	v := &viewer{
+		waiter: w,
+		client: c,
+		head:   h,
+		out:    cmd.OutOrStdout(),
+		err:    cmd.ErrOrStderr(),
+		scopes: api.Scopes{},
+	}
 	v.live = w.out.format == asTable && terminal(v.out)
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
@@ -178,7 +190,10 @@ func (v *viewer) look(ctx context.Context, looks int) (over bool, err error) {
 		return false, err
 	}
 	if !heads[0].Found {
-		return false, &perdure.Error{Code: journal.CodeNotFound, Op: "watch " + string(v.head.ID), Message: "the run was removed"}
+		return false, &perdure.Error{
+			Code: journal.CodeNotFound, Op: "watch " + string(v.head.ID),
+			Message: "the run was removed",
+		}
 	}
 	v.head = heads[0].Head
 	entries, err := v.client.History(ctx, string(v.head.ID), v.seq+1, 0)
@@ -212,7 +227,8 @@ func (v *viewer) show(entries []journal.Entry) error {
 		return lines(v.out, told)
 	}
 	for _, e := range told {
-		if _, err := fmt.Fprintf(v.out, "%s  %-16s %-20s %s\n", e.At.Format("15:04:05.000"), e.Kind, plain(e.Operation), plain(detail(e))); err != nil {
+		if _, err := fmt.Fprintf(v.out, "%s  %-16s %-20s %s\n", e.At.Format("15:04:05.000"), e.Kind,
+			plain(e.Operation), plain(detail(e))); err != nil {
 			return err
 		}
 	}
@@ -222,7 +238,8 @@ func (v *viewer) show(entries []journal.Entry) error {
 // end tells how the run ended, where that is for people.
 func (v *viewer) end(s perdure.Status) error {
 	if v.waiter.out.format == asTable {
-		_, err := fmt.Fprintf(v.out, "%s after %s  %s\n", hued(v.out, s.Head.Status.String()), took(s.Head.Ended.Sub(s.Head.Created)), plain(string(s.Output)))
+		_, err := fmt.Fprintf(v.out, "%s after %s  %s\n", hued(v.out, s.Head.Status.String()),
+			took(s.Head.Ended.Sub(s.Head.Created)), plain(string(s.Output)))
 		return errors.Join(err, endedWith(s.Head.Status, s.Err))
 	}
 	return endedWith(s.Head.Status, s.Err)
@@ -257,7 +274,8 @@ func (v *viewer) status(ctx context.Context, news bool, looks int) error {
 		}
 		v.why = d.Why
 	}
-	text := fmt.Sprintf("%s %s  %s  %s", spinner[looks%len(spinner)], v.head.Status, took(time.Since(v.head.Created).Round(time.Second)), plain(v.why))
+	text := fmt.Sprintf("%s %s  %s  %s", spinner[looks%len(spinner)], v.head.Status,
+		took(time.Since(v.head.Created).Round(time.Second)), plain(v.why))
 	_, err := fmt.Fprint(v.out, "\r\x1b[K"+cut(v.out, text))
 	return err
 }

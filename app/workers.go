@@ -15,7 +15,8 @@ import (
 func (p *program) newWorkers() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "workers", Short: "List the engines that execute the runs",
-		Example: "  perdure workers list\n  perdure workers list --store postgres://shop@db.internal/shop -o json",
+		Example: "  perdure workers list\n  perdure workers list --store " +
+			"postgres://shop@db.internal/shop -o json",
 	}
 	return group(cmd, newWorkersList(p.database(cmd)))
 }
@@ -58,8 +59,9 @@ listed until another one takes over its runs.`,
 // engineOf tells of an engine when the clock of leases says now.
 func engineOf(e store.Engine, now time.Time) api.Engine {
 	told := api.Engine{
-		ID: int64(e.ID), Host: e.Host, PID: e.PID, Since: moment(e.Since), Build: e.Build, Alive: !e.Expired,
-		Runs: e.Runs, Slots: e.Slots, Seen: moment(e.Seen), Until: moment(e.Until),
+		ID: int64(e.ID), Host: e.Host, PID: e.PID, Since: moment(e.Since), Build: e.Build,
+		Alive: !e.Expired,
+		Runs:  e.Runs, Slots: e.Slots, Seen: moment(e.Seen), Until: moment(e.Until),
 	}
 	if !e.Until.IsZero() {
 		told.Left = max(e.Until.Sub(now), 0).Round(time.Millisecond).Seconds()

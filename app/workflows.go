@@ -72,7 +72,9 @@ func (d *database) workflows(cmd *cobra.Command) ([]api.Workflow, error) {
 		return nil, err
 	}
 	if at.IsThere() || len(all) == 0 {
-		err := using(cmd, d.read, func(ctx context.Context, c *client) error { return c.count(ctx, all) })
+		err := using(cmd, d.read, func(ctx context.Context, c *client) error {
+			return c.count(ctx, all)
+		})
 		if err != nil {
 			return nil, err
 		}
@@ -86,8 +88,10 @@ func (d *database) workflows(cmd *cobra.Command) ([]api.Workflow, error) {
 
 func workflowOf(r perdure.Registered) *api.Workflow {
 	w := &api.Workflow{
-		Name: r.Name, Here: true, Pattern: r.Pattern.String(), Version: r.Outline.Version, Description: r.Outline.Description,
-		Trigger: r.Outline.Trigger, Mode: r.Outline.Mode, IDField: r.Outline.IDField, Input: api.Data(r.Outline.Input), Listeners: r.Listeners,
+		Name: r.Name, Here: true, Pattern: r.Pattern.String(), Version: r.Outline.Version,
+		Description: r.Outline.Description,
+		Trigger:     r.Outline.Trigger, Mode: r.Outline.Mode, IDField: r.Outline.IDField,
+		Input: api.Data(r.Outline.Input), Listeners: r.Listeners,
 	}
 	if r.Timeout > 0 {
 		w.Timeout = r.Timeout.String()
@@ -146,7 +150,9 @@ func newWorkflowsShow(db *database) *cobra.Command {
 		var names []string
 		for _, w := range all {
 			if w.Name == args[0] {
-				return one(out, cmd.OutOrStdout(), w, func(to io.Writer) error { return printWorkflow(to, w) })
+				return one(out, cmd.OutOrStdout(), w, func(to io.Writer) error {
+					return printWorkflow(to, w)
+				})
 			}
 			names = append(names, w.Name)
 		}
@@ -155,11 +161,14 @@ func newWorkflowsShow(db *database) *cobra.Command {
 			return err
 		}
 		return &perdure.Error{
-			Code: journal.CodeNotFound, Op: "show " + args[0], Message: "neither this program nor " + at.String() + " has such a workflow",
-			Hint: didYouMean(nearest(args[0], names), db.program.name+" workflows list shows what there is"),
+			Code: journal.CodeNotFound, Op: "show " + args[0],
+			Message: "neither this program nor " + at.String() + " has such a workflow",
+			Hint: didYouMean(nearest(args[0], names), db.program.name+
+				" workflows list shows what there is"),
 		}
 	}
-	cmd.ValidArgsFunction = func(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, _ []string, typed string) ([]string,
+		cobra.ShellCompDirective) {
 		return db.offer(cmd, typed, db.workflowNames)
 	}
 	return cmd
@@ -171,9 +180,12 @@ func printWorkflow(w io.Writer, f api.Workflow) error {
 		here = "no: another program executes it"
 	}
 	pairs := []string{
-		"workflow", f.Name, "in this program", here, "pattern", f.Pattern, "version", f.Version, "description", f.Description,
-		"timeout", f.Timeout, "started by", f.Trigger, "mode", f.Mode, "workflow ID", f.IDField, "input", string(f.Input),
-		"open runs", strconv.Itoa(f.Open), "parked", strconv.Itoa(f.Parked), "ended", strconv.Itoa(f.Ended),
+		"workflow", f.Name, "in this program", here, "pattern", f.Pattern, "version", f.Version,
+		"description", f.Description,
+		"timeout", f.Timeout, "started by", f.Trigger, "mode", f.Mode, "workflow ID", f.IDField,
+		"input", string(f.Input),
+		"open runs", strconv.Itoa(f.Open), "parked", strconv.Itoa(f.Parked), "ended",
+		strconv.Itoa(f.Ended),
 	}
 	for _, n := range f.Steps {
 		after := ""

@@ -12,7 +12,8 @@ import (
 //
 // A zero field has its default, which stands beside it.
 type Adaptive struct {
-	Start int     // how many may go on at a time at first; 4, or what is nearest to it of Min to Max
+	// how many may go on at a time at first; 4, or what is nearest to it of Min to Max
+	Start int
 	Min   int     // never fewer, at least 1; 1
 	Max   int     // never more; 16
 	Halve float64 // half as many where a larger share failed, up to 1; 0.1
@@ -40,11 +41,13 @@ func (a Adaptive) Validate() error {
 	case a.Max < a.Min:
 		return failure.Invalid(op, "Max is %d: at least Min, which is %d", a.Max, a.Min)
 	case a.Start < a.Min || a.Start > a.Max:
-		return failure.Invalid(op, "Start is %d: %d to %d, as Min and Max are", a.Start, a.Min, a.Max)
+		return failure.Invalid(op, "Start is %d: %d to %d, as Min and Max are", a.Start, a.Min,
+			a.Max)
 	case !(a.Halve >= 0 && a.Halve <= 1):
 		return failure.Invalid(op, "Halve is %v: 0 to 1", a.Halve)
 	case !(a.Grow >= 0 && a.Grow < a.Halve):
-		return failure.Invalid(op, "Grow is %v: at least 0, and less than Halve, which is %v", a.Grow, a.Halve)
+		return failure.Invalid(op, "Grow is %v: at least 0, and less than Halve, which is %v",
+			a.Grow, a.Halve)
 	case a.Every < 1:
 		return failure.Invalid(op, "Every is %d: at least 1", a.Every)
 	}
@@ -79,7 +82,9 @@ type adaptiveLimiter struct {
 	ended, failed int // since it judged
 }
 
-func (f *adaptiveLimiter) Room(running int, _ time.Time) (int, error) { return f.limit - running, nil }
+func (f *adaptiveLimiter) Room(running int, _ time.Time) (int, error) {
+	return f.limit - running, nil
+}
 
 func (f *adaptiveLimiter) Ended(err error, _ time.Time) {
 	f.ended++

@@ -8,12 +8,11 @@ import (
 	"github.com/perdure/perdure/internal/failure"
 )
 
-// A CircuitBreaker is a policy that stops what fails again and again.
-// Failures in a row open it: then nothing begins, and what would have gets a
-// [OpenError]. Closed, it lets at most as many go on at a time as failures are
-// still needed for that, so that it is open before there are more of them. After Recovery it is half-open: at most as many
-// go on at a time as successes are still needed. So many successes close it, and one
-// failure opens it again.
+// A CircuitBreaker is a policy that stops what fails again and again. Failures in a row open it:
+// then nothing begins, and what would have gets a [OpenError]. Closed, it lets at most as many go
+// on at a time as failures are still needed for that, so that it is open before there are more of
+// them. After Recovery it is half-open: at most as many go on at a time as successes are still
+// needed. So many successes close it, and one failure opens it again.
 //
 // What ends while it is open does not count: it began before. What ends while it is
 // half-open counts, whenever it began.
@@ -105,7 +104,8 @@ type OpenError struct {
 // Error says since when and until when.
 func (e *OpenError) Error() string {
 	const layout = "2006-01-02T15:04:05.999Z07:00"
-	return fmt.Sprintf("perdure: the circuit breaker is open since %s, until %s", e.Since.UTC().Format(layout), e.Until.UTC().Format(layout))
+	return fmt.Sprintf("perdure: the circuit breaker is open since %s, until %s", e.Since.UTC().
+		Format(layout), e.Until.UTC().Format(layout))
 }
 
 // It cannot fail: no name is taken before this one.

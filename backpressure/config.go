@@ -57,14 +57,16 @@ func (c Config) Policy() (Policy, error) {
 		if c.RecoveryTimeout != "" {
 			of.Recovery, err = time.ParseDuration(c.RecoveryTimeout)
 			if err != nil || of.Recovery <= 0 {
-				return nil, failure.Invalid(op, "recovery_timeout is %s: a time over 0, such as 30s", failure.Quoted(c.RecoveryTimeout))
+				return nil, failure.Invalid(op, "recovery_timeout is %s: a time over 0, "+
+					"such as 30s", failure.Quoted(c.RecoveryTimeout))
 			}
 			c.RecoveryTimeout = ""
 		}
 		p = of
 	}
 	if left := c.given(); len(left) > 0 {
-		return nil, failure.Invalid(op, "the strategy %s has no %s", name, strings.Join(left, " and no "))
+		return nil, failure.Invalid(op, "the strategy %s has no %s", name,
+			strings.Join(left, " and no "))
 	}
 	if err := check(op, p); err != nil {
 		return nil, err

@@ -111,7 +111,8 @@ func ExampleOpenError() {
 	_, err := limiter.Room(0, noon.Add(10*time.Second))
 
 	var open *backpressure.OpenError
-	fmt.Println(errors.As(err, &open), open.Since.Format(time.TimeOnly), open.Until.Format(time.TimeOnly))
+	fmt.Println(errors.As(err, &open), open.Since.Format(time.TimeOnly),
+		open.Until.Format(time.TimeOnly))
 	// Output: true 12:00:00 12:00:30
 }
 
@@ -162,7 +163,8 @@ func ExampleConfig() {
 func ExampleForEach() {
 	album := perdure.Define("album", func(ctx context.Context, photos []string) ([]string, error) {
 		small, err := backpressure.ForEach(ctx, "shrink", photos, backpressure.Each[string]{
-			Policy: backpressure.Limit(2), Key: func(photo string) string { return photo }, Failures: 1,
+			Policy: backpressure.Limit(2), Key: func(photo string) string { return photo },
+			Failures: 1,
 		}, func(_ context.Context, photo string) (string, error) {
 			if photo == "cat.png" {
 				return "", errors.New("not a photo")

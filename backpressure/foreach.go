@@ -85,7 +85,9 @@ func ForEach[T, R any](
 	if policy == nil {
 		policy = Limit(0)
 	}
-	pace := paced.New(ctx, policy.Begin(), info.Started, paced.Things[int]{Begin: e.begin, Ended: e.ended})
+	pace := paced.New(ctx, policy.Begin(), info.Started, paced.Things[int]{
+		Begin: e.begin, Ended: e.ended,
+	})
 	defer pace.Close()
 	numbers := make([]int, len(items))
 	for i := range numbers {
@@ -148,7 +150,8 @@ func (e *each[T, R]) check() error {
 			return failure.BadName(fmt.Sprintf("%s: the key of item %d,", op, i), key)
 		}
 		if other, twice := seen[key]; twice {
-			return failure.Invalid(op, "items %d and %d have the key %s", other, i, failure.Quoted(key))
+			return failure.Invalid(op, "items %d and %d have the key %s", other, i,
+				failure.Quoted(key))
 		}
 		seen[key], e.keys[i] = i, key
 	}
@@ -179,7 +182,9 @@ func (e *each[T, R]) begin(i int, _ bool) (paced.Awaitable, error) {
 	step.Key = e.keys[i]
 	item := e.items[i]
 	step.Body = func(ctx context.Context) ([]byte, *journal.Failure) {
-		return payload.Call(ctx, "step", e.name, func(ctx context.Context) (R, error) { return e.fn(ctx, item) })
+		return payload.Call(ctx, "step", e.name, func(ctx context.Context) (R, error) {
+			return e.fn(ctx, item)
+		})
 	}
 	op, err := kernel.Async(e.ctx, step)
 	return begun{op, err}, nil
@@ -223,7 +228,8 @@ func (e *each[T, R]) verdict() error {
 	}
 	return &journal.Error{
 		Code: journal.CodeFailed, Op: "for each " + e.name,
-		Message: fmt.Sprintf("%d of %d items have failed, and %d may", e.failed, len(e.items), e.mayFail()),
-		Err:     errors.Join(errs...),
+		Message: fmt.Sprintf("%d of %d items have failed, and %d may", e.failed, len(e.items),
+			e.mayFail()),
+		Err: errors.Join(errs...),
 	}
 }

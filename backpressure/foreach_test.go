@@ -50,7 +50,8 @@ func (c *crowd) work(_ context.Context, item string) (string, error) {
 }
 
 // each is a workflow over its input.
-func each(c *crowd, how backpressure.Each[string], seen func(backpressure.Results[string], error)) *perdure.Workflow[[]string, []string] {
+func each(c *crowd, how backpressure.Each[string], seen func(backpressure.Results[string],
+	error)) *perdure.Workflow[[]string, []string] {
 	return perdure.Define("each", func(ctx context.Context, items []string) ([]string, error) {
 		out, err := backpressure.ForEach(ctx, "do", items, how, c.work, perdure.NoRetry)
 		if seen != nil {
@@ -118,9 +119,11 @@ func TestSomeItemsMayFail(t *testing.T) {
 			_, _ = perduretest.Start(env, w, items).Result()
 		}, w)
 		if got := out.Failed(); !slices.Equal(got, c.failed) || len(seen.calls) != c.calls {
-			t.Errorf("%+v: %v failed after %d calls, want %v and %d", c.how, got, len(seen.calls), c.failed, c.calls)
+			t.Errorf("%+v: %v failed after %d calls, want %v and %d", c.how, got, len(seen.calls),
+				c.failed, c.calls)
 		}
-		if (err != nil) != c.fails || c.fails && (journal.CodeOf(err) != journal.CodeFailed || !errors.Is(err, errBad)) {
+		if (err != nil) != c.fails || c.fails && (journal.CodeOf(err) != journal.CodeFailed ||
+			!errors.Is(err, errBad)) {
 			t.Errorf("%+v: %v", c.how, err)
 		}
 		for i, r := range out {
@@ -139,7 +142,9 @@ func TestForEachBearsCrashes(t *testing.T) {
 	var mu sync.Mutex
 	w := perdure.Define("w", func(ctx context.Context, items []string) ([]string, error) {
 		out, err := backpressure.ForEach(ctx, "do", items, backpressure.Each[string]{
-			Policy: backpressure.Adaptive{Start: 2}, Key: func(item string) string { return item[1:] }, Failures: 1,
+			Policy: backpressure.Adaptive{Start: 2}, Key: func(item string) string {
+				return item[1:]
+			}, Failures: 1,
 		}, func(ctx context.Context, item string) (string, error) {
 			mu.Lock()
 			charged[perdure.IdempotencyKey(ctx)] = true
@@ -160,7 +165,8 @@ func TestForEachBearsCrashes(t *testing.T) {
 	})
 	perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
 		charged = map[string]bool{}
-		perduretest.Start(env, w, []string{"3a", "2bad", "1b", "1c", "2d"}).Returns([]string{"a", "", "b", "c", "d"})
+		perduretest.Start(env, w, []string{"3a", "2bad", "1b", "1c", "2d"}).
+			Returns([]string{"a", "", "b", "c", "d"})
 		return len(charged)
 	}, w)
 }
@@ -221,7 +227,8 @@ func TestARefusedItemHasTheErrorOfThePolicy(t *testing.T) {
 	perduretest.Test(t, func(env *perduretest.Env) {
 		perduretest.Start(env, w, []string{"1a", "1b!", "1c"}).Returns([]string{"1A", "", ""})
 	}, w)
-	if !slices.Equal(out.Failed(), []int{1, 2}) || !errors.Is(out[2].Err, errClosed) || len(seen.calls) != 2 {
+	if !slices.Equal(out.Failed(), []int{1, 2}) || !errors.Is(out[2].Err, errClosed) ||
+		len(seen.calls) != 2 {
 		t.Errorf("%v failed after %v: %v", out.Failed(), seen.calls, out[2].Err)
 	}
 }
@@ -234,16 +241,27 @@ func TestWhatForEachIsAskedIsChecked(t *testing.T) {
 		of  func(context.Context) error
 		has string
 	}{
-		"a key twice": {forEach("do", []string{"1a", "1a"}, how{Key: func(s string) string { return s }}, work), "items 0 and 1"},
-		"a bad key":   {forEach("do", []string{"1a", "1 b"}, how{Key: func(s string) string { return s }}, work), "item 1"},
+		"a key twice": {
+			forEach("do", []string{"1a", "1a"}, how{Key: func(s string) string { return s }}, work),
+			"items 0 and 1",
+		},
+		"a bad key": {
+			forEach("do", []string{"1a", "1 b"}, how{Key: func(s string) string { return s }},
+				work), "item 1",
+		},
 		"a bad name":  {forEach("do it", []string{"1a"}, how{}, work), "do it"},
 		"no function": {forEach("do", []string{"1a"}, how{}, nil), "function"},
 		"failures":    {forEach("do", []string{"1a"}, how{Failures: -1}, work), "Failures"},
 		"share":       {forEach("do", []string{"1a"}, how{FailedShare: 1.5}, work), "FailedShare"},
-		"policy":      {forEach("do", []string{"1a"}, how{Policy: backpressure.Limit(-1)}, work), "-1 at a time"},
-		"nil option":  {forEach("do", []string{"1a"}, how{}, work, nil), "option"},
+		"policy": {
+			forEach("do", []string{"1a"}, how{Policy: backpressure.Limit(-1)}, work),
+			"-1 at a time",
+		},
+		"nil option": {forEach("do", []string{"1a"}, how{}, work, nil), "option"},
 	} {
-		w := perdure.Define("w", func(ctx context.Context, _ int) (int, error) { return 0, c.of(ctx) })
+		w := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
+			return 0, c.of(ctx)
+		})
 		perduretest.Test(t, func(env *perduretest.Env) {
 			_, err := perduretest.Start(env, w, 1).Result()
 			if journal.CodeOf(err) != journal.CodeInvalid || !strings.Contains(err.Error(), c.has) {
@@ -255,10 +273,12 @@ func TestWhatForEachIsAskedIsChecked(t *testing.T) {
 		out, err := backpressure.ForEach(ctx, "do", nil, how{}, work)
 		return len(out), err
 	})
-	perduretest.Test(t, func(env *perduretest.Env) { perduretest.Start(env, none, 1).Returns(0) }, none)
+	perduretest.Test(t, func(env *perduretest.Env) { perduretest.Start(env, none, 1).Returns(0) },
+		none)
 }
 
-func forEach(name string, items []string, how backpressure.Each[string], fn func(context.Context, string) (string, error), opts ...backpressure.StepOption) func(context.Context) error {
+func forEach(name string, items []string, how backpressure.Each[string], fn func(context.Context,
+	string) (string, error), opts ...backpressure.StepOption) func(context.Context) error {
 	return func(ctx context.Context) error {
 		out, err := backpressure.ForEach(ctx, name, items, how, fn, opts...)
 		if out != nil {

@@ -22,11 +22,17 @@ var registry = struct {
 
 func builtIn() map[string]Policy {
 	return map[string]Policy{
-		"adaptive":                     Adaptive{},
-		"batched":                      Batched{},
-		"circuit-breaker":              CircuitBreaker{Failures: 5, Recovery: 30 * time.Second, Successes: 3},
-		"circuit-breaker-aggressive":   CircuitBreaker{Failures: 2, Recovery: 60 * time.Second, Successes: 1},
-		"circuit-breaker-conservative": CircuitBreaker{Failures: 10, Recovery: 15 * time.Second, Successes: 5},
+		"adaptive": Adaptive{},
+		"batched":  Batched{},
+		"circuit-breaker": CircuitBreaker{
+			Failures: 5, Recovery: 30 * time.Second, Successes: 3,
+		},
+		"circuit-breaker-aggressive": CircuitBreaker{
+			Failures: 2, Recovery: 60 * time.Second, Successes: 1,
+		},
+		"circuit-breaker-conservative": CircuitBreaker{
+			Failures: 10, Recovery: 15 * time.Second, Successes: 5,
+		},
 	}
 }
 
@@ -49,7 +55,9 @@ func Register(name string, p Policy) error {
 	registry.Lock()
 	defer registry.Unlock()
 	if registry.named[name] != nil {
-		return &journal.Error{Code: journal.CodeDuplicate, Op: op, Message: "the name is registered already"}
+		return &journal.Error{
+			Code: journal.CodeDuplicate, Op: op, Message: "the name is registered already",
+		}
 	}
 	registry.named[name] = p
 	return nil
@@ -58,7 +66,9 @@ func Register(name string, p Policy) error {
 // Check returns what is wrong with a policy of a definition; nil is none.
 func Check(where string, p Policy) []definition.Issue {
 	if err := flawOf(p); err != nil {
-		return []definition.Issue{{Severity: definition.SeverityError, Where: where, Message: err.Error(), Err: err}}
+		return []definition.Issue{
+			{Severity: definition.SeverityError, Where: where, Message: err.Error(), Err: err},
+		}
 	}
 	return nil
 }
@@ -87,8 +97,9 @@ func Lookup(name string) (Policy, error) {
 	registry.RUnlock()
 	if p == nil {
 		return nil, &journal.Error{
-			Code: journal.CodeNotFound, Op: "policy " + failure.Quoted(name), Message: "no policy has this name",
-			Hint: "there are " + strings.Join(Names(), ", "),
+			Code: journal.CodeNotFound, Op: "policy " + failure.Quoted(name),
+			Message: "no policy has this name",
+			Hint:    "there are " + strings.Join(Names(), ", "),
 		}
 	}
 	return p, nil

@@ -15,7 +15,8 @@ import (
 
 // held is a callback that keeps a graph busy for a while when a step has ended.
 func held(step string, d time.Duration, async bool) pattern.Callback {
-	return pattern.Callback{Steps: []string{step}, Async: async, Step: func(ctx context.Context, _ string) error {
+	return pattern.Callback{Steps: []string{step}, Async: async, Step: func(ctx context.Context,
+		_ string) error {
 		select {
 		case <-time.After(d):
 		case <-ctx.Done():
@@ -29,19 +30,23 @@ func held(step string, d time.Duration, async bool) pattern.Callback {
 //
 // spec: F-19, F-20
 func TestAnAsyncStepThatEndsDuringACallbackCounts(t *testing.T) {
-	child := perdure.Define("child", func(ctx context.Context, _ int) (int, error) { return 7, perdure.Sleep(ctx, 30*time.Minute) })
+	child := perdure.Define("child", func(ctx context.Context, _ int) (int, error) {
+		return 7, perdure.Sleep(ctx, 30*time.Minute)
+	})
 	var d diary
 	build := func(async, fails bool) *dag.Graph[int] {
 		g := dag.New[int]("g", perdure.NoRetry).On(held("a", time.Hour, async))
-		g.On(pattern.Callback{Steps: []string{"x", "kid"}, Step: func(_ context.Context, step string) error {
-			d.note("told of %s", step)
-			return nil
-		}})
+		g.On(pattern.Callback{Steps: []string{"x", "kid"},
+			Step: func(_ context.Context, step string) error {
+				d.note("told of %s", step)
+				return nil
+			}})
 		x := dag.Add(g, "x", lasts(40*time.Minute)).Async().Undo(d.undoes("undo x"))
-		dag.AddChild(g, "kid", child, func(none) int { return 1 }).Async().Undo(func(_ context.Context, _ none, r dag.ChildResult[int]) error {
-			d.note("undo kid %d", r.Output)
-			return nil
-		})
+		dag.AddChild(g, "kid", child, func(none) int { return 1 }).Async().
+			Undo(func(_ context.Context, _ none, r dag.ChildResult[int]) error {
+				d.note("undo kid %d", r.Output)
+				return nil
+			})
 		dag.Add(g, "a", lasts(time.Minute)).Undo(d.undoes("undo a"))
 		if fails {
 			dag.Add(g, "b", does(0, errDown))

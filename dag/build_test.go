@@ -47,7 +47,9 @@ func wantIssues(t *testing.T, got string, want ...string) {
 	t.Helper()
 	lines := strings.Split(got, "\n")
 	for _, w := range want {
-		if !slices.ContainsFunc(lines, func(line string) bool { return strings.Contains(line, w) }) {
+		if !slices.ContainsFunc(lines, func(line string) bool {
+			return strings.Contains(line, w)
+		}) {
 			t.Errorf("nothing says %q; there is\n%s", w, got)
 		}
 	}
@@ -62,16 +64,20 @@ func TestWhatIsWrongWithAGraphIsToldAtOnce(t *testing.T) {
 	other := dag.Add(dag.New[int]("other"), "elsewhere", does(1, nil))
 	g := dag.New[int]("g").Mode("SOMETIMES").Concurrency(-1).Output(other).Again(nil)
 	g.Query("bad name", nil).On(pattern.Callback{Steps: []string{"gone"}})
-	a := dag.Add(g, "a", does(1, nil)).Retry(perdure.Retry{Attempts: -1}).Timeout(-time.Second).When(nil)
+	a := dag.Add(g, "a", does(1, nil)).Retry(perdure.Retry{Attempts: -1}).Timeout(-time.Second).
+		When(nil)
 	dag.Add[int, none, int](g, "b", nil).After(a, other, nil, nobody)
-	dag.Add(g, "b", does(1, nil)).WaitAll(0).WaitAny(0, dag.Signal("x"), dag.Timer("", 0), dag.Signal("perdure:x"))
-	c := dag.Add(g, "c", does(1, nil)).Variable("not a name").Event(pattern.StepEvent{Type: "not a name"})
+	dag.Add(g, "b", does(1, nil)).WaitAll(0).WaitAny(0, dag.Signal("x"), dag.Timer("", 0),
+		dag.Signal("perdure:x"))
+	c := dag.Add(g, "c", does(1, nil)).Variable("not a name").
+		Event(pattern.StepEvent{Type: "not a name"})
 	d := dag.Add(g, "d", does(1, nil)).After(c).Undo(nil).Undo(nil)
 	c.After(d)
 	dag.Add(g, "result", does(1, nil))
 	dag.Add(g, "perdure:f", does(1, nil))
 	dag.Add(g, "in:e", does(1, nil))
-	dag.Add(g, strings.Repeat("x", 250), does(1, nil)).WaitSignal(strings.Repeat("s", 250), 25*time.Hour)
+	dag.Add(g, strings.Repeat("x", 250), does(1, nil)).WaitSignal(strings.Repeat("s", 250),
+		25*time.Hour)
 	dag.Add(g, "not a name", func(context.Context, struct {
 		A int    `perdure:"step=gone"`
 		B string `perdure:"step=a"`
@@ -88,16 +94,28 @@ func TestWhatIsWrongWithAGraphIsToldAtOnce(t *testing.T) {
 	}).When(pattern.If(nil)).WaitTimer("t", -1)
 	got := register(t, g, perdure.Options{})
 	wantIssues(t, got,
-		`mode: there is no mode "SOMETIMES"`, "concurrency: it is -1", "output: step elsewhere is one of another graph", "again: it needs a function",
-		"queries.bad name: this cannot be a name", "callbacks.0: exactly one of", `callbacks.0: there is no step "gone"`,
-		"WARNING: a.retry: -1 attempts", "WARNING: a.timeout: a timeout of -1s", "a.when: a nil condition",
-		"b: two steps have this name", "b.after: step elsewhere is one of another graph", "b: a step needs a function", "b.after: a nil step", "b.after: a nil step",
-		"b.wait: it waits for nothing", "b.wait: it waits for all and for any", "b.wait: this cannot be the name of a signal: ", "b.wait: this cannot be the name of a signal: perdure:x",
-		"c.variable: ", "c.event: ", "a circle: c → d → c", "d.undo: two compensations", "d.undo: a compensation needs a function", "d.undo: a compensation needs a function",
-		"result: an ID cannot be result", "perdure:f: an ID cannot begin with perdure:", "in:e: an ID cannot begin with in:", "x: the ID is too long", "this cannot be the name of a signal: sss", "wait.signal: a timeout of 25h0m0s",
-		"not a name: this cannot be an ID", `not a name.A: there is no step "gone"`, "not a name.B: it is of type string, and the result of step \"a\" of type int", "not a name.C: the tag word",
+		`mode: there is no mode "SOMETIMES"`, "concurrency: it is -1",
+		"output: step elsewhere is one of another graph", "again: it needs a function",
+		"queries.bad name: this cannot be a name", "callbacks.0: exactly one of",
+		`callbacks.0: there is no step "gone"`,
+		"WARNING: a.retry: -1 attempts", "WARNING: a.timeout: a timeout of -1s",
+		"a.when: a nil condition",
+		"b: two steps have this name", "b.after: step elsewhere is one of another graph",
+		"b: a step needs a function", "b.after: a nil step", "b.after: a nil step",
+		"b.wait: it waits for nothing", "b.wait: it waits for all and for any",
+		"b.wait: this cannot be the name of a signal: ",
+		"b.wait: this cannot be the name of a signal: perdure:x",
+		"c.variable: ", "c.event: ", "a circle: c → d → c", "d.undo: two compensations",
+		"d.undo: a compensation needs a function", "d.undo: a compensation needs a function",
+		"result: an ID cannot be result", "perdure:f: an ID cannot begin with perdure:",
+		"in:e: an ID cannot begin with in:", "x: the ID is too long",
+		"this cannot be the name of a signal: sss", "wait.signal: a timeout of 25h0m0s",
+		"not a name: this cannot be an ID", `not a name.A: there is no step "gone"`,
+		"not a name.B: it is of type string, and the result of step \"a\" of type int",
+		"not a name.C: the tag word",
 		"WARNING: not a name: it takes the result of a, which is in no layer before",
-		"child: a step that is a child needs a workflow", "branch: a step needs a function", "early.when: ", "WARNING: early.wait: timer t is -1ns",
+		"child: a step that is a child needs a workflow", "branch: a step needs a function",
+		"early.when: ", "WARNING: early.wait: timer t is -1ns",
 		"WARNING: early: it takes the result of a, which is in no layer before",
 	)
 	wantIssues(t, register(t, dag.New[int]("empty"), perdure.Options{}), "there are no steps")
@@ -107,7 +125,8 @@ func TestWhatIsWrongWithAGraphIsToldAtOnce(t *testing.T) {
 func TestAWarningRefusesAGraphWhereThatIsAskedFor(t *testing.T) {
 	g := dag.New[int]("g")
 	dag.Add(g, "a", does(1, nil)).Timeout(25 * time.Hour)
-	wantIssues(t, register(t, g, perdure.Options{FailOnWarning: true}), "WARNING: a.timeout: a timeout of 25h0m0s")
+	wantIssues(t, register(t, g, perdure.Options{FailOnWarning: true}),
+		"WARNING: a.timeout: a timeout of 25h0m0s")
 	if got := register(t, g, perdure.Options{}); got != "" {
 		t.Error(got)
 	}
@@ -151,19 +170,22 @@ func TestQueries(t *testing.T) {
 		run := perduretest.Start(env, g.Workflow, 1)
 		env.Sleep(time.Hour)
 		r := reportOf(env, run.ID())
-		if got := fmt.Sprint(r.Status, r.Current(), variable(r, "v"), g.Layers()); got != `RUNNING [a]"done"[[a b]]` {
+		if got := fmt.Sprint(r.Status, r.Current(), variable(r, "v"),
+			g.Layers()); got != `RUNNING [a]"done"[[a b]]` {
 			env.Error(got)
 		}
 		if v, err := g.Ask(r.Run, "done", json.RawMessage(`7`)); v != "17" || err != nil {
 			env.Errorf("the answer is %v, %v", v, err)
 		}
-		if _, err := g.Ask(r.Run, "panics", nil); err == nil || !strings.Contains(err.Error(), "a query") {
+		if _, err := g.Ask(r.Run, "panics", nil); err == nil ||
+			!strings.Contains(err.Error(), "a query") {
 			env.Errorf("a query that panics gives %v", err)
 		}
 		if v, err := g.Ask(r.Run, "fails", nil); v != 1 || !errors.Is(err, errDown) {
 			env.Errorf("a query that fails gives %v, %v", v, err)
 		}
-		if _, err := g.Ask(r.Run, "gone", nil); !errors.Is(err, &perdure.Error{Code: perdure.CodeNotFound}) {
+		if _, err := g.Ask(r.Run, "gone", nil); !errors.Is(
+			err, &perdure.Error{Code: perdure.CodeNotFound}) {
 			env.Errorf("a query that is not there gives %v", err)
 		}
 	}, g)
@@ -173,22 +195,27 @@ func TestQueries(t *testing.T) {
 func TestSignalsTimersAndAttributesOfAGraph(t *testing.T) {
 	g := dag.New[int]("g")
 	branch := dag.AddBranch(g, "mark", func(ctx context.Context, _ none) (int, error) {
-		return 1, errors.Join(perdure.SetAttribute(ctx, "colour", "red"), perdure.SetAttribute(ctx, "size", "7"))
+		return 1, errors.Join(perdure.SetAttribute(ctx, "colour", "red"),
+			perdure.SetAttribute(ctx, "size", "7"))
 	})
 	dag.Add(g, "wait", does(1, nil)).After(branch).WaitSignal("go", 0)
 	perduretest.Test(t, func(env *perduretest.Env) {
 		run := perduretest.Start(env, g.Workflow, 1, perdure.Attributes{"shop": "x"})
 		env.Settle()
-		found, _, err := env.Engine().List(env.Context(), perdure.Query{Attributes: map[string]string{"colour": "red", "size": "7", "shop": "x"}})
+		found, _, err := env.Engine().List(env.Context(), perdure.Query{
+			Attributes: map[string]string{"colour": "red", "size": "7", "shop": "x"},
+		})
 		if err != nil || len(found) != 1 || found[0].ID != run.RunID() {
 			env.Errorf("found %v, %v", found, err)
 		}
-		if d, err := env.Engine().Send(env.Context(), "nobody", "go", nil); err != nil || !d.Unrouted {
+		if d, err := env.Engine().Send(env.Context(), "nobody", "go", nil); err != nil ||
+			!d.Unrouted {
 			env.Errorf("a signal to nobody is %+v, %v", d, err)
 		}
 		send(env, run.ID(), "go", `1`)
 		run.Returns(json.RawMessage{})
-		if d, err := env.Engine().Send(env.Context(), string(run.RunID()), "go", nil); err != nil || !d.NotDelivered {
+		if d, err := env.Engine().Send(env.Context(), string(run.RunID()), "go", nil); err != nil ||
+			!d.NotDelivered {
 			env.Errorf("a signal to a run that has ended is answered %+v, %v", d, err)
 		}
 	}, g)
@@ -201,16 +228,18 @@ func TestCallbacksAreCalledInTheirOrderForWhatTheyAreFor(t *testing.T) {
 	dag.Add(g, "a", does(1, nil))
 	dag.Add(g, "bad", does(0, errDown)).Retry(perdure.NoRetry)
 	step := func(name string, priority int, steps ...string) {
-		g.On(pattern.Callback{Priority: priority, Steps: steps, Step: func(_ context.Context, step string) error {
-			d.note("%s %s", name, step)
-			return errDown
-		}})
+		g.On(pattern.Callback{Priority: priority, Steps: steps,
+			Step: func(_ context.Context, step string) error {
+				d.note("%s %s", name, step)
+				return errDown
+			}})
 	}
 	step("late", 5)
 	step("early", -5)
 	step("other", 0, "bad")
 	failure := func(name string, priority int, suppress bool, on ...error) {
-		g.On(pattern.Callback{Priority: priority, On: on, Failure: func(_ context.Context, err error) (bool, error) {
+		g.On(pattern.Callback{Priority: priority, On: on, Failure: func(_ context.Context,
+			err error) (bool, error) {
 			d.note("%s %v", name, err)
 			return suppress, nil
 		}})
@@ -230,12 +259,14 @@ func TestCallbacksAreCalledInTheirOrderForWhatTheyAreFor(t *testing.T) {
 	}, g)
 	d.lines = nil
 	perduretest.Test(t, func(env *perduretest.Env) { execute(env, g, 1) }, g)
-	d.want(t, "early a", "late a", "first step bad failed: it is down", "second step bad failed: it is down")
+	d.want(t, "early a", "late a", "first step bad failed: it is down",
+		"second step bad failed: it is down")
 }
 
 // spec: F-8
 func TestOddTimesOfAGraphAreWarnings(t *testing.T) {
 	g := dag.New[int]("g", perdure.Timeout(48*time.Hour), perdure.Retry{First: 49 * time.Hour})
 	dag.Add(g, "a", does(1, nil))
-	wantIssues(t, register(t, g, perdure.Options{FailOnWarning: true}), "WARNING: timeout: a timeout of 48h0m0s", "WARNING: retry: a delay of 49h0m0s")
+	wantIssues(t, register(t, g, perdure.Options{FailOnWarning: true}),
+		"WARNING: timeout: a timeout of 48h0m0s", "WARNING: retry: a delay of 49h0m0s")
 }

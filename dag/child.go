@@ -76,20 +76,22 @@ type child struct {
 // child that does not succeed fails the step. A step starts one child, however often its
 // code is replayed, and a retry of the graph retries that one; when the graph is
 // cancelled, so is the child.
-func AddChild[I, A, CI, O any](g *Graph[I], id string, wf *perdure.Workflow[CI, O], input func(A) CI) *ChildStep[A, O] {
+func AddChild[I, A, CI, O any](g *Graph[I], id string, wf *perdure.Workflow[CI, O],
+	input func(A) CI) *ChildStep[A, O] {
 	args := pattern.NewArguments[A]()
 	c := &child{}
-	s := addPrelude(g.def, id, childWord, args.Check, reflect.TypeFor[ChildResult[O]](), func(ctx context.Context, s *step, given pattern.Sources) (json.RawMessage, error) {
-		in, err := args.Fill(ctx, given)
-		if err != nil {
-			return nil, err
-		}
-		of, err := made(func() CI { return input(in) })
-		if err != nil {
-			return nil, err
-		}
-		return runChild(ctx, c, s.async, wf, of)
-	})
+	s := addPrelude(g.def, id, childWord, args.Check, reflect.TypeFor[ChildResult[O]](),
+		func(ctx context.Context, s *step, given pattern.Sources) (json.RawMessage, error) {
+			in, err := args.Fill(ctx, given)
+			if err != nil {
+				return nil, err
+			}
+			of, err := made(func() CI { return input(in) })
+			if err != nil {
+				return nil, err
+			}
+			return runChild(ctx, c, s.async, wf, of)
+		})
 	if wf == nil || input == nil {
 		s.complain("", "a step that is a child needs a workflow, and what makes its input")
 	}
@@ -110,7 +112,8 @@ func (s *ChildStep[A, O]) AnyOutcome() *ChildStep[A, O] {
 
 // runChild starts a child, and waits for it unless it is detached. One that is waited for
 // ends with its parent, however that ends.
-func runChild[CI, O any](ctx context.Context, c *child, async bool, wf *perdure.Workflow[CI, O], in CI) (json.RawMessage, error) {
+func runChild[CI, O any](ctx context.Context, c *child, async bool, wf *perdure.Workflow[CI, O],
+	in CI) (json.RawMessage, error) {
 	var opts []perdure.ChildOption
 	if !c.detached {
 		opts = append(opts, perdure.ChildEnds)
@@ -144,26 +147,29 @@ func runChild[CI, O any](ctx context.Context, c *child, async bool, wf *perdure.
 // starts children. A panic in it is one of the run's code, which is replayed, and then
 // parked. What it does is named within in:ID, or in:ID/body where it has a
 // timeout.
-func AddBranch[I, A, R any](g *Graph[I], id string, fn func(context.Context, A) (R, error)) *Step[A, R] {
+func AddBranch[I, A, R any](g *Graph[I], id string, fn func(context.Context, A) (R,
+	error)) *Step[A, R] {
 	args := pattern.NewArguments[A]()
-	s := addPrelude(g.def, id, "in:", args.Check, reflect.TypeFor[R](), func(ctx context.Context, _ *step, given pattern.Sources) (json.RawMessage, error) {
-		in, err := args.Fill(ctx, given)
-		if err != nil {
-			return nil, err
-		}
-		out, err := fn(ctx, in)
-		if err != nil {
-			return nil, err
-		}
-		return pattern.Encode(out)
-	})
+	s := addPrelude(g.def, id, "in:", args.Check, reflect.TypeFor[R](),
+		func(ctx context.Context, _ *step, given pattern.Sources) (json.RawMessage, error) {
+			in, err := args.Fill(ctx, given)
+			if err != nil {
+				return nil, err
+			}
+			out, err := fn(ctx, in)
+			if err != nil {
+				return nil, err
+			}
+			return pattern.Encode(out)
+		})
 	if fn == nil {
 		s.complain("", "a step needs a function")
 	}
 	return &Step[A, R]{s, args}
 }
 
-func addPrelude(d *declaration, id, word string, check func(pattern.SourceTypes) []definition.Issue, result reflect.Type, before prelude) *step {
+func addPrelude(d *declaration, id, word string, check func(pattern.SourceTypes) []definition.Issue,
+	result reflect.Type, before prelude) *step {
 	s := &step{of: d, id: id, word: word, check: check, result: result, before: before}
 	d.steps = append(d.steps, s)
 	return s
@@ -174,7 +180,9 @@ func (s *step) do(ctx context.Context, given pattern.Sources) (json.RawMessage, 
 	if s.timeout == 0 {
 		return s.before(ctx, s, given)
 	}
-	body := perdure.Go(ctx, "body", func(ctx context.Context) (json.RawMessage, error) { return s.before(ctx, s, given) })
+	body := perdure.Go(ctx, "body", func(ctx context.Context) (json.RawMessage, error) {
+		return s.before(ctx, s, given)
+	})
 	late := perdure.Timer(ctx, "perdure:late", s.timeout)
 	set, err := pattern.NewSet(ctx)
 	if err != nil {
@@ -202,7 +210,10 @@ func (s *step) passed(ctx context.Context, body *perdure.Future[json.RawMessage]
 	if _, err := body.Cancel(ctx, "the step has passed its timeout"); err != nil {
 		return err
 	}
-	return &perdure.Error{Code: perdure.CodeTimedOut, Op: "step " + s.id, Message: "it has passed its timeout of " + s.timeout.String()}
+	return &perdure.Error{
+		Code: perdure.CodeTimedOut, Op: "step " + s.id, Message: "it has passed its timeout of " +
+			s.timeout.String(),
+	}
 }
 
 // made makes a value by code of the application's, in workflow code.

@@ -32,9 +32,15 @@ func TestAChildThatIsWaitedForOrNot(t *testing.T) {
 		status          journal.Status
 		fails, children string
 	}{
-		{child: goodChild, run: journal.Completed, status: journal.Completed, children: "good-child COMPLETED"},
+		{
+			child: goodChild, run: journal.Completed, status: journal.Completed,
+			children: "good-child COMPLETED",
+		},
 		{child: badChild, run: journal.Failed, children: "bad-child FAILED"},
-		{child: badChild, any: true, run: journal.Completed, status: journal.Failed, fails: "it is down", children: "bad-child FAILED"},
+		{
+			child: badChild, any: true, run: journal.Completed, status: journal.Failed,
+			fails: "it is down", children: "bad-child FAILED",
+		},
 		{child: canceled, run: journal.Failed, children: "canceled-child CANCELED"},
 		{child: badChild, detached: true, run: journal.Completed, children: "bad-child FAILED"},
 	} {
@@ -51,7 +57,8 @@ func TestAChildThatIsWaitedForOrNot(t *testing.T) {
 			r := execute(env, g, 1)
 			wantStatus(env, r, c.run)
 			out, found, err := step.Of(r)
-			if err != nil || found != (c.run == journal.Completed) || out.Status != c.status || out.Error != c.fails || found && out.RunID == "" {
+			if err != nil || found != (c.run == journal.Completed) || out.Status != c.status ||
+				out.Error != c.fails || found && out.RunID == "" {
 				env.Errorf("the result is %+v, %v, %v", out, found, err)
 			}
 			env.Sleep(time.Hour)
@@ -65,7 +72,9 @@ func TestAChildThatIsWaitedForOrNot(t *testing.T) {
 
 // spec: F-18, F-21
 func TestCancellingAGraphCancelsItsChildren(t *testing.T) {
-	slow := perdure.Define("slow", func(ctx context.Context, _ int) (int, error) { return 1, perdure.Sleep(ctx, 100*time.Hour) })
+	slow := perdure.Define("slow", func(ctx context.Context, _ int) (int, error) {
+		return 1, perdure.Sleep(ctx, 100*time.Hour)
+	})
 	g := dag.New[int]("g")
 	dag.AddChild(g, "waited", slow, func(none) int { return 1 })
 	dag.AddChild(g, "detached", slow, func(none) int { return 1 }).Detached()
@@ -83,7 +92,9 @@ func TestCancellingAGraphCancelsItsChildren(t *testing.T) {
 		env.Sleep(time.Hour)
 		run.Cancel("enough")
 		env.Sleep(time.Hour)
-		if got := children(env); !slices.Equal(got, []string{"slow CANCELLED", "slow CANCELLED", "slow CANCELLED"}) {
+		if got := children(env); !slices.Equal(got, []string{
+			"slow CANCELLED", "slow CANCELLED", "slow CANCELLED",
+		}) {
 			env.Errorf("the children are %v", got)
 		}
 	}, g, slow)
@@ -119,19 +130,28 @@ func TestWhatPanicsOrDoesNotEncodeFailsItsStep(t *testing.T) {
 			dag.Add(g, "a", func(context.Context, none) (chan int, error) { return nil, nil })
 		},
 		"a condition panics": func(g *dag.Graph[int]) {
-			dag.Add(g, "a", does(1, nil)).When(pattern.If(func(context.Context, pattern.View) (bool, error) { panic("a") }))
+			dag.Add(g, "a", does(1, nil)).
+				When(pattern.If(func(context.Context, pattern.View) (bool, error) { panic("a") }))
 		},
-		"a child's input panics": func(g *dag.Graph[int]) { dag.AddChild(g, "a", goodChild, func(none) int { panic("a") }) },
+		"a child's input panics": func(g *dag.Graph[int]) {
+			dag.AddChild(g, "a", goodChild, func(none) int { panic("a") })
+		},
 		"a child's input": func(g *dag.Graph[int]) {
-			wf := perdure.Define("odd", func(context.Context, chan int) (int, error) { return 0, nil })
+			wf := perdure.Define("odd", func(context.Context, chan int) (int, error) {
+				return 0, nil
+			})
 			dag.AddChild(g, "a", wf, func(none) chan int { return nil })
 		},
 		"a detached child's input": func(g *dag.Graph[int]) {
-			wf := perdure.Define("odd", func(context.Context, chan int) (int, error) { return 0, nil })
+			wf := perdure.Define("odd", func(context.Context, chan int) (int, error) {
+				return 0, nil
+			})
 			dag.AddChild(g, "a", wf, func(none) chan int { return nil }).Detached()
 		},
 		"a branch's result": func(g *dag.Graph[int]) {
-			dag.AddBranch(g, "a", func(context.Context, none) (cyclic, error) { return cyclic{func() {}}, nil })
+			dag.AddBranch(g, "a", func(context.Context, none) (cyclic, error) {
+				return cyclic{func() {}}, nil
+			})
 		},
 		"a required value": func(g *dag.Graph[int]) {
 			dag.Add(g, "a", func(context.Context, struct {
@@ -144,11 +164,15 @@ func TestWhatPanicsOrDoesNotEncodeFailsItsStep(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var d diary
 			g := dag.New[int]("g")
-			first := dag.Add(g, "first", d.notes("first")).Undo(func(context.Context, none, string) error { panic("undo") }).Retry(never)
-			zero := dag.Add(g, "zero", d.notes("zero")).Undo(d.undoes("undo")).Order(-1).After(first)
+			first := dag.Add(g, "first", d.notes("first")).
+				Undo(func(context.Context, none, string) error { panic("undo") }).Retry(never)
+			zero := dag.Add(g, "zero", d.notes("zero")).Undo(d.undoes("undo")).Order(-1).
+				After(first)
 			add(g)
 			dag.Add(g, "last", d.notes("last")).After(zero)
-			g.On(pattern.Callback{Failure: func(context.Context, error) (bool, error) { panic("callback") }})
+			g.On(pattern.Callback{Failure: func(context.Context, error) (bool, error) {
+				panic("callback")
+			}})
 			perduretest.Test(t, func(env *perduretest.Env) {
 				r := execute(env, g, 1)
 				wantStatus(env, r, journal.Failed)
@@ -159,7 +183,8 @@ func TestWhatPanicsOrDoesNotEncodeFailsItsStep(t *testing.T) {
 				if s, _ := r.Step("a"); s.Status != report.StepIsFailed || s.Attempts != 1 {
 					env.Errorf("the step is %v after %d attempts", s.Status, s.Attempts)
 				}
-				if s, _ := r.Step("first"); s.Status != report.StepIsCompensationFailed || r.Undo.All {
+				if s, _ := r.Step("first"); s.Status != report.StepIsCompensationFailed ||
+					r.Undo.All {
 					env.Errorf("the first step is %v", s.Status)
 				}
 			}, g, goodChild)
@@ -202,11 +227,13 @@ func TestAConditionReadsHowAChildHasEnded(t *testing.T) {
 	broken := perdure.Define("child", func(context.Context, int) (int, error) { return 0, errDown })
 	g := dag.New[int]("g")
 	kid := dag.AddChild(g, "kid", broken, func(none) int { return 1 }).AnyOutcome()
-	dag.Add(g, "mend", d.notes("mend")).After(kid).When(expr.When(`results.kid.status == "FAILED" && results.kid.error != ""`))
+	dag.Add(g, "mend", d.notes("mend")).After(kid).
+		When(expr.When(`results.kid.status == "FAILED" && results.kid.error != ""`))
 	perduretest.Test(t, func(env *perduretest.Env) {
 		r := execute(env, g, 1)
 		d.want(env, "mend")
-		if of, _, err := kid.Of(r); err != nil || of.Status != perdure.StatusFailed || of.RunID == "" {
+		if of, _, err := kid.Of(r); err != nil || of.Status != perdure.StatusFailed ||
+			of.RunID == "" {
 			env.Errorf("it is %+v, %v", of, err)
 		}
 	}, g, broken)
@@ -217,10 +244,14 @@ func TestAConditionReadsHowAChildHasEnded(t *testing.T) {
 //
 // spec: F-3, F-7, F-18, F-25
 func TestAStepThatIsARunOfItsOwnIsReportedFromItsBeginning(t *testing.T) {
-	child := perdure.Define("child", func(ctx context.Context, _ int) (int, error) { return 1, perdure.Sleep(ctx, 10*time.Hour) })
+	child := perdure.Define("child", func(ctx context.Context, _ int) (int, error) {
+		return 1, perdure.Sleep(ctx, 10*time.Hour)
+	})
 	g := dag.New[int]("g")
 	kid := dag.AddChild(g, "kid", child, func(none) int { return 1 }).Async()
-	dag.AddBranch(g, "branch", func(ctx context.Context, _ none) (int, error) { return 1, perdure.Sleep(ctx, 2*time.Hour) })
+	dag.AddBranch(g, "branch", func(ctx context.Context, _ none) (int, error) {
+		return 1, perdure.Sleep(ctx, 2*time.Hour)
+	})
 	dag.AddChild(g, "last", child, func(none) int { return 1 }).After(kid)
 	perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
 		run := perduretest.Start(env, g.Workflow, 1, perdure.ID("x"))
@@ -232,7 +263,9 @@ func TestAStepThatIsARunOfItsOwnIsReportedFromItsBeginning(t *testing.T) {
 		}
 		env.Sleep(3 * time.Hour)
 		wantSteps(env, reportOf(env, "x"), "branch DONE, kid RUNNING, last RUNNING")
-		if err := env.Do(func(eng *perdure.Engine) error { return eng.Cancel(env.Context(), "x", "enough") }); err != nil {
+		if err := env.Do(func(eng *perdure.Engine) error {
+			return eng.Cancel(env.Context(), "x", "enough")
+		}); err != nil {
 			env.Error(err)
 		}
 		_, _ = run.Result()

@@ -20,8 +20,9 @@ import (
 
 // A Registry has what a document names.
 type Registry struct {
-	Handlers      map[string]Func                // of steps
-	Compensations map[string]Func                // whose argument finds the result of their step as that of the step "result"
+	Handlers map[string]Func // of steps
+	// whose argument finds the result of their step as that of the step "result"
+	Compensations map[string]Func
 	Workflows     map[string]Child               // that are children
 	Pressures     map[string]backpressure.Policy // how many steps go on at once
 	Errors        map[string]error               // that are tried again
@@ -46,7 +47,8 @@ func Handler[A, R any](fn func(context.Context, A) (R, error)) Func {
 
 // A Child is a workflow without its types: see [ChildOf].
 type Child struct {
-	run    func(ctx context.Context, c *child, async bool, input json.RawMessage) (json.RawMessage, error)
+	run func(ctx context.Context, c *child, async bool, input json.RawMessage) (json.RawMessage,
+		error)
 	input  reflect.Type
 	result reflect.Type
 }
@@ -56,7 +58,8 @@ func ChildOf[I, O any](wf *perdure.Workflow[I, O]) Child {
 	if wf == nil {
 		return Child{}
 	}
-	return Child{func(ctx context.Context, c *child, async bool, input json.RawMessage) (json.RawMessage, error) {
+	return Child{func(ctx context.Context, c *child, async bool,
+		input json.RawMessage) (json.RawMessage, error) {
 		in, err := pattern.Decode[I](input)
 		if err != nil {
 			return nil, err
@@ -93,7 +96,10 @@ func Read(document []byte, r Registry) (*Graph[json.RawMessage], error) {
 	d := &reader{registry: r}
 	if d.registry.Condition == nil {
 		d.registry.Condition = func(string) (pattern.Condition, error) {
-			return nil, &perdure.Error{Code: perdure.CodeInvalid, Op: "condition", Message: "nothing here reads conditions"}
+			return nil, &perdure.Error{
+				Code: perdure.CodeInvalid, Op: "condition",
+				Message: "nothing here reads conditions",
+			}
 		}
 	}
 	form := d.graph(document)
@@ -170,12 +176,18 @@ func (d *reader) graph(document []byte) *form {
 	f := &form{}
 	at, named := "", false
 	d.object(at, document, fields{
-		"name":        func(at string, v json.RawMessage) { f.name, named = d.name(at, v), true },
-		"version":     func(at string, v json.RawMessage) { f.about.Version = read[string](d, at, v) },
-		"description": func(at string, v json.RawMessage) { f.about.Description = read[string](d, at, v) },
-		"trigger":     func(at string, v json.RawMessage) { f.about.Trigger = d.name(at, v) },
-		"mode":        func(at string, v json.RawMessage) { f.mode = Mode(read[string](d, at, v)) },
-		"timeout":     func(at string, v json.RawMessage) { f.options = append(f.options, perdure.Timeout(d.duration(at, v))) },
+		"name": func(at string, v json.RawMessage) { f.name, named = d.name(at, v), true },
+		"version": func(at string, v json.RawMessage) {
+			f.about.Version = read[string](d, at, v)
+		},
+		"description": func(at string, v json.RawMessage) {
+			f.about.Description = read[string](d, at, v)
+		},
+		"trigger": func(at string, v json.RawMessage) { f.about.Trigger = d.name(at, v) },
+		"mode":    func(at string, v json.RawMessage) { f.mode = Mode(read[string](d, at, v)) },
+		"timeout": func(at string, v json.RawMessage) {
+			f.options = append(f.options, perdure.Timeout(d.duration(at, v)))
+		},
 		"retry": func(at string, v json.RawMessage) {
 			r := d.retry(at, v)
 			if err := r.Validate(); err != nil {
@@ -187,10 +199,14 @@ func (d *reader) graph(document []byte) *form {
 		"concurrency": func(at string, v json.RawMessage) {
 			d.limit(at, f, backpressure.Limit(number(d, at, v, 0, math.MaxInt)))
 		},
-		"pressure": func(at string, v json.RawMessage) { d.limit(at, f, lookUp(d, at, v, d.registry.Pressures)) },
-		"output":   func(at string, v json.RawMessage) { f.output = d.name(at, v) },
+		"pressure": func(at string, v json.RawMessage) {
+			d.limit(at, f, lookUp(d, at, v, d.registry.Pressures))
+		},
+		"output": func(at string, v json.RawMessage) { f.output = d.name(at, v) },
 		"steps": func(at string, v json.RawMessage) {
-			d.list(at, v, func(at string, v json.RawMessage) { f.steps = append(f.steps, d.step(at, v)) })
+			d.list(at, v, func(at string, v json.RawMessage) {
+				f.steps = append(f.steps, d.step(at, v))
+			})
 		},
 	})
 	if !named {
@@ -213,14 +229,17 @@ func (d *reader) limit(at string, f *form, p backpressure.Policy) {
 func (d *reader) step(at string, v json.RawMessage) *step {
 	s := &step{}
 	has := map[string]bool{}
-	mark := func(word string, read func(at string, v json.RawMessage)) func(string, json.RawMessage) {
+	mark := func(word string, read func(at string, v json.RawMessage)) func(string,
+		json.RawMessage) {
 		return func(at string, v json.RawMessage) { has[word] = true; read(at, v) }
 	}
 	undo := ""
 	d.object(at, v, fields{
-		"id":      mark("id", func(at string, v json.RawMessage) { s.id = d.name(at, v) }),
-		"handler": mark("handler", func(at string, v json.RawMessage) { s.be(lookUp(d, at, v, d.registry.Handlers)) }),
-		"child":   mark("child", func(at string, v json.RawMessage) { d.child(at, v, s) }),
+		"id": mark("id", func(at string, v json.RawMessage) { s.id = d.name(at, v) }),
+		"handler": mark("handler", func(at string, v json.RawMessage) {
+			s.be(lookUp(d, at, v, d.registry.Handlers))
+		}),
+		"child": mark("child", func(at string, v json.RawMessage) { d.child(at, v, s) }),
 		"after": func(at string, v json.RawMessage) {
 			d.list(at, v, func(at string, v json.RawMessage) {
 				if id := d.name(at, v); id != "" {
@@ -259,7 +278,9 @@ func (s *step) be(f Func) { s.call, s.check, s.result = f.call, f.check, f.resul
 func (d *reader) child(at string, v json.RawMessage, s *step) {
 	c, of, from, named := &child{}, Child{}, "", false
 	d.object(at, v, fields{
-		"workflow":    func(at string, v json.RawMessage) { of, named = lookUp(d, at, v, d.registry.Workflows), true },
+		"workflow": func(at string, v json.RawMessage) {
+			of, named = lookUp(d, at, v, d.registry.Workflows), true
+		},
 		"input":       func(at string, v json.RawMessage) { from = d.name(at, v) },
 		"detached":    func(at string, v json.RawMessage) { c.detached = read[bool](d, at, v) },
 		"any_outcome": func(at string, v json.RawMessage) { c.any = read[bool](d, at, v) },
@@ -277,11 +298,14 @@ func (d *reader) child(at string, v json.RawMessage, s *step) {
 		case !known:
 			message = "there is no step " + from
 		case !jsontype.Fits(result, of.input):
-			message = fmt.Sprintf("the workflow's input is of type %v, and the result of %s of type %v", of.input, from, result)
+			message = fmt.Sprintf("the workflow's input is of type %v, and the result of %s "+
+				"of type %v", of.input, from, result)
 		default:
 			return nil
 		}
-		return []definition.Issue{{Severity: definition.SeverityError, Where: "child.input", Message: message}}
+		return []definition.Issue{
+			{Severity: definition.SeverityError, Where: "child.input", Message: message},
+		}
 	}
 	s.before = func(ctx context.Context, s *step, given pattern.Sources) (json.RawMessage, error) {
 		in := given.Input
@@ -334,7 +358,8 @@ func (d *reader) wait(at string, v json.RawMessage, s *step) {
 		return func(at string, v json.RawMessage) gate { return d.several(kind, at, v) }
 	}
 	d.object(at, v, fields{
-		"signal": add(d.signal), "timer": add(d.timer), "all": add(several(forAll)), "any": add(several(forAny)),
+		"signal": add(d.signal), "timer": add(d.timer), "all": add(several(forAll)),
+		"any": add(several(forAny)),
 	})
 }
 

@@ -58,7 +58,10 @@ func registry(d *diary) dag.Registry {
 				return 0, nil
 			}),
 		},
-		Workflows: map[string]dag.Child{"billing": dag.ChildOf(perdure.Define("billing", bill)), "nil": dag.ChildOf[int, int](nil)},
+		Workflows: map[string]dag.Child{
+			"billing": dag.ChildOf(perdure.Define("billing", bill)),
+			"nil":     dag.ChildOf[int, int](nil),
+		},
 		Pressures: map[string]backpressure.Policy{"one": backpressure.Limit(1), "nil": nil},
 		Errors:    map[string]error{"down": errDown},
 		Condition: func(text string) (pattern.Condition, error) {
@@ -102,16 +105,19 @@ func TestAGraphIsReadFromADocument(t *testing.T) {
 	}
 	perduretest.Test(t, func(env *perduretest.Env) {
 		for _, w := range env.Engine().Workflows() {
-			if got := fmt.Sprint(w.Outline.Version, w.Outline.Description, w.Outline.Trigger, w.Timeout); w.Name == "doc" && got != "3sends ordersorder.placed72h0m0s" {
+			if got := fmt.Sprint(w.Outline.Version, w.Outline.Description, w.Outline.Trigger,
+				w.Timeout); w.Name == "doc" && got != "3sends ordersorder.placed72h0m0s" {
 				env.Error(got)
 			}
 		}
-		run := perduretest.Start(env, g.Workflow, json.RawMessage(`{"order": "o-7", "fails": true}`))
+		run := perduretest.Start(env, g.Workflow,
+			json.RawMessage(`{"order": "o-7", "fails": true}`))
 		wantWaits(env, run.ID(), "signal gate:bill/packed")
 		send(env, run.ID(), "packed", `1`)
 		wantWaits(env, run.ID(), "timer gate:bill/cool-off")
 		env.Sleep(time.Hour)
-		wantWaits(env, run.ID(), "signal gate:bill/picked-up", "timer gate:bill/evening", "timer gate:bill/perdure:late")
+		wantWaits(env, run.ID(), "signal gate:bill/picked-up", "timer gate:bill/evening",
+			"timer gate:bill/perdure:late")
 		_, _ = run.Result()
 		r := reportOf(env, run.ID())
 		wantStatus(env, r, journal.Failed)
@@ -129,15 +135,20 @@ func TestAGraphIsReadFromADocument(t *testing.T) {
 
 // spec: F-8, F-14
 func TestACompensationThatIsNotThereIsAWarning(t *testing.T) {
-	g, err := dag.Read([]byte(`{"name": "doc", "steps": [{"id": "a", "handler": "note", "undo": "gone"}]}`), registry(&diary{}))
+	g, err := dag.Read(
+		[]byte(`{"name": "doc", "steps": [{"id": "a", "handler": "note", "undo": "gone"}]}`),
+		registry(&diary{}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got := register(t, g, perdure.Options{}); got != "" {
 		t.Error(got)
 	}
-	g, _ = dag.Read([]byte(`{"name": "doc", "steps": [{"id": "a", "handler": "note", "undo": "gone"}]}`), registry(&diary{}))
-	wantIssues(t, register(t, g, perdure.Options{FailOnWarning: true}), "WARNING: a.undo: there is no compensation gone")
+	g, _ = dag.Read(
+		[]byte(`{"name": "doc", "steps": [{"id": "a", "handler": "note", "undo": "gone"}]}`),
+		registry(&diary{}))
+	wantIssues(t, register(t, g, perdure.Options{FailOnWarning: true}),
+		"WARNING: a.undo: there is no compensation gone")
 }
 
 // spec: F-8, F-14
@@ -169,38 +180,63 @@ func TestWhatIsWrongWithADocumentIsToldAtOnceWithItsPlace(t *testing.T) {
 	}
 	slices.Sort(lines)
 	wantIssues(t, strings.Join(lines, "\n"),
-		`name: "not a name" cannot be`, `mode: there is no mode "SOMETIMES"`, "timeout: -1h0m0s is negative",
-		"retry.attempts: it is 0: at least 1", "retry.factor: it is 0.5: at least 1", "retry.jitter: it is 2: at most 1", "retry.first: -1s is negative",
-		"retry.cap: it must be a text", `retry.on.0: there is no "gone" here`, "retry: perdure: retry: On has an error that is not registered", "retry.times: this field is not known",
-		"concurrency: it is -1: at least 0", "pressure: there is no \"gone\" here", "pressure: there are a concurrency and a pressure", "output: there is no step nobody",
-		"version: it must be a text", `trigger: "a b" cannot be`, "trigger: it is there twice", "surprise: this field is not known",
-		`steps.0.handler: there is no "gone" here`, `steps.0.timeout: "soon" is no time`, "steps.0.order: it must be a whole number", "steps.0.async: it must be true or false",
-		"steps.0.when: an empty condition", "steps.0.variable: it must be a text", "WARNING: steps.0.undo: there is no compensation gone",
+		`name: "not a name" cannot be`, `mode: there is no mode "SOMETIMES"`,
+		"timeout: -1h0m0s is negative",
+		"retry.attempts: it is 0: at least 1", "retry.factor: it is 0.5: at least 1",
+		"retry.jitter: it is 2: at most 1", "retry.first: -1s is negative",
+		"retry.cap: it must be a text", `retry.on.0: there is no "gone" here`,
+		"retry: perdure: retry: On has an error that is not registered",
+		"retry.times: this field is not known",
+		"concurrency: it is -1: at least 0", "pressure: there is no \"gone\" here",
+		"pressure: there are a concurrency and a pressure", "output: there is no step nobody",
+		"version: it must be a text", `trigger: "a b" cannot be`, "trigger: it is there twice",
+		"surprise: this field is not known",
+		`steps.0.handler: there is no "gone" here`, `steps.0.timeout: "soon" is no time`,
+		"steps.0.order: it must be a whole number", "steps.0.async: it must be true or false",
+		"steps.0.when: an empty condition", "steps.0.variable: it must be a text",
+		"WARNING: steps.0.undo: there is no compensation gone",
 		"steps.1.id: it is needed",
-		"steps.2: it needs a handler or a child, not both", "steps.2: it follows itself", `steps.2: it follows "gone", which is not there`, "steps.2.after.2: it must be a text", "steps.2.retry.factor: it is 0.5: at least 1",
-		"steps.3.child.workflow: it is needed", "steps.3.child.input: there is no step gone", "steps.3.child.other: this field is not known", `steps.3.event.type: "a b" cannot be`, "steps.3.event.colour: this field is not known",
+		"steps.2: it needs a handler or a child, not both", "steps.2: it follows itself",
+		`steps.2: it follows "gone", which is not there`, "steps.2.after.2: it must be a text",
+		"steps.2.retry.factor: it is 0.5: at least 1",
+		"steps.3.child.workflow: it is needed", "steps.3.child.input: there is no step gone",
+		"steps.3.child.other: this field is not known", `steps.3.event.type: "a b" cannot be`,
+		"steps.3.event.colour: this field is not known",
 		"steps.3: two steps have this name",
-		"steps.4: it needs a handler or a child", "steps.4.wait.signal: it needs a name", "steps.4.wait.signal.within: -1s is negative", "steps.4.wait.some: this field is not known",
-		"steps.4.wait.all.gates.0: it is a signal, or a timer", "steps.4.wait.all.gates.1: it is a signal, or a timer",
-		`steps.5.A: there is no step "check"`, "steps.5.wait: it waits for nothing", "steps.5.wait: it waits for all and for any", "steps.5.when: it gives no condition",
+		"steps.4: it needs a handler or a child", "steps.4.wait.signal: it needs a name",
+		"steps.4.wait.signal.within: -1s is negative", "steps.4.wait.some: this field is not known",
+		"steps.4.wait.all.gates.0: it is a signal, or a timer",
+		"steps.4.wait.all.gates.1: it is a signal, or a timer",
+		`steps.5.A: there is no step "check"`, "steps.5.wait: it waits for nothing",
+		"steps.5.wait: it waits for all and for any", "steps.5.when: it gives no condition",
 		`steps.6.handler: there is no "nil" here`, "WARNING: steps.6.timeout: a timeout of 25h0m0s",
 		`steps.7.child.workflow: there is no "nil" here`, "steps.7.after: it must be a list",
-		"steps.8.child.input: the workflow's input is of type string, and the result of b of type int",
-		"steps.10: it is no JSON object", "steps.10: it needs a handler or a child", "steps.10.id: it is needed",
+		"steps.8.child.input: the workflow's input is of type string, and the result of b of "+
+			"type int",
+		"steps.10: it is no JSON object", "steps.10: it needs a handler or a child",
+		"steps.10.id: it is needed",
 	)
-	for _, document := range []string{"", "7", "null", "[]", `{"name": "a"`, `{"name": "a"} {}`, `{"name": "a", "steps": []}`, `{"name": 1e999}`} {
+	for _, document := range []string{
+		"", "7", "null", "[]", `{"name": "a"`, `{"name": "a"} {}`, `{"name": "a", "steps": []}`,
+		`{"name": 1e999}`,
+	} {
 		if g, err := dag.Read([]byte(document), dag.Registry{}); err == nil || g != nil {
 			t.Errorf("%s gives %v, %v", document, g, err)
 		}
 	}
-	if _, err := dag.Read([]byte(`{"name": "a", "steps": [{"id": "a", "handler": "note", "when": "x"}]}`), dag.Registry{Handlers: registry(&diary{}).Handlers}); err == nil {
+	if _,
+		err := dag.Read(
+		[]byte(`{"name": "a", "steps": [{"id": "a", "handler": "note", "when": "x"}]}`),
+		dag.Registry{Handlers: registry(&diary{}).Handlers}); err == nil {
 		t.Error("a condition is read by nothing")
 	}
 }
 
 func FuzzRead(f *testing.F) {
 	f.Add([]byte(whole))
-	f.Add([]byte(`{"name": "a", "steps": [{"id": "a", "handler": "note", "after": ["a"]}, {"id": "a", "handler": "note", "after": ["b"]}]}`))
+	f.Add(
+		[]byte(
+			`{"name": "a", "steps": [{"id": "a", "handler": "note", "after": ["a"]}, {"id": "a", "handler": "note", "after": ["b"]}]}`))
 	f.Fuzz(func(t *testing.T, document []byte) {
 		g, err := dag.Read(document, registry(&diary{}))
 		if (g == nil) == (err == nil) {

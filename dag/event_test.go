@@ -33,14 +33,17 @@ func TestAGraphTellsThePublisher(t *testing.T) {
 			"EXECUTION_COMPLETED COMPLETED /EXECUTION_COMPLETED/id null"},
 		"failure": {fails: true, want: started + packed +
 			"STEP_FAILED RUNNING /STEP_FAILED/id ship {\"error\":\"it is down\"}\n" +
-			"EXECUTION_COMPLETED FAILED /EXECUTION_COMPLETED/id {\"error\":\"step ship failed: it is down\"}"},
+			"EXECUTION_COMPLETED FAILED /EXECUTION_COMPLETED/id {\"error\":\"step ship failed: " +
+			"it is down\"}"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, g := &patterntest.Board{}, dag.New[int]("g", perdure.NoRetry)
 			if !c.silent {
 				g.PublishEvents()
 			}
-			pack := dag.Add(g, "pack", func(context.Context, none) (box, error) { return box{"b-1"}, nil }).
+			pack := dag.Add(g, "pack", func(context.Context, none) (box, error) {
+				return box{"b-1"}, nil
+			}).
 				Event(pattern.StepEvent{Topic: "boxes", Type: "box.packed", Key: "ID"})
 			ship := dag.Add(g, "ship", func(context.Context, none) (int, error) {
 				if c.fails {
@@ -53,7 +56,10 @@ func TestAGraphTellsThePublisher(t *testing.T) {
 				return 0, errDown
 			}).After(ship).Async()
 			dag.Add(g, "last", lasts(time.Minute)).After(ship)
-			setup := perduretest.Setup{Workflows: []perdure.Definition{g}, Options: perdure.Options{Publisher: b.Publish}}
+			setup := perduretest.Setup{
+				Workflows: []perdure.Definition{g},
+				Options:   perdure.Options{Publisher: b.Publish},
+			}
 			setup.CrashEverywhere(t, func(env *perduretest.Env) any {
 				b.Reset()
 				execute(env, g, 7, c.opts...)
@@ -73,9 +79,13 @@ func TestTheSuccessOfAGraphIsTold(t *testing.T) {
 		fails, suppress bool
 		want            []string
 	}{
-		"success":    {want: []string{"second COMPLETED", "third COMPLETED"}},
-		"failure":    {fails: true},
-		"suppressed": {fails: true, suppress: true, want: []string{"second COMPLETED", "third COMPLETED"}},
+		"success": {want: []string{"second COMPLETED", "third COMPLETED"}},
+		"failure": {fails: true},
+		"suppressed": {
+			fails:    true,
+			suppress: true,
+			want:     []string{"second COMPLETED", "third COMPLETED"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var d diary
@@ -87,7 +97,8 @@ func TestTheSuccessOfAGraphIsTold(t *testing.T) {
 				return 1, nil
 			})
 			complete := func(priority int, call func(report.Run)) {
-				g.On(pattern.Callback{Priority: priority, Complete: func(_ context.Context, r report.Run) error {
+				g.On(pattern.Callback{Priority: priority, Complete: func(_ context.Context,
+					r report.Run) error {
 					call(r)
 					return nil
 				}})
@@ -95,7 +106,9 @@ func TestTheSuccessOfAGraphIsTold(t *testing.T) {
 			complete(3, func(r report.Run) { d.note("third %v", r.Status) })
 			complete(2, func(r report.Run) { d.note("second %v", r.Status) })
 			complete(1, func(report.Run) { panic("odd") })
-			g.On(pattern.Callback{Failure: func(context.Context, error) (bool, error) { return c.suppress, nil }})
+			g.On(pattern.Callback{Failure: func(context.Context, error) (bool, error) {
+				return c.suppress, nil
+			}})
 			perduretest.Test(t, func(env *perduretest.Env) {
 				execute(env, g, 1)
 				env.Settle()

@@ -66,7 +66,9 @@ func Example() {
 	charged := dag.Add(fulfil, "charge", func(_ context.Context, o Order) (string, error) {
 		return fmt.Sprintf("%d cents", o.Cents), nil
 	}).After(checked)
-	wrapped := dag.Add(fulfil, "wrap", func(context.Context, Order) (string, error) { return "ribbon", nil }).
+	wrapped := dag.Add(fulfil, "wrap", func(context.Context, Order) (string, error) {
+		return "ribbon", nil
+	}).
 		After(checked).
 		When(pattern.If(func(_ context.Context, k pattern.View) (bool, error) {
 			o, err := pattern.Decode[Order](k.Input)
@@ -94,19 +96,25 @@ func Example() {
 // When a step has failed, what is done is undone, the step that ended last first.
 func ExampleStep_Undo() {
 	book := dag.New[Order]("book")
-	debit := dag.Add(book, "debit", func(_ context.Context, o Order) (int, error) { return o.Cents, nil }).
+	debit := dag.Add(book, "debit", func(_ context.Context, o Order) (int, error) {
+		return o.Cents, nil
+	}).
 		Undo(func(_ context.Context, o Order, cents int) error {
 			fmt.Println("give back", cents, "for", o.ID)
 			return nil
 		})
-	reserve := dag.Add(book, "reserve", func(context.Context, Order) (string, error) { return "shelf 7", nil }).After(debit)
+	reserve := dag.Add(book, "reserve", func(context.Context, Order) (string, error) {
+		return "shelf 7", nil
+	}).After(debit)
 	dag.UndoWith(reserve, func(_ context.Context, in struct {
 		Shelf string `perdure:"step=result"`
 	}) (int, error) {
 		fmt.Println("clear", in.Shelf)
 		return 0, nil
 	})
-	dag.Add(book, "ship", func(context.Context, Order) (int, error) { return 0, errors.New("no courier") }).
+	dag.Add(book, "ship", func(context.Context, Order) (int, error) {
+		return 0, errors.New("no courier")
+	}).
 		After(reserve).Retry(perdure.NoRetry)
 	with(func(ctx context.Context, engine *perdure.Engine) {
 		r, err := book.Execute(ctx, engine, Order{ID: "o-1", Cents: 42})
@@ -184,7 +192,8 @@ func ExampleAddChild() {
 	})
 	fulfil := dag.New[Order]("fulfil")
 	bill := dag.AddChild(fulfil, "bill", billing, func(o Order) int { return o.Cents })
-	risky := dag.AddChild(fulfil, "risky", billing, func(o Order) int { return 100 * o.Cents }).AnyOutcome()
+	risky := dag.AddChild(fulfil, "risky", billing, func(o Order) int { return 100 * o.Cents }).
+		AnyOutcome()
 	dag.AddChild(fulfil, "copy", billing, func(o Order) int { return o.Cents }).Detached()
 	with(func(ctx context.Context, engine *perdure.Engine) {
 		r, err := fulfil.Execute(ctx, engine, Order{Cents: 42})
@@ -204,7 +213,9 @@ func ExampleAddBranch() {
 	g := dag.New[string]("hunt")
 	g.Output(dag.AddBranch(g, "search", func(ctx context.Context, what string) (string, error) {
 		for _, where := range []string{"attic", "cellar"} {
-			found, err := perdure.Step(ctx, "look", func(context.Context) (bool, error) { return where == "cellar", nil }, perdure.Key(where))
+			found, err := perdure.Step(ctx, "look", func(context.Context) (bool, error) {
+				return where == "cellar", nil
+			}, perdure.Key(where))
 			if err != nil || found {
 				return what + " in the " + where, err
 			}
@@ -240,7 +251,9 @@ func ExampleGraph() {
 		Timeout(time.Minute).
 		Variable("n").
 		Event(pattern.StepEvent{Topic: "numbers", Type: "added"})
-	dag.Add(g, "beside", func(context.Context, int) (int, error) { return 0, errors.New("nobody minds") }).Async().Retry(perdure.NoRetry)
+	dag.Add(g, "beside", func(context.Context, int) (int, error) {
+		return 0, errors.New("nobody minds")
+	}).Async().Retry(perdure.NoRetry)
 	g.Output(add).
 		Pressure(backpressure.Limit(1)).
 		Again(func(k pattern.View) (int, bool) {
@@ -278,13 +291,17 @@ func ExampleRead() {
 			{"id": "bill", "child": {"workflow": "billing", "input": "check"}, "after": ["check"], "when": "always"}
 		]
 	}`
-	billing := perdure.Define("billing", func(_ context.Context, what string) (string, error) { return "bill: " + what, nil })
+	billing := perdure.Define("billing", func(_ context.Context, what string) (string, error) {
+		return "bill: " + what, nil
+	})
 	registry := dag.Registry{
 		Handlers:      map[string]dag.Func{"check": dag.Handler(check)},
 		Compensations: map[string]dag.Func{"uncheck": dag.Handler(check)},
 		Workflows:     map[string]dag.Child{"billing": dag.ChildOf(billing)},
 		Condition: func(text string) (pattern.Condition, error) {
-			return pattern.If(func(context.Context, pattern.View) (bool, error) { return text == "always", nil }), nil
+			return pattern.If(func(context.Context, pattern.View) (bool, error) {
+				return text == "always", nil
+			}), nil
 		},
 	}
 	fulfil, err := dag.Read([]byte(document), registry)
@@ -300,7 +317,10 @@ func ExampleRead() {
 		fmt.Println(r.Status, bill.Output, err)
 	}, fulfil, billing)
 
-	_, err = dag.Read([]byte(`{"name": "fulfil", "steps": [{"id": "check", "handler": "chekc", "retry": {"factor": 0.5}}]}`), registry)
+	_, err = dag.Read(
+		[]byte(
+			`{"name": "fulfil", "steps": [{"id": "check", "handler": "chekc", "retry": {"factor": 0.5}}]}`),
+		registry)
 	fmt.Println(err)
 	// Output:
 	// COMPLETED bill: checked o-1 <nil>

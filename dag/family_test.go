@@ -35,7 +35,9 @@ func kindred(l *patterntest.Ledger) map[string]kin {
 	}
 	code := perdure.Define("code", func(ctx context.Context, _ int) (int, error) {
 		for _, what := range []string{"one", "two"} {
-			if _, err := perdure.Step(ctx, what, func(ctx context.Context) (int, error) { return 1, l.Book(ctx, what) }); err != nil {
+			if _, err := perdure.Step(ctx, what, func(ctx context.Context) (int, error) {
+				return 1, l.Book(ctx, what)
+			}); err != nil {
 				return 0, err
 			}
 		}
@@ -45,20 +47,41 @@ func kindred(l *patterntest.Ledger) map[string]kin {
 	one := dag.Add(graph, "one", does("one"))
 	dag.Add(graph, "two", does("two")).After(one)
 	pay := saga.New[int]("pay")
-	first := saga.Add(pay, "one", does("one")).Undo(func(ctx context.Context, _ none, _ int) error { return l.Book(ctx, "undo one") })
+	first := saga.Add(pay, "one", does("one")).Undo(func(ctx context.Context, _ none, _ int) error {
+		return l.Book(ctx, "undo one")
+	})
 	saga.Add(pay, "two", does("two")).After(first)
 	both := tcc.New[int]("both")
 	for _, id := range []string{"one", "two"} {
 		tcc.Add(both, id, does(id)).
-			Confirm(func(ctx context.Context, _ none, _ int) error { return l.Book(ctx, "confirm "+id) }).
-			Cancel(func(ctx context.Context, _ none, _ int) error { return l.Book(ctx, "cancel "+id) })
+			Confirm(func(ctx context.Context, _ none, _ int) error {
+				return l.Book(ctx, "confirm "+id)
+			}).
+			Cancel(func(ctx context.Context, _ none, _ int) error {
+				return l.Book(ctx, "cancel "+id)
+			})
 	}
 	nested := wrapped("nested", code)
 	return map[string]kin{
-		"code":   {code, nil, "one 1", "one 1, two 1"},
-		"graph":  {wrapped("of-graph", graph.Workflow), []perdure.Definition{graph}, "one 1", "one 1, two 1"},
-		"saga":   {wrapped("of-saga", pay.Workflow), []perdure.Definition{pay}, "one 1, undo one 1", "one 2, two 1, undo one 1"},
-		"tcc":    {wrapped("of-tcc", both.Workflow), []perdure.Definition{both}, "cancel one 1, one 1", "cancel one 1, confirm one 1, confirm two 1, one 2, two 1"},
+		"code": {code, nil, "one 1", "one 1, two 1"},
+		"graph": {
+			wrapped("of-graph", graph.Workflow),
+			[]perdure.Definition{graph},
+			"one 1",
+			"one 1, two 1",
+		},
+		"saga": {
+			wrapped("of-saga", pay.Workflow),
+			[]perdure.Definition{pay},
+			"one 1, undo one 1",
+			"one 2, two 1, undo one 1",
+		},
+		"tcc": {
+			wrapped("of-tcc", both.Workflow),
+			[]perdure.Definition{both},
+			"cancel one 1, one 1",
+			"cancel one 1, confirm one 1, confirm two 1, one 2, two 1",
+		},
 		"nested": {nested, []perdure.Definition{code}, "one 1", "one 1, two 1"},
 	}
 }
@@ -85,10 +108,14 @@ func TestARetryOfARunWithAChildRetriesThatChild(t *testing.T) {
 	var l patterntest.Ledger
 	for name, k := range kindred(&l) {
 		graph := dag.New[int]("g")
-		before := dag.Add(graph, "before", func(ctx context.Context, _ none) (int, error) { return 1, l.Book(ctx, "before") })
+		before := dag.Add(graph, "before", func(ctx context.Context, _ none) (int, error) {
+			return 1, l.Book(ctx, "before")
+		})
 		dag.AddChild(graph, "x", k.child, func(none) int { return 1 }).After(before)
 		code := perdure.Define("parent", func(ctx context.Context, n int) (int, error) {
-			if _, err := perdure.Step(ctx, "before", func(ctx context.Context) (int, error) { return 1, l.Book(ctx, "before") }); err != nil {
+			if _, err := perdure.Step(ctx, "before", func(ctx context.Context) (int, error) {
+				return 1, l.Book(ctx, "before")
+			}); err != nil {
 				return 0, err
 			}
 			return k.child.Child(ctx, n).Await(ctx)
@@ -101,7 +128,8 @@ func TestARetryOfARunWithAChildRetriesThatChild(t *testing.T) {
 						l.Reset("two")
 						start(env, def)
 						env.Sleep(time.Hour)
-						if got, want := l.String(), "before 1, "+k.before; sorted(got) != sorted(want) {
+						if got, want := l.String(), "before 1, "+
+							k.before; sorted(got) != sorted(want) {
 							env.Errorf("took effect: %s, want %s", got, want)
 						}
 						l.Break()
@@ -109,7 +137,8 @@ func TestARetryOfARunWithAChildRetriesThatChild(t *testing.T) {
 						if s := reportOf(env, "x").Status; s != perdure.StatusCompleted {
 							env.Errorf("retried, it is %v", s)
 						}
-						if got, want := l.String(), "before 1, "+k.after; sorted(got) != sorted(want) {
+						if got, want := l.String(), "before 1, "+
+							k.after; sorted(got) != sorted(want) {
 							env.Errorf("retried, took effect: %s, want %s", got, want)
 						}
 						patterntest.Letters(env, 0)
@@ -142,7 +171,8 @@ func retryAll(env *perduretest.Env, first bool) {
 	for range 5 {
 		var all []deadletter.Letter
 		err := env.Do(func(eng *perdure.Engine) (err error) {
-			all, _, err = admin.New(eng).DeadLetters(env.Context(), admin.DeadLetterQuery{}) // the newest, which is the parent's, first
+			// the newest, which is the parent's, first
+			all, _, err = admin.New(eng).DeadLetters(env.Context(), admin.DeadLetterQuery{})
 			return err
 		})
 		if err != nil {

@@ -21,7 +21,9 @@ func TestAStepOfAnotherGraphIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = eng.Register(g)
-	for _, want := range []string{"b.after: step a is one of another graph", "output: step a is one of another graph"} {
+	for _, want := range []string{
+		"b.after: step a is one of another graph", "output: step a is one of another graph",
+	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("registered: %v, want %s", err, want)
 		}

@@ -99,7 +99,8 @@ func (s *step) checkGates() {
 
 func (g Gate) check(s *step) {
 	switch {
-	case g.timer == "" && (!pattern.ValidName(variableOf(g.signal)) || g.signal == "" || strings.HasPrefix(g.signal, "perdure:")):
+	case g.timer == "" && (!pattern.ValidName(variableOf(g.signal)) || g.signal == "" ||
+		strings.HasPrefix(g.signal, "perdure:")):
 		s.complain("wait", "this cannot be the name of a signal: %s", g.signal)
 	case g.timer != "" && !pattern.ValidName(g.timer):
 		s.complain("wait", "this cannot be the name of a timer: %s", g.timer)
@@ -125,7 +126,9 @@ func (s *step) pass(ctx context.Context) (json.RawMessage, error) {
 	return nil, nil
 }
 
-var errLate = &perdure.Error{Code: perdure.CodeTimedOut, Op: "gate", Message: "what the step waits for did not come in time"}
+var errLate = &perdure.Error{
+	Code: perdure.CodeTimedOut, Op: "gate", Message: "what the step waits for did not come in time",
+}
 
 // open waits until a gate is open. It gives false where that takes too long.
 func (g gate) open(ctx context.Context) (bool, error) {

@@ -21,7 +21,8 @@ import (
 func send(env *perduretest.Env, id, name, payload string) {
 	env.Helper()
 	if err := env.Do(func(eng *perdure.Engine) error {
-		_, err := eng.Send(env.Context(), id, name, []byte(payload), perdure.SendKey(fmt.Sprintf("%s-%x", name, payload)))
+		_, err := eng.Send(env.Context(), id, name, []byte(payload),
+			perdure.SendKey(fmt.Sprintf("%s-%x", name, payload)))
 		return err
 	}); err != nil {
 		env.Error(err)
@@ -74,7 +75,10 @@ func TestGatesAreInOrder(t *testing.T) {
 		send(env, run.ID(), "one", `1`)
 		run.Returns(json.RawMessage(`"a"`))
 		r := reportOf(env, run.ID())
-		return []string{variable(r, "signal.approved"), variable(r, "signal.one"), variable(r, "signal.two"), fmt.Sprint(len(d.lines) > 0)}
+		return []string{
+			variable(r, "signal.approved"), variable(r, "signal.one"), variable(r, "signal.two"),
+			fmt.Sprint(len(d.lines) > 0),
+		}
 	}
 	var d diary
 	g := dag.New[int]("g")
@@ -92,8 +96,12 @@ func TestGatesAreInOrder(t *testing.T) {
 func TestAGateThatTimesOutFailsTheStep(t *testing.T) {
 	for name, gate := range map[string]func(*dag.Step[none, string]){
 		"signal": func(s *dag.Step[none, string]) { s.WaitSignal("x", time.Hour) },
-		"all":    func(s *dag.Step[none, string]) { s.WaitAll(time.Hour, dag.Signal("x"), dag.Timer("y", time.Minute)) },
-		"any":    func(s *dag.Step[none, string]) { s.WaitAny(time.Hour, dag.Signal("x"), dag.Signal("y")) },
+		"all": func(s *dag.Step[none, string]) {
+			s.WaitAll(time.Hour, dag.Signal("x"), dag.Timer("y", time.Minute))
+		},
+		"any": func(s *dag.Step[none, string]) {
+			s.WaitAny(time.Hour, dag.Signal("x"), dag.Signal("y"))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := dag.New[int]("g")
@@ -147,7 +155,8 @@ func TestWaitAnyTakesOneOfTheSignalsThatAreThere(t *testing.T) {
 	var d diary
 	g := dag.New[int]("g")
 	first := dag.Add(g, "first", lasts(time.Hour))
-	second := dag.Add(g, "second", d.notes("second")).After(first).WaitAny(time.Hour, dag.Timer("t", time.Minute), dag.Signal("x"), dag.Signal("y"))
+	second := dag.Add(g, "second", d.notes("second")).After(first).WaitAny(time.Hour,
+		dag.Timer("t", time.Minute), dag.Signal("x"), dag.Signal("y"))
 	dag.Add(g, "third", d.notes("third")).After(second).WaitSignal("y", time.Hour)
 	perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
 		run := perduretest.Start(env, g.Workflow, 1)
@@ -191,7 +200,8 @@ func TestATimerThatIsCancelledFromOutsidePasses(t *testing.T) {
 	var d diary
 	g := dag.New[int]("g")
 	dag.Add(g, "one", d.notes("one")).WaitTimer("cool-off", 100*time.Hour)
-	dag.Add(g, "all", d.notes("all")).WaitAll(0, dag.Timer("x", 200*time.Hour), dag.Timer("y", time.Minute))
+	dag.Add(g, "all", d.notes("all")).WaitAll(0, dag.Timer("x", 200*time.Hour),
+		dag.Timer("y", time.Minute))
 	perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
 		d.lines = nil
 		run := perduretest.Start(env, g.Workflow, 1)
@@ -212,7 +222,11 @@ func TestATimerThatIsCancelledFromOutsidePasses(t *testing.T) {
 
 // spec: F-17
 func TestAnyPayloadOfASignalIsKept(t *testing.T) {
-	for payload, want := range map[string]string{"": "null", `{"a":1}`: `{"a":1}`, "\x00\xff": `"AP8="`} {
+	for payload, want := range map[string]string{
+		"":         "null",
+		`{"a":1}`:  `{"a":1}`,
+		"\x00\xff": `"AP8="`,
+	} {
 		g := dag.New[int]("g")
 		got := ""
 		dag.Add(g, "a", func(ctx context.Context, in struct {
@@ -223,7 +237,8 @@ func TestAnyPayloadOfASignalIsKept(t *testing.T) {
 		}).WaitSignal("x", 0)
 		perduretest.Test(t, func(env *perduretest.Env) {
 			run := perduretest.Start(env, g.Workflow, 1)
-			if _, err := env.Engine().Send(env.Context(), run.ID(), "x", []byte(payload)); err != nil {
+			if _, err := env.Engine().Send(env.Context(), run.ID(), "x",
+				[]byte(payload)); err != nil {
 				env.Error(err)
 			}
 			run.Returns(json.RawMessage{})
@@ -245,7 +260,9 @@ func TestAStepWithAConditionAGateAndAChild(t *testing.T) {
 	}) int {
 		return in.N
 	})
-	step.When(pattern.If(func(_ context.Context, k pattern.View) (bool, error) { return string(k.Input) == "1", nil })).WaitSignal("n", 0).Variable("v")
+	step.When(pattern.If(func(_ context.Context, k pattern.View) (bool, error) {
+		return string(k.Input) == "1", nil
+	})).WaitSignal("n", 0).Variable("v")
 	g.Output(step)
 	perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
 		skipped := execute(env, g, 2, perdure.ID("skipped"))
@@ -274,7 +291,8 @@ func TestTheDeadlineOfAGateIsNoTimer(t *testing.T) {
 	perduretest.Test(t, func(env *perduretest.Env) {
 		run := perduretest.Start(env, g.Workflow, 1)
 		env.Settle()
-		if err := env.Engine().CancelTimer(env.Context(), run.ID(), "gate:a/perdure:late", "no"); journal.CodeOf(err) != journal.CodeInvalid {
+		if err := env.Engine().CancelTimer(env.Context(), run.ID(), "gate:a/perdure:late",
+			"no"); journal.CodeOf(err) != journal.CodeInvalid {
 			env.Errorf("it can be cancelled: %v", err)
 		}
 		send(env, run.ID(), "go", "1")

@@ -70,7 +70,9 @@ func (d declared) copied() declared {
 }
 
 func (d *declared) complain(where, format string, args ...any) {
-	d.issues = append(d.issues, definition.Issue{Severity: definition.SeverityError, Where: where, Message: fmt.Sprintf(format, args...)})
+	d.issues = append(d.issues, definition.Issue{
+		Severity: definition.SeverityError, Where: where, Message: fmt.Sprintf(format, args...),
+	})
 }
 
 // finish completes the definition, the first time.
@@ -90,18 +92,29 @@ func (d *declaration) now() *plan {
 // New begins the definition of a graph. Of the options a retry policy is that of steps
 // that have none, and the timeout that of a whole run; without one there is none.
 func New[I any](name string, opts ...perdure.WorkflowOption) *Graph[I] {
-	d := &declaration{declared: declared{name: name, input: reflect.TypeFor[I](), mode: Sync, queries: map[string]Query{}}}
-	opts = slices.Concat(opts, []perdure.WorkflowOption{pattern.Declared(func() (definition.Outline, []definition.Issue) {
-		p := d.finish()
-		return definition.Outline{Graph: &p.graph, DryRuns: true, Pressured: true, Mode: string(p.mode)}, p.issues
-	}), pattern.Calling(func() pattern.Callbacks { return d.finish().calls })})
-	return &Graph[I]{def: d, Workflow: perdure.Define(name, func(ctx context.Context, _ I) (json.RawMessage, error) {
-		in, err := perdure.Payload[json.RawMessage](ctx)
-		if err != nil {
-			return nil, err
-		}
-		return d.finish().run(ctx, in)
-	}, opts...)}
+	d := &declaration{
+		declared: declared{
+			name:    name,
+			input:   reflect.TypeFor[I](),
+			mode:    Sync,
+			queries: map[string]Query{},
+		},
+	}
+	opts = slices.Concat(opts,
+		[]perdure.WorkflowOption{pattern.Declared(func() (definition.Outline, []definition.Issue) {
+			p := d.finish()
+			return definition.Outline{
+				Graph: &p.graph, DryRuns: true, Pressured: true, Mode: string(p.mode),
+			}, p.issues
+		}), pattern.Calling(func() pattern.Callbacks { return d.finish().calls })})
+	return &Graph[I]{def: d, Workflow: perdure.Define(
+		name, func(ctx context.Context, _ I) (json.RawMessage, error) {
+			in, err := perdure.Payload[json.RawMessage](ctx)
+			if err != nil {
+				return nil, err
+			}
+			return d.finish().run(ctx, in)
+		}, opts...)}
 }
 
 // Mode says how runs are started; without it [Sync]. It holds by name too, where the graph
@@ -186,14 +199,16 @@ func (g *Graph[I]) Layers() [][]string {
 func (g *Graph[I]) Graph() definition.Graph { return g.def.now().graph }
 
 // Start starts a run, as [perdure.Workflow.Start] does, of a graph whose mode allows it.
-func (g *Graph[I]) Start(ctx context.Context, c perdure.Caller, in I, opts ...perdure.StartOption) (*perdure.Run[json.RawMessage], error) {
+func (g *Graph[I]) Start(ctx context.Context, c perdure.Caller, in I,
+	opts ...perdure.StartOption) (*perdure.Run[json.RawMessage], error) {
 	return g.Workflow.Start(ctx, c, in, append([]perdure.StartOption{Async}, opts...)...)
 }
 
 // Execute starts a run, of a graph whose mode allows it, waits for its end and tells how
 // it went; where the run continues as new, how the last run of the chain did. A run that
 // has failed is no error here: the result says so. The end of ctx ends only the waiting.
-func (g *Graph[I]) Execute(ctx context.Context, c perdure.Caller, in I, opts ...perdure.StartOption) (Result, error) {
+func (g *Graph[I]) Execute(ctx context.Context, c perdure.Caller, in I,
+	opts ...perdure.StartOption) (Result, error) {
 	run, err := g.Workflow.Start(ctx, c, in, append(slices.Clip(opts), Sync)...)
 	if err != nil {
 		return Result{}, err

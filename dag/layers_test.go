@@ -26,7 +26,8 @@ func TestAReportHasTheLayersThatTheRunBeganWith(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := stranger.Start(t.Context(), "g", []byte("1"), perdure.ID("by-name")); err != nil {
+		if _, err := stranger.Start(t.Context(), "g", []byte("1"),
+			perdure.ID("by-name")); err != nil {
 			t.Fatal(err)
 		}
 		eng, end := running(t, db, nil, old)

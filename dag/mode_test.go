@@ -17,7 +17,8 @@ import (
 
 // refuses reports whether err says that a mode does not allow the start.
 func refuses(err error) bool {
-	return journal.CodeOf(err) == journal.CodeInvalid && strings.Contains(err.Error(), "its mode is")
+	return journal.CodeOf(err) == journal.CodeInvalid &&
+		strings.Contains(err.Error(), "its mode is")
 }
 
 // A graph's mode holds however it is started and by whoever knows it. Who does not know it
@@ -27,7 +28,12 @@ func refuses(err error) bool {
 func TestTheModeHoldsForStartsByName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newTrio()
-		all, modes := o.all(), map[string]dag.Mode{"graph": dag.Sync, "code": dag.Both, "saga": dag.Both, "tcc": dag.Both}
+		all, modes := o.all(), map[string]dag.Mode{
+			"graph": dag.Sync,
+			"code":  dag.Both,
+			"saga":  dag.Both,
+			"tcc":   dag.Both,
+		}
 		for _, m := range []dag.Mode{dag.Sync, dag.Async, dag.Both} {
 			g := dag.New[int](string(m)).Mode(m)
 			dag.Add(g, "step", lasts(time.Hour))
@@ -44,21 +50,29 @@ func TestTheModeHoldsForStartsByName(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for who, c := range map[string]*perdure.Client{"engine": eng.Client, "friend": friend, "stranger": stranger} {
+		for who, c := range map[string]*perdure.Client{
+			"engine":   eng.Client,
+			"friend":   friend,
+			"stranger": stranger,
+		} {
 			for name, m := range modes {
 				for how, asks := range byName {
 					want := c != stranger && m != dag.Both && m != asks.mode
-					if err := asks.start(t.Context(), c, name); refuses(err) != want || !want && err != nil {
+					if err := asks.start(t.Context(), c, name); refuses(err) != want ||
+						!want && err != nil {
 						t.Errorf("%s: %s of %s gives %v", who, how, name, err)
 					}
 				}
 			}
 		}
-		if _, err := eng.Start(t.Context(), "BOTH", []byte("1"), dag.Both); journal.CodeOf(err) != journal.CodeInvalid {
+		if _, err := eng.Start(t.Context(), "BOTH", []byte("1"),
+			dag.Both); journal.CodeOf(err) != journal.CodeInvalid {
 			t.Errorf("a start that asks for both gives %v", err)
 		}
 		for name, m := range modes {
-			want := map[dag.Mode]int{dag.Sync: 3 + 3 + 5, dag.Async: 2 + 2 + 5, dag.Both: 5 + 5 + 5}[m] // of the engine, the friend and the stranger
+			// of the engine, the friend and the stranger
+			want := map[dag.Mode]int{dag.Sync: 3 + 3 + 5, dag.Async: 2 + 2 + 5, dag.Both: 5 + 5 +
+				5}[m]
 			heads, _, err := eng.List(t.Context(), perdure.Query{Workflow: name})
 			if err != nil || len(heads) != want {
 				t.Errorf("%s has %d runs, want %d, %v", name, len(heads), want, err)
@@ -90,11 +104,13 @@ var byName = map[string]struct {
 		}
 		return err
 	}},
-	"Start in a transaction": {dag.Async, func(ctx context.Context, c *perdure.Client, name string) error {
+	"Start in a transaction": {dag.Async, func(ctx context.Context, c *perdure.Client,
+		name string) error {
 		_, err := c.In(nil).Start(ctx, name, []byte("1"))
 		return err
 	}},
-	"Start in a transaction and wait": {dag.Sync, func(ctx context.Context, c *perdure.Client, name string) error {
+	"Start in a transaction and wait": {dag.Sync, func(ctx context.Context, c *perdure.Client,
+		name string) error {
 		_, err := c.In(nil).Start(ctx, name, []byte("1"), pattern.ModeSync)
 		return err
 	}},
@@ -109,14 +125,16 @@ func TestTheModeHoldsForStartsByTheGraph(t *testing.T) {
 			_, asks := g.Start(env.Context(), env.Engine(), 1, dag.Sync)
 			_, inTx := g.Start(env.Context(), env.Engine().In(nil), 1)
 			_, asksInTx := g.Start(env.Context(), env.Engine().In(nil), 1, dag.Sync)
-			_, signal := perdure.SendWithStart(env.Context(), env.Engine(), perdure.NewSignal[int]("go"), 1, g.Workflow, 1, perdure.ID("x"), dag.Async)
+			_, signal := perdure.SendWithStart(env.Context(), env.Engine(),
+				perdure.NewSignal[int]("go"), 1, g.Workflow, 1, perdure.ID("x"), dag.Async)
 			if refuses(asks) != (m == dag.Async) || refuses(asksInTx) != (m == dag.Async) {
 				env.Errorf("mode %s: starts that wait give %v and %v", m, asks, asksInTx)
 			}
 			if refuses(inTx) != (m == dag.Sync) || refuses(signal) != (m == dag.Sync) {
 				env.Errorf("mode %s: starts that do not give %v and %v", m, inTx, signal)
 			}
-			if _, err := g.Execute(env.Context(), env.Engine(), 1, dag.Async); refuses(err) != (m == dag.Async) {
+			if _, err := g.Execute(env.Context(), env.Engine(), 1,
+				dag.Async); refuses(err) != (m == dag.Async) {
 				env.Errorf("mode %s: Execute gives %v", m, err)
 			}
 		}, g)
@@ -134,8 +152,10 @@ func TestAStartByNameReturnsTheFinalState(t *testing.T) {
 	fails := dag.New[int]("fails", perdure.NoRetry)
 	dag.Add(fails, "a", func(context.Context, int) (int, error) { return 0, errDown })
 	perduretest.Test(t, func(env *perduretest.Env) {
-		r, err := env.Engine().Execute(env.Context(), "g", []byte("1"), perdure.ID("x"), perdure.TriggeredBy("the desk"))
-		if n, _, _ := count.Of(dag.Result{Run: r}); n != 4 || err != nil || r.Status != journal.Completed || r.WorkflowID != "x" {
+		r, err := env.Engine().Execute(env.Context(), "g", []byte("1"), perdure.ID("x"),
+			perdure.TriggeredBy("the desk"))
+		if n, _, _ := count.Of(dag.Result{Run: r}); n != 4 || err != nil ||
+			r.Status != journal.Completed || r.WorkflowID != "x" {
 			env.Errorf("the last run of the chain gives %d, %+v, %v", n, r, err)
 		}
 		r, err = env.Engine().Execute(env.Context(), "fails", []byte("1"))

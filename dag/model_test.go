@@ -36,8 +36,9 @@ type shape struct {
 // An expectation is what must come of a shape.
 type expectation struct {
 	status journal.Status
-	layers []map[string]bool             // that may begin
-	steps  map[string]journal.StepStatus // of all that somebody waits for and that are begun or skipped
+	layers []map[string]bool // that may begin
+	// of all that somebody waits for and that are begun or skipped
+	steps  map[string]journal.StepStatus
 	beside map[string]journal.StepStatus // of async ones, where they come to their ends
 	failed map[string]bool
 }
@@ -138,8 +139,9 @@ type observation struct {
 	letters     []string
 	why         string // the step that the error of the run names
 	calls       map[string]int
-	diary       []string                   // "begin id", "end id"
-	keys        map[string]map[string]bool // idempotency keys that a step, or its compensation, was executed with
+	diary       []string // "begin id", "end id"
+	// idempotency keys that a step, or its compensation, was executed with
+	keys map[string]map[string]bool
 }
 
 // judge gives what of an observation is not as the model says.
@@ -163,7 +165,9 @@ func (s shape) judge(o observation) (bad []string) {
 			undos = append(undos, p.id)
 		}
 	}
-	slices.SortFunc(undos, func(a, b string) int { return slices.Index(o.ended, b) - slices.Index(o.ended, a) })
+	slices.SortFunc(undos, func(a, b string) int {
+		return slices.Index(o.ended, b) - slices.Index(o.ended, a)
+	})
 	if !slices.Equal(undos, o.undone) {
 		wrong("%q are undone, not %q", o.undone, undos)
 	}
@@ -183,7 +187,8 @@ func (s shape) judge(o observation) (bad []string) {
 	return slices.Concat(bad, s.judgeOrder(o), s.judgeLimit(o))
 }
 
-func (s shape) judgeStep(p spec, e expectation, o observation, done map[string]bool) (bad []string) {
+func (s shape) judgeStep(p spec, e expectation, o observation,
+	done map[string]bool) (bad []string) {
 	wrong := func(format string, args ...any) {
 		bad = append(bad, p.id+" "+fmt.Sprintf(format, args...))
 	}
@@ -191,7 +196,10 @@ func (s shape) judgeStep(p spec, e expectation, o observation, done map[string]b
 	want, waited := e.steps[p.id]
 	beside, aside := e.beside[p.id]
 	if done[p.id] && len(e.failed) > 0 && p.undo != "" { // its report tells of the compensation
-		undone := map[string]journal.StepStatus{"good": journal.StepIsCompensated, "bad": journal.StepIsCompensationFailed}[p.undo]
+		undone := map[string]journal.StepStatus{
+			"good": journal.StepIsCompensated,
+			"bad":  journal.StepIsCompensationFailed,
+		}[p.undo]
 		if got != undone {
 			wrong("is %v, not %v", got, undone)
 		}
@@ -246,7 +254,8 @@ func (s shape) judgeLimit(o observation) (bad []string) {
 	going := 0
 	for _, line := range o.diary {
 		verb, id, _ := strings.Cut(line, " ")
-		if i := slices.IndexFunc(s.specs, func(p spec) bool { return p.id == id }); i < 0 || s.specs[i].async {
+		if i := slices.IndexFunc(s.specs, func(p spec) bool { return p.id == id }); i < 0 ||
+			s.specs[i].async {
 			continue
 		}
 		switch verb {

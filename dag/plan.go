@@ -25,7 +25,9 @@ type plan struct {
 func newPlan(d declared) *plan {
 	p := &plan{declared: d.copied(), byID: map[string]*step{}, layer: map[string]int{}}
 	for _, s := range p.steps {
-		p.graph.Nodes = append(p.graph.Nodes, definition.Node{Name: s.id, After: s.after, Order: s.order})
+		p.graph.Nodes = append(p.graph.Nodes, definition.Node{
+			Name: s.id, After: s.after, Order: s.order,
+		})
 		p.byID[s.id] = s
 	}
 	p.layers = p.graph.Layers()
@@ -63,7 +65,10 @@ func (p *plan) checkStep(s *step) {
 	s.checkNames()
 	if s.condition != nil {
 		if err := s.condition.Check(); err != nil {
-			s.issues = append(s.issues, definition.Issue{Severity: definition.SeverityError, Where: s.where("when"), Message: err.Error(), Err: err})
+			s.issues = append(s.issues, definition.Issue{
+				Severity: definition.SeverityError, Where: s.where("when"), Message: err.Error(),
+				Err: err,
+			})
 		}
 	}
 	if s.check != nil {
@@ -105,7 +110,8 @@ func (p *plan) types(s *step, forward bool) pattern.SourceTypes {
 			return nil, false
 		}
 		if forward && p.layer[id] >= p.layer[s.id] {
-			s.note(definition.SeverityWarning, "", "it takes the result of %s, which is in no layer before", id)
+			s.note(definition.SeverityWarning, "",
+				"it takes the result of %s, which is in no layer before", id)
 		}
 		return other.result, true
 	}}

@@ -20,9 +20,13 @@ func TestAStartNamesThePressureOfAGraph(t *testing.T) {
 		dag.Add(g, fmt.Sprint("s", i), does(1, errors.New("broken"))).Retry(perdure.NoRetry)
 	}
 	perduretest.Test(t, func(env *perduretest.Env) {
-		for want, opts := range map[int][]perdure.StartOption{4: {backpressure.Named("circuit-breaker-aggressive")}, 0: nil} {
+		for want, opts := range map[int][]perdure.StartOption{
+			4: {backpressure.Named("circuit-breaker-aggressive")},
+			0: nil,
+		} {
 			refused := 0
-			for _, s := range execute(env, g, 1, append(opts, perdure.ID(fmt.Sprint("run-", want)))...).Steps {
+			for _, s := range execute(env, g, 1,
+				append(opts, perdure.ID(fmt.Sprint("run-", want)))...).Steps {
 				if open := (*backpressure.OpenError)(nil); errors.As(s.Err, &open) {
 					refused++
 				}

@@ -89,7 +89,11 @@ func (w *world) body(p spec) func(context.Context, none) (string, error) {
 
 // build makes the graph of a shape.
 func build(s shape, rng *rand.Rand) *world {
-	w := &world{shape: s, graph: dag.New[int]("random").Concurrency(s.limit), lasts: map[string]time.Duration{}}
+	w := &world{
+		shape: s,
+		graph: dag.New[int]("random").Concurrency(s.limit),
+		lasts: map[string]time.Duration{},
+	}
 	w.calls, w.keys = map[string]int{}, map[string]map[string]bool{}
 	steps := map[string]dag.Dependency{}
 	for _, p := range s.specs {
@@ -123,7 +127,8 @@ func build(s shape, rng *rand.Rand) *world {
 }
 
 // decorate says of a step what its spec says.
-func decorate[A, R any](w *world, s *dag.Step[A, R], p spec, steps map[string]dag.Dependency) *dag.Step[A, R] {
+func decorate[A, R any](w *world, s *dag.Step[A, R], p spec,
+	steps map[string]dag.Dependency) *dag.Step[A, R] {
 	s.Order(p.order)
 	for _, id := range p.after {
 		s.After(steps[id])
@@ -137,7 +142,9 @@ func decorate[A, R any](w *world, s *dag.Step[A, R], p spec, steps map[string]da
 			return false, map[string]error{"broken": errDown}[p.when]
 		}))
 	case "panics":
-		s.When(pattern.If(func(context.Context, pattern.View) (bool, error) { panic("a condition") }))
+		s.When(pattern.If(func(context.Context, pattern.View) (bool, error) {
+			panic("a condition")
+		}))
 	}
 	switch p.gate {
 	case "signal":
@@ -183,7 +190,8 @@ func randomShape(rng *rand.Rand) shape {
 	for i := range n {
 		p := spec{
 			id: fmt.Sprintf("s%d", i), order: rng.IntN(3), attempts: 1 + rng.IntN(3),
-			when: pick(rng, "", "", "", "no", "no", "broken", "panics"), gate: pick(rng, "", "signal", "timer", "all", "any", "signal", "timer", "all", "any", "never"),
+			when: pick(rng, "", "", "", "no", "no", "broken", "panics"), gate: pick(rng, "",
+				"signal", "timer", "all", "any", "signal", "timer", "all", "any", "never"),
 			child: pick(rng, "", "good", "good", "bad", "any", "detached"), async: rng.IntN(6) == 0,
 			undo: pick(rng, "good", "", "bad"),
 		}
@@ -202,7 +210,8 @@ func randomShape(rng *rand.Rand) shape {
 
 // live runs the graph of a world: each signal is sent at some time, the engine crashes so
 // many times, and more is done.
-func (w *world) live(env *perduretest.Env, rng *rand.Rand, crashes int, more map[time.Duration]func()) {
+func (w *world) live(env *perduretest.Env, rng *rand.Rand, crashes int,
+	more map[time.Duration]func()) {
 	run := perduretest.Start(env, w.graph.Workflow, 1, perdure.ID("run"))
 	at := map[time.Duration]func(){}
 	maps.Copy(at, more)
@@ -210,7 +219,8 @@ func (w *world) live(env *perduretest.Env, rng *rand.Rand, crashes int, more map
 		if p.gate == "signal" || p.gate == "all" || p.gate == "any" {
 			at[time.Duration(rng.Int64N(int64(3*time.Hour)))] = func() {
 				err := env.Do(func(eng *perdure.Engine) error {
-					_, err := eng.Send(env.Context(), run.ID(), "go-"+p.id, []byte(`1`), perdure.SendKey("key-"+p.id))
+					_, err := eng.Send(env.Context(), run.ID(), "go-"+p.id, []byte(`1`),
+						perdure.SendKey("key-"+p.id))
 					return err
 				})
 				if err != nil && !errors.Is(err, &perdure.Error{Code: journal.CodeWrongState}) {
@@ -243,7 +253,8 @@ func (w *world) live(env *perduretest.Env, rng *rand.Rand, crashes int, more map
 func (w *world) observe(env *perduretest.Env) observation {
 	r := reportOf(env, "run")
 	o := observation{
-		status: r.Status, suppressed: r.Suppressed != nil, calls: w.calls, diary: w.diary, keys: w.keys,
+		status: r.Status, suppressed: r.Suppressed != nil, calls: w.calls, diary: w.diary,
+		keys:  w.keys,
 		steps: map[string]journal.StepStatus{}, attempts: map[string]int{},
 	}
 	for _, s := range r.Steps {
@@ -327,14 +338,18 @@ func TestRandomGraphsBearACancelAtAnyTime(t *testing.T) {
 		w := build(s, rng)
 		perduretest.Test(t, func(env *perduretest.Env) {
 			var asked sync.WaitGroup
-			w.live(env, rng, int(n%3), map[time.Duration]func(){time.Duration(rng.Int64N(int64(5 * time.Hour))): func() {
-				asked.Go(func() {
-					err := env.Do(func(eng *perdure.Engine) error { return eng.Cancel(env.Context(), "run", "enough") })
-					if err != nil && !errors.Is(err, &perdure.Error{Code: journal.CodeWrongState}) {
-						env.Error(err)
-					}
-				})
-			}})
+			w.live(env, rng, int(n%3),
+				map[time.Duration]func(){time.Duration(rng.Int64N(int64(5 * time.Hour))): func() {
+					asked.Go(func() {
+						err := env.Do(func(eng *perdure.Engine) error {
+							return eng.Cancel(env.Context(), "run", "enough")
+						})
+						if err != nil &&
+							!errors.Is(err, &perdure.Error{Code: journal.CodeWrongState}) {
+							env.Error(err)
+						}
+					})
+				}})
 			asked.Wait()
 			o := w.observe(env)
 			if o.status != s.expect().status && o.status != journal.Cancelled {

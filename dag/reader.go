@@ -29,7 +29,9 @@ const maxIssues = 1000
 
 func (d *reader) complain(at, format string, args ...any) {
 	if len(d.issues) < maxIssues {
-		d.issues = append(d.issues, definition.Issue{Severity: definition.SeverityError, Where: at, Message: fmt.Sprintf(format, args...)})
+		d.issues = append(d.issues, definition.Issue{
+			Severity: definition.SeverityError, Where: at, Message: fmt.Sprintf(format, args...),
+		})
 	}
 }
 
@@ -79,7 +81,8 @@ func readOK[T any](d *reader, at string, v json.RawMessage) (T, bool) {
 }
 
 var typeNames = map[reflect.Kind]string{
-	reflect.String: "a text", reflect.Bool: "true or false", reflect.Int: "a whole number", reflect.Float64: "a number", reflect.Slice: "a list",
+	reflect.String: "a text", reflect.Bool: "true or false", reflect.Int: "a whole number",
+	reflect.Float64: "a number", reflect.Slice: "a list",
 }
 
 // read reads a value of a type, and gives zero where it is none.
@@ -130,11 +133,15 @@ func number[N int | float64](d *reader, at string, v json.RawMessage, least, mos
 func (d *reader) retry(at string, v json.RawMessage) perdure.Retry {
 	var r perdure.Retry
 	d.object(at, v, fields{
-		"attempts": func(at string, v json.RawMessage) { r.Attempts = number(d, at, v, 1, math.MaxInt) },
-		"first":    func(at string, v json.RawMessage) { r.First = d.duration(at, v) },
-		"cap":      func(at string, v json.RawMessage) { r.Cap = d.duration(at, v) },
-		"factor":   func(at string, v json.RawMessage) { r.Factor = number(d, at, v, 1, math.MaxFloat64) },
-		"jitter":   func(at string, v json.RawMessage) { r.Jitter = number(d, at, v, 0.0, 1) },
+		"attempts": func(at string, v json.RawMessage) {
+			r.Attempts = number(d, at, v, 1, math.MaxInt)
+		},
+		"first": func(at string, v json.RawMessage) { r.First = d.duration(at, v) },
+		"cap":   func(at string, v json.RawMessage) { r.Cap = d.duration(at, v) },
+		"factor": func(at string, v json.RawMessage) {
+			r.Factor = number(d, at, v, 1, math.MaxFloat64)
+		},
+		"jitter": func(at string, v json.RawMessage) { r.Jitter = number(d, at, v, 0.0, 1) },
 		"on": func(at string, v json.RawMessage) {
 			d.list(at, v, func(at string, v json.RawMessage) {
 				if err := lookUp(d, at, v, d.registry.Errors); err != nil {

@@ -36,7 +36,10 @@ func (g *Graph[I]) Query(name string, q Query) *Graph[I] {
 func (g *Graph[I]) Ask(r report.Run, name string, args json.RawMessage) (any, error) {
 	q := g.def.now().queries[name]
 	if q == nil {
-		return nil, &perdure.Error{Code: perdure.CodeNotFound, Op: "query " + name, Message: "graph " + g.def.name + " has no such query"}
+		return nil, &perdure.Error{
+			Code: perdure.CodeNotFound, Op: "query " + name, Message: "graph " + g.def.name +
+				" has no such query",
+		}
 	}
 	var answer any
 	err := guard.Call(func() (err error) {

@@ -24,17 +24,23 @@ func TestAGraphIsRetriedFromTheFailedSteps(t *testing.T) {
 		failed, again string
 	}{
 		"nothing is undone": {false, "a 1, b 1, wait 1", "a 1, b 1, c 1, d 1, e 1, wait 1"},
-		"a is undone":       {true, "a 1, b 1, undo a 1, wait 1", "a 2, b 1, c 1, d 1, e 1, undo a 1, wait 1"},
+		"a is undone": {
+			true, "a 1, b 1, undo a 1, wait 1", "a 2, b 1, c 1, d 1, e 1, undo a 1, wait 1",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var l patterntest.Ledger
 			did := func(what string) func(context.Context, none) (string, error) {
-				return func(ctx context.Context, _ none) (string, error) { return what, l.Book(ctx, what) }
+				return func(ctx context.Context, _ none) (string, error) {
+					return what, l.Book(ctx, what)
+				}
 			}
 			g := dag.New[int]("g", perdure.NoRetry)
 			a := dag.Add(g, "a", did("a"))
 			if c.undoes {
-				a.Undo(func(ctx context.Context, _ none, _ string) error { return l.Book(ctx, "undo a") })
+				a.Undo(func(ctx context.Context, _ none, _ string) error {
+					return l.Book(ctx, "undo a")
+				})
 			}
 			b := dag.Add(g, "b", did("b")).After(a)
 			wait := dag.Add(g, "wait", did("wait")).After(a).WaitTimer("t", time.Hour)
@@ -78,16 +84,22 @@ func TestAGraphIsRetriedFromWhatItsStepsWaitedFor(t *testing.T) {
 		if slow {
 			return 0, perdure.Sleep(ctx, 3*time.Hour)
 		}
-		return perdure.Step(ctx, "work", func(ctx context.Context) (int, error) { return 1, l.Book(ctx, "child") }, perdure.NoRetry)
+		return perdure.Step(ctx, "work", func(ctx context.Context) (int, error) {
+			return 1, l.Book(ctx, "child")
+		}, perdure.NoRetry)
 	})
 	inner := func(ctx context.Context, _ none) (int, error) {
 		if slow {
 			return 0, perdure.Sleep(ctx, 3*time.Hour)
 		}
-		if _, err := perdure.Step(ctx, "good", func(ctx context.Context) (int, error) { return 1, l.Book(ctx, "good") }, perdure.NoRetry); err != nil {
+		if _, err := perdure.Step(ctx, "good", func(ctx context.Context) (int, error) {
+			return 1, l.Book(ctx, "good")
+		}, perdure.NoRetry); err != nil {
 			return 0, err
 		}
-		return perdure.Step(ctx, "bad", func(ctx context.Context) (int, error) { return 1, l.Book(ctx, "bad") }, perdure.NoRetry)
+		return perdure.Step(ctx, "bad", func(ctx context.Context) (int, error) {
+			return 1, l.Book(ctx, "bad")
+		}, perdure.NoRetry)
 	}
 	for name, c := range map[string]struct {
 		add    func(g *dag.Graph[int])
@@ -95,15 +107,44 @@ func TestAGraphIsRetriedFromWhatItsStepsWaitedFor(t *testing.T) {
 		slow   bool
 		want   string
 	}{
-		"signal": {add: func(g *dag.Graph[int]) { dag.Add(g, "x", does(1, nil)).WaitSignal("go", time.Hour) }},
+		"signal": {
+			add: func(g *dag.Graph[int]) {
+				dag.Add(g, "x", does(1, nil)).WaitSignal("go", time.Hour)
+			},
+		},
 		"all": {add: func(g *dag.Graph[int]) {
-			dag.Add(g, "x", does(1, nil)).WaitAll(time.Hour, dag.Signal("go"), dag.Timer("t", time.Minute))
+			dag.Add(g, "x", does(1, nil)).WaitAll(time.Hour, dag.Signal("go"),
+				dag.Timer("t", time.Minute))
 		}},
-		"child":           {add: func(g *dag.Graph[int]) { dag.AddChild(g, "x", child, func(none) int { return 1 }) }, broken: []string{"child"}, want: "child 1"},
-		"child, slow":     {add: func(g *dag.Graph[int]) { dag.AddChild(g, "x", child, func(none) int { return 1 }).Timeout(time.Hour) }, slow: true, want: "child 1"},
-		"branch":          {add: func(g *dag.Graph[int]) { dag.AddBranch(g, "x", inner) }, broken: []string{"bad"}, want: "bad 1, good 1"},
-		"branch, slow":    {add: func(g *dag.Graph[int]) { dag.AddBranch(g, "x", inner).Timeout(time.Hour) }, slow: true, want: "bad 1, good 1"},
-		"branch, in time": {add: func(g *dag.Graph[int]) { dag.AddBranch(g, "x", inner).Timeout(time.Hour) }, broken: []string{"bad"}, want: "bad 1, good 1"},
+		"child": {
+			add: func(g *dag.Graph[int]) {
+				dag.AddChild(g, "x", child, func(none) int { return 1 })
+			},
+			broken: []string{"child"},
+			want:   "child 1",
+		},
+		"child, slow": {
+			add: func(g *dag.Graph[int]) {
+				dag.AddChild(g, "x", child, func(none) int { return 1 }).Timeout(time.Hour)
+			},
+			slow: true,
+			want: "child 1",
+		},
+		"branch": {
+			add:    func(g *dag.Graph[int]) { dag.AddBranch(g, "x", inner) },
+			broken: []string{"bad"},
+			want:   "bad 1, good 1",
+		},
+		"branch, slow": {
+			add:  func(g *dag.Graph[int]) { dag.AddBranch(g, "x", inner).Timeout(time.Hour) },
+			slow: true,
+			want: "bad 1, good 1",
+		},
+		"branch, in time": {
+			add:    func(g *dag.Graph[int]) { dag.AddBranch(g, "x", inner).Timeout(time.Hour) },
+			broken: []string{"bad"},
+			want:   "bad 1, good 1",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := dag.New[int]("g", perdure.NoRetry)
@@ -115,7 +156,8 @@ func TestAGraphIsRetriedFromWhatItsStepsWaitedFor(t *testing.T) {
 				l.Break()
 				slow = false
 				letter := patterntest.Letters(env, 1)[0]
-				if _, err := admin.New(env.Engine()).RetryDeadLetter(env.Context(), letter.ID); err != nil {
+				if _, err := admin.New(env.Engine()).RetryDeadLetter(env.Context(),
+					letter.ID); err != nil {
 					env.Fatal(err)
 				}
 				env.Sleep(time.Minute)
@@ -123,7 +165,8 @@ func TestAGraphIsRetriedFromWhatItsStepsWaitedFor(t *testing.T) {
 				env.Sleep(2 * time.Hour)
 				r := reportOf(env, "x")
 				if r.Status != perdure.StatusCompleted || l.String() != c.want {
-					env.Errorf("retried, it is %v: %v, took effect: %s, want %s", r.Status, r.Err, l.String(), c.want)
+					env.Errorf("retried, it is %v: %v, took effect: %s, want %s", r.Status, r.Err,
+						l.String(), c.want)
 				}
 				patterntest.Letters(env, 0)
 			}, g, child)
@@ -146,7 +189,9 @@ func TestARetriedGraphKeepsWhatBeganBesideTheFailure(t *testing.T) {
 			if err := perdure.Sleep(ctx, time.Minute); err != nil {
 				return "", err
 			}
-			if _, err := perdure.Step(ctx, what, func(ctx context.Context) (string, error) { return what, l.Book(ctx, what) }); err != nil {
+			if _, err := perdure.Step(ctx, what, func(ctx context.Context) (string, error) {
+				return what, l.Book(ctx, what)
+			}); err != nil {
 				return "", err
 			}
 		}
@@ -155,7 +200,8 @@ func TestARetriedGraphKeepsWhatBeganBesideTheFailure(t *testing.T) {
 	g := dag.New[int]("g", perdure.NoRetry).Pressure(backpressure.Limit(3))
 	all := []dag.Dependency{
 		dag.Add(g, "bad", did("bad")), dag.Add(g, "timer", did("timer")).WaitTimer("t", time.Hour),
-		dag.AddBranch(g, "inline", inner), dag.Add(g, "later", did("later")), dag.Add(g, "signal", did("signal")).WaitSignal("go", 2*time.Hour),
+		dag.AddBranch(g, "inline", inner), dag.Add(g, "later", did("later")),
+		dag.Add(g, "signal", did("signal")).WaitSignal("go", 2*time.Hour),
 	}
 	dag.Add(g, "last", did("last")).After(all...)
 	perduretest.Test(t, func(env *perduretest.Env) {

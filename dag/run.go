@@ -153,7 +153,9 @@ func (x *execution) stages(s *step) (all []stage) {
 	}
 	if s.before != nil {
 		all = append(all, stage{
-			word: s.word, do: func(ctx context.Context) (json.RawMessage, error) { return s.do(ctx, x.given()) },
+			word: s.word, do: func(ctx context.Context) (json.RawMessage, error) {
+				return s.do(ctx, x.given())
+			},
 			options: []perdure.BranchOption{pattern.ForStep(s.id)},
 		})
 	}
@@ -199,7 +201,11 @@ func (x *execution) refuse(s *step, why error) error {
 	if pattern.EndedBy(x.ctx) != nil {
 		return why
 	}
-	t := pattern.Task{Name: s.id, Retry: &perdure.NoRetry, Call: func(context.Context, pattern.Sources) (json.RawMessage, error) { return nil, why }}
+	t := pattern.Task{
+		Name:  s.id,
+		Retry: &perdure.NoRetry,
+		Call:  func(context.Context, pattern.Sources) (json.RawMessage, error) { return nil, why },
+	}
 	_, err := t.Run(x.ctx, x.given())
 	return x.settle(s, nil, err)
 }
@@ -252,7 +258,8 @@ func (x *execution) takeIn() (any bool, err error) {
 		if f == nil || x.passed[s.id] < len(x.stages(s)) {
 			continue
 		}
-		if status, _, _ := f.State(); status == report.StepIsRunning || !x.isBegun(s) && s.before == nil {
+		if status, _, _ := f.State(); status == report.StepIsRunning ||
+			!x.isBegun(s) && s.before == nil {
 			continue // it goes on, or waits at its gates
 		}
 		ended, steps[f] = append(ended, f), s
@@ -277,7 +284,9 @@ func (x *execution) takeIn() (any bool, err error) {
 
 // task is what a step does. One that has a prelude records what that gave.
 func (x *execution) task(s *step, out json.RawMessage) pattern.Task {
-	t := pattern.Task{Name: s.id, Call: s.call, Retry: s.retry, Timeout: s.timeout, Variable: s.variable}
+	t := pattern.Task{
+		Name: s.id, Call: s.call, Retry: s.retry, Timeout: s.timeout, Variable: s.variable,
+	}
 	if s.before != nil {
 		t.Timeout = 0
 		t.Call = func(context.Context, pattern.Sources) (json.RawMessage, error) { return out, nil }
@@ -303,6 +312,8 @@ func (x *execution) given() pattern.Sources {
 func (x *execution) known() pattern.View {
 	return pattern.View{
 		Input: x.input, Results: x.results, Headers: x.info.Headers,
-		Variables: func(names ...string) (map[string]json.RawMessage, error) { return pattern.Variables(x.ctx, names...) },
+		Variables: func(names ...string) (map[string]json.RawMessage, error) {
+			return pattern.Variables(x.ctx, names...)
+		},
 	}
 }

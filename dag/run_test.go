@@ -58,7 +58,8 @@ func (d *diary) want(t testing.TB, lines ...string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !slices.Equal(d.lines, lines) {
-		t.Errorf("the diary has\n\t%s\nwant\n\t%s", strings.Join(d.lines, "\n\t"), strings.Join(lines, "\n\t"))
+		t.Errorf("the diary has\n\t%s\nwant\n\t%s", strings.Join(d.lines, "\n\t"),
+			strings.Join(lines, "\n\t"))
 	}
 }
 
@@ -79,7 +80,8 @@ func (d *diary) undoes(line string) func(context.Context, none, string) error {
 }
 
 // execute runs a graph to its end.
-func execute[I any](env *perduretest.Env, g *dag.Graph[I], in I, opts ...perdure.StartOption) dag.Result {
+func execute[I any](env *perduretest.Env, g *dag.Graph[I], in I,
+	opts ...perdure.StartOption) dag.Result {
 	env.Helper()
 	var r dag.Result
 	opts = append([]perdure.StartOption{perdure.ID("run-" + g.Name())}, opts...)
@@ -147,7 +149,8 @@ func TestALayerBeginsWhenTheOneBeforeIsSettled(t *testing.T) {
 		wantStatus(env, r, journal.Completed)
 		slices.Sort(d.lines[:2])
 		slices.Sort(d.lines[4:6])
-		d.want(env, "a begins", "b begins", "a ends", "b ends", "c begins", "d begins", "c ends", "d ends")
+		d.want(env, "a begins", "b begins", "a ends", "b ends", "c begins", "d begins", "c ends",
+			"d ends")
 		if got := fmt.Sprint(g.Layers()); got != "[[a b] [c d]]" {
 			env.Errorf("layers are %s", got)
 		}
@@ -166,13 +169,17 @@ func TestNothingWaitsForAnAsyncStep(t *testing.T) {
 	of := dag.AddChild(g, "child", child, func(none) int { return 1 })
 	of.Async()
 	first := dag.Add(g, "first", lasts(time.Minute))
-	dag.Add(g, "second", func(context.Context, none) (string, error) { return lasts(3*time.Hour)(context.Background(), none{}) }).After(first)
+	dag.Add(g, "second", func(context.Context, none) (string, error) {
+		return lasts(3*time.Hour)(context.Background(), none{})
+	}).After(first)
 	perduretest.Test(t, func(env *perduretest.Env) {
 		run := perduretest.Start(env, g.Workflow, 1)
 		env.Sleep(90 * time.Minute)
-		wantSteps(env, reportOf(env, run.ID()), "child DONE, fails FAILED, first DONE, gated RUNNING, plain DONE, second RUNNING")
+		wantSteps(env, reportOf(env, run.ID()),
+			"child DONE, fails FAILED, first DONE, gated RUNNING, plain DONE, second RUNNING")
 		run.Returns(json.RawMessage{})
-		wantSteps(env, reportOf(env, run.ID()), "child DONE, fails FAILED, first DONE, gated DONE, plain DONE, second DONE")
+		wantSteps(env, reportOf(env, run.ID()),
+			"child DONE, fails FAILED, first DONE, gated DONE, plain DONE, second DONE")
 	}, g, child)
 }
 
@@ -196,7 +203,10 @@ func TestAnAsyncStepThatEndsDuringTheLastCallback(t *testing.T) {
 		d.note("beside gave %s", k.Results["beside"])
 		return 0, false
 	})
-	perduretest.Setup{Workflows: []perdure.Definition{g}, Options: perdure.Options{IdleTimeout: time.Hour}}.Test(t, func(env *perduretest.Env) {
+	perduretest.Setup{
+		Workflows: []perdure.Definition{g},
+		Options:   perdure.Options{IdleTimeout: time.Hour},
+	}.Test(t, func(env *perduretest.Env) {
 		wantSteps(env, execute(env, g, 1), "a DONE, beside DONE")
 		d.want(env, "a", "callback a", "callback beside", `beside gave "done"`)
 	})
@@ -204,7 +214,9 @@ func TestAnAsyncStepThatEndsDuringTheLastCallback(t *testing.T) {
 
 // spec: F-6, F-18, F-19
 func TestAnAsyncChildThatPassesItsTimeoutIsCancelledWhileTheGraphGoesOn(t *testing.T) {
-	slow := perdure.Define("slow", func(ctx context.Context, _ int) (int, error) { return 1, perdure.Sleep(ctx, 100*time.Hour) })
+	slow := perdure.Define("slow", func(ctx context.Context, _ int) (int, error) {
+		return 1, perdure.Sleep(ctx, 100*time.Hour)
+	})
 	g := dag.New[int]("g")
 	dag.AddChild(g, "child", slow, func(none) int { return 1 }).Timeout(time.Hour).Async()
 	dag.Add(g, "a", lasts(50*time.Hour))

@@ -35,7 +35,8 @@ func layered(layers, width int) *dag.Graph[int] {
 	for l := range layers {
 		var layer []dag.Dependency
 		for n := range width {
-			layer = append(layer, dag.Add(g, fmt.Sprintf("s%d-%d", l, n), does(n, nil)).After(before...))
+			layer = append(layer, dag.Add(g, fmt.Sprintf("s%d-%d", l, n), does(n, nil)).
+				After(before...))
 		}
 		before = layer
 	}
@@ -70,7 +71,8 @@ func TestALayerCostsOneCommit(t *testing.T) {
 			least = min(least, db.commits.Load()-before)
 		}
 		if least > 12 {
-			t.Errorf("%d commits: a start, the first layer begins, 10 times the results of a layer", least)
+			t.Errorf("%d commits: a start, the first layer begins, 10 times the results of a layer",
+				least)
 		}
 		stop()
 		<-done
@@ -79,14 +81,18 @@ func TestALayerCostsOneCommit(t *testing.T) {
 
 // spec: F-2
 func TestManyStepsInALayerAndInAChain(t *testing.T) {
-	for name, g := range map[string]*dag.Graph[int]{"a layer": layered(1, 10_000), "a chain": layered(10_000, 1)} {
+	for name, g := range map[string]*dag.Graph[int]{
+		"a layer": layered(1, 10_000),
+		"a chain": layered(10_000, 1),
+	} {
 		t.Run(name, func(t *testing.T) {
-			perduretest.Setup{Workflows: []perdure.Definition{g}}.Test(t, func(env *perduretest.Env) {
-				r := execute(env, g, 1)
-				if r.Status != journal.Completed || len(r.Completed()) != 10_000 {
-					env.Errorf("it is %v with %d steps", r.Status, len(r.Completed()))
-				}
-			})
+			perduretest.Setup{Workflows: []perdure.Definition{g}}.Test(
+				t, func(env *perduretest.Env) {
+					r := execute(env, g, 1)
+					if r.Status != journal.Completed || len(r.Completed()) != 10_000 {
+						env.Errorf("it is %v with %d steps", r.Status, len(r.Completed()))
+					}
+				})
 		})
 	}
 }

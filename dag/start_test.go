@@ -21,7 +21,12 @@ import (
 // spec: F-15
 func TestTheModeSaysHowARunIsStarted(t *testing.T) {
 	refused := &perdure.Error{Code: perdure.CodeInvalid}
-	for mode, want := range map[dag.Mode][2]error{dag.Sync: {nil, refused}, dag.Async: {refused, nil}, dag.Both: {nil, nil}, "": {nil, refused}} {
+	for mode, want := range map[dag.Mode][2]error{
+		dag.Sync:  {nil, refused},
+		dag.Async: {refused, nil},
+		dag.Both:  {nil, nil},
+		"":        {nil, refused},
+	} {
 		g := dag.New[int]("g")
 		if mode != "" {
 			g.Mode(mode)
@@ -67,15 +72,18 @@ func TestWhatARunIsStartedWithReachesItsSteps(t *testing.T) {
 	got := ""
 	g.Output(dag.Add(g, "use", func(ctx context.Context, in all) (string, error) {
 		direct, found, err := price.Output(in.Ctx)
-		got = fmt.Sprintln(in.Whole, in.City, in.Tenant, in.Headers, in.Price, in.Rank, in.ID, in.Info.WorkflowID, direct, found)
+		got = fmt.Sprintln(in.Whole, in.City, in.Tenant, in.Headers, in.Price, in.Rank, in.ID,
+			in.Info.WorkflowID, direct, found)
 		return "used", err
 	}).After(price))
 	perduretest.Test(t, func(env *perduretest.Env) {
-		r := execute(env, g, order{"Bern"}, perdure.ID("order-7"), perdure.Headers{"Tenant": "acme"}, perdure.TriggeredBy("the desk"))
+		r := execute(env, g, order{"Bern"}, perdure.ID("order-7"),
+			perdure.Headers{"Tenant": "acme"}, perdure.TriggeredBy("the desk"))
 		if want := "{Bern} Bern acme map[Tenant:acme] 4 7 order-7 order-7 4 true\n"; got != want {
 			env.Errorf("the step got %s, want %s", got, want)
 		}
-		if r.TriggeredBy != "the desk" || r.WorkflowID != "order-7" || !reflect.DeepEqual(r.Headers, map[string]string{"Tenant": "acme"}) {
+		if r.TriggeredBy != "the desk" || r.WorkflowID != "order-7" ||
+			!reflect.DeepEqual(r.Headers, map[string]string{"Tenant": "acme"}) {
 			env.Errorf("the report says %q, %q, %v", r.TriggeredBy, r.WorkflowID, r.Headers)
 		}
 		if variable(r, "price") != "4" || variable(r, "rank") != "7" {
@@ -86,7 +94,8 @@ func TestWhatARunIsStartedWithReachesItsSteps(t *testing.T) {
 		}
 		env.Sleep(time.Hour)
 		later := reportOf(env, "order-7")
-		if !reflect.DeepEqual(later, r) || !r.Success() || r.Retries() != 0 || len(r.Completed()) != 2 {
+		if !reflect.DeepEqual(later, r) || !r.Success() || r.Retries() != 0 ||
+			len(r.Completed()) != 2 {
 			env.Errorf("later the report is %+v, and was %+v", later, r)
 		}
 	}, g)
@@ -98,19 +107,24 @@ func TestADryRunTouchesNothing(t *testing.T) {
 	g := dag.New[int]("g")
 	a := dag.Add(g, "a", d.notes("a")).Undo(d.undoes("undo"))
 	b := dag.Add(g, "b", d.notes("b")).After(a).WaitSignal("never", 0)
-	c := dag.Add(g, "c", d.notes("c")).After(b).When(pattern.If(func(context.Context, pattern.View) (bool, error) {
-		d.note("condition")
-		return true, nil
-	}))
-	child := dag.AddChild(g, "child", goodChild, func(none) int { d.note("child"); return 1 }).After(c)
+	c := dag.Add(g, "c", d.notes("c")).After(b).
+		When(pattern.If(func(context.Context, pattern.View) (bool, error) {
+			d.note("condition")
+			return true, nil
+		}))
+	child := dag.AddChild(g, "child", goodChild, func(none) int { d.note("child"); return 1 }).
+		After(c)
 	dag.AddBranch(g, "branch", d.notes("branch")).After(child)
 	dag.Add(g, "async", d.notes("async")).Async()
 	g.Again(func(pattern.View) (int, bool) { d.note("again"); return 1, false })
-	g.On(pattern.Callback{Step: func(context.Context, string) error { d.note("callback"); return nil }})
+	g.On(pattern.Callback{
+		Step: func(context.Context, string) error { d.note("callback"); return nil },
+	})
 	perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
 		r := execute(env, g, 1, pattern.DryRun)
 		wantStatus(env, r, journal.Completed)
-		wantSteps(env, r, "a SKIPPED, async SKIPPED, b SKIPPED, branch SKIPPED, c SKIPPED, child SKIPPED")
+		wantSteps(env, r, "a SKIPPED, async SKIPPED, b SKIPPED, branch SKIPPED, c SKIPPED, "+
+			"child SKIPPED")
 		if !r.DryRun {
 			env.Error("the report does not say that it was a dry run")
 		}
@@ -145,8 +159,10 @@ func TestAGraphContinuesAsNew(t *testing.T) {
 				env.Fatal(err)
 			}
 			report := reportOf(env, string(id))
-			if before != "" && (string(report.Successor) != before || report.Status != journal.ContinuedAsNew) {
-				env.Errorf("run %s is %v and is continued by %q, not %q", id, report.Status, report.Successor, before)
+			if before != "" && (string(report.Successor) != before ||
+				report.Status != journal.ContinuedAsNew) {
+				env.Errorf("run %s is %v and is continued by %q, not %q", id, report.Status,
+					report.Successor, before)
 			}
 			if head.Predecessor == "" {
 				return report.TriggeredBy
@@ -176,7 +192,8 @@ func TestTheRetryPolicyOfAStepIsItsOwnOrTheGraphsOrTheDefault(t *testing.T) {
 	}
 	of := func(n int) perdure.Retry { return perdure.Retry{Attempts: n} }
 	two := of(2)
-	got := []int{attempts(nil, nil), attempts([]perdure.WorkflowOption{of(5)}, nil), attempts([]perdure.WorkflowOption{of(5)}, &two)}
+	got := []int{attempts(nil, nil), attempts([]perdure.WorkflowOption{of(5)}, nil), attempts(
+		[]perdure.WorkflowOption{of(5)}, &two)}
 	if want := []int{3, 5, 2}; !slices.Equal(got, want) {
 		t.Errorf("there are %v attempts, want %v", got, want)
 	}
@@ -184,7 +201,9 @@ func TestTheRetryPolicyOfAStepIsItsOwnOrTheGraphsOrTheDefault(t *testing.T) {
 
 // spec: F-6
 func TestAStepAndAGraphHaveTimeouts(t *testing.T) {
-	slow := perdure.Define("slow", func(ctx context.Context, _ int) (int, error) { return 1, perdure.Sleep(ctx, 100*time.Hour) })
+	slow := perdure.Define("slow", func(ctx context.Context, _ int) (int, error) {
+		return 1, perdure.Sleep(ctx, 100*time.Hour)
+	})
 	for _, c := range []struct {
 		want string
 		add  func(*dag.Graph[int])
@@ -210,7 +229,8 @@ func TestAStepAndAGraphHaveTimeouts(t *testing.T) {
 				env.Errorf("it ends with %v", r.Err)
 			}
 			env.Sleep(time.Hour)
-			if got := children(env); len(got) > 0 && !slices.Equal(got, []string{"slow CANCELLED"}) {
+			if got := children(env); len(got) > 0 &&
+				!slices.Equal(got, []string{"slow CANCELLED"}) {
 				env.Errorf("the children are %v", got)
 			}
 			return r.Status

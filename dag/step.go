@@ -60,7 +60,8 @@ type step struct {
 // copied gives a copy that its builder does not change. Its gates are in order.
 func (s *step) copied() *step {
 	c := *s
-	c.after, c.gates, c.issues = slices.Clone(s.after), slices.Clone(s.gates), slices.Clone(s.issues)
+	c.after, c.gates, c.issues = slices.Clone(s.after), slices.Clone(s.gates),
+		slices.Clone(s.issues)
 	sortGates(c.gates)
 	return &c
 }
@@ -68,7 +69,10 @@ func (s *step) copied() *step {
 // Add adds a step. What is wrong with it is told when the graph is registered.
 func Add[I, A, R any](g *Graph[I], id string, fn func(context.Context, A) (R, error)) *Step[A, R] {
 	args := pattern.NewArguments[A]()
-	s := &step{of: g.def, id: id, call: pattern.TaskOf(args, fn), check: args.Check, result: reflect.TypeFor[R]()}
+	s := &step{
+		of: g.def, id: id, call: pattern.TaskOf(args, fn), check: args.Check,
+		result: reflect.TypeFor[R](),
+	}
 	if fn == nil {
 		s.complain("", "a step needs a function")
 	}
@@ -78,12 +82,16 @@ func Add[I, A, R any](g *Graph[I], id string, fn func(context.Context, A) (R, er
 
 // where is the place of something of the step.
 func (s *step) where(parts ...string) string {
-	parts = slices.DeleteFunc(append([]string{s.id}, parts...), func(part string) bool { return part == "" })
+	parts = slices.DeleteFunc(append([]string{s.id}, parts...), func(part string) bool {
+		return part == ""
+	})
 	return strings.Join(parts, ".")
 }
 
 func (s *step) note(how definition.Severity, where, format string, args ...any) {
-	s.issues = append(s.issues, definition.Issue{Severity: how, Where: s.where(where), Message: fmt.Sprintf(format, args...)})
+	s.issues = append(s.issues, definition.Issue{
+		Severity: how, Where: s.where(where), Message: fmt.Sprintf(format, args...),
+	})
 }
 
 func (s *step) complain(where, format string, args ...any) {
@@ -192,7 +200,8 @@ func (s *Step[A, R]) Async() *Step[A, R] {
 // more of the same sources, and what it gave. Variables have the values that they have
 // then: what undoing depends on belongs into the result.
 func (s *Step[A, R]) Undo(fn func(ctx context.Context, in A, out R) error) *Step[A, R] {
-	s.s.setUndo(fn == nil, nil, func(ctx context.Context, given pattern.Sources) (json.RawMessage, error) {
+	s.s.setUndo(fn == nil, nil, func(ctx context.Context, given pattern.Sources) (json.RawMessage,
+		error) {
 		in, err := s.args.Fill(ctx, given)
 		if err != nil {
 			return nil, err
@@ -219,7 +228,8 @@ func UndoWith[A, R, C, U any](s *Step[A, R], fn func(context.Context, C) (U, err
 	return s
 }
 
-func (s *step) setUndo(missing bool, check func(pattern.SourceTypes) []definition.Issue, undo pattern.TaskFunc) {
+func (s *step) setUndo(missing bool, check func(pattern.SourceTypes) []definition.Issue,
+	undo pattern.TaskFunc) {
 	if s.undo != nil {
 		s.complain("undo", "two compensations")
 	}

@@ -46,13 +46,18 @@ func newTrio() *trio {
 		return 1, err
 	}
 	o.code = perdure.Define("code", func(ctx context.Context, _ int) (int, error) {
-		return perdure.Step(ctx, "step", func(ctx context.Context) (int, error) { return does(ctx, none{}) })
+		return perdure.Step(ctx, "step", func(ctx context.Context) (int, error) {
+			return does(ctx, none{})
+		})
 	}, deadletter.Automatic(true))
 	o.graph, o.saga, o.tcc = dag.New[int]("graph"), saga.New[int]("saga"), tcc.New[int]("tcc")
 	dag.Add(o.graph, "step", does)
 	saga.Add(o.saga, "step", does)
 	tcc.Add(o.tcc, "step", func(context.Context, none) (int, error) { return 1, nil }).
-		Confirm(func(ctx context.Context, in none, _ int) error { _, err := does(ctx, in); return err }).
+		Confirm(func(ctx context.Context, in none, _ int) error {
+			_, err := does(ctx, in)
+			return err
+		}).
 		Cancel(func(context.Context, none, int) error { return o.err })
 	return o
 }
@@ -86,17 +91,23 @@ func TestADryRunOfAnythingButAGraphIsRefused(t *testing.T) {
 			_, code := o.code.Start(ctx, c, 1, pattern.DryRun)
 			_, ofSaga := o.saga.Start(ctx, c, 1, pattern.DryRun)
 			_, ofTCC := o.tcc.Start(ctx, c, 1, sneaky)
-			_, signal := perdure.SendWithStart(ctx, c, go1, 1, o.saga.Workflow, 1, x, pattern.DryRun)
+			_, signal := perdure.SendWithStart(ctx, c, go1, 1, o.saga.Workflow, 1, x,
+				pattern.DryRun)
 			return map[string]error{"code": code, "saga": ofSaga, "tcc": ofTCC, "signal": signal}
 		}
-		for who, c := range map[string]*perdure.Client{"engine": eng.Client, "stranger": stranger, "friend": friend} {
+		for who, c := range map[string]*perdure.Client{
+			"engine":   eng.Client,
+			"stranger": stranger,
+			"friend":   friend,
+		} {
 			for what, err := range byType(c) {
 				if journal.CodeOf(err) != journal.CodeInvalid {
 					t.Errorf("%s, %s by type: %v", who, what, err)
 				}
 			}
 			for _, name := range []string{"code", "saga", "tcc"} {
-				if _, err := c.Start(ctx, name, []byte("1"), pattern.DryRun); journal.CodeOf(err) != journal.CodeInvalid {
+				if _, err := c.Start(ctx, name, []byte("1"),
+					pattern.DryRun); journal.CodeOf(err) != journal.CodeInvalid {
 					t.Errorf("%s, %s by name: %v", who, name, err)
 				}
 			}
@@ -106,7 +117,8 @@ func TestADryRunOfAnythingButAGraphIsRefused(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Hour)
-		if heads, _, err := eng.List(ctx, perdure.Query{}); err != nil || len(heads) != 2 || o.did != 0 {
+		if heads, _, err := eng.List(ctx, perdure.Query{}); err != nil || len(heads) != 2 ||
+			o.did != 0 {
 			t.Errorf("there are %v, %v, and steps were executed %d times", heads, err, o.did)
 		}
 	})
@@ -137,7 +149,8 @@ func TestARunThatAStrangerStartsHasThePatternOfItsWorkflow(t *testing.T) {
 			}
 			names := []string{"code", "graph", "saga", "tcc"}
 			for _, name := range names {
-				if _, err := stranger.Start(t.Context(), name, []byte("1"), perdure.ID(name)); err != nil {
+				if _, err := stranger.Start(t.Context(), name, []byte("1"),
+					perdure.ID(name)); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -147,7 +160,10 @@ func TestARunThatAStrangerStartsHasThePatternOfItsWorkflow(t *testing.T) {
 			if err != nil || fails != (len(letters) == len(names)) {
 				t.Errorf("the letters are %+v, %v", letters, err)
 			}
-			want := map[string]journal.Pattern{"saga": journal.PatternSaga, "tcc": journal.PatternTCC}
+			want := map[string]journal.Pattern{
+				"saga": journal.PatternSaga,
+				"tcc":  journal.PatternTCC,
+			}
 			for _, l := range letters {
 				if l.Pattern != want[l.Workflow] {
 					t.Errorf("the letter of %s says %v", l.Workflow, l.Pattern)
@@ -156,8 +172,10 @@ func TestARunThatAStrangerStartsHasThePatternOfItsWorkflow(t *testing.T) {
 			for _, name := range names {
 				d, err := stranger.Describe(t.Context(), name)
 				r, failed := stranger.Report(t.Context(), name)
-				if err != nil || failed != nil || d.Head.Pattern != want[name] || d.State.Pattern != want[name] || r.Pattern != want[name] {
-					t.Errorf("%s is %v, %v and %v, %v, %v", name, d.Head.Pattern, d.State.Pattern, r.Pattern, err, failed)
+				if err != nil || failed != nil || d.Head.Pattern != want[name] ||
+					d.State.Pattern != want[name] || r.Pattern != want[name] {
+					t.Errorf("%s is %v, %v and %v, %v, %v", name, d.Head.Pattern, d.State.Pattern,
+						r.Pattern, err, failed)
 				}
 			}
 			for _, i := range o.told {
@@ -168,7 +186,8 @@ func TestARunThatAStrangerStartsHasThePatternOfItsWorkflow(t *testing.T) {
 			end()
 			for _, n := range notices {
 				if slices.Contains(names, n.Workflow) && n.Pattern != want[n.Workflow].String() {
-					t.Errorf("observers are told %v of %s with pattern %s", n.Kind, n.Workflow, n.Pattern)
+					t.Errorf("observers are told %v of %s with pattern %s", n.Kind, n.Workflow,
+						n.Pattern)
 				}
 			}
 		})
@@ -176,7 +195,8 @@ func TestARunThatAStrangerStartsHasThePatternOfItsWorkflow(t *testing.T) {
 }
 
 // running runs an engine until end is called.
-func running(t *testing.T, db *memory.Store, watch observe.Func, workflows ...perdure.Definition) (*perdure.Engine, func()) {
+func running(t *testing.T, db *memory.Store, watch observe.Func,
+	workflows ...perdure.Definition) (*perdure.Engine, func()) {
 	t.Helper()
 	o := perdure.Options{Build: "test"}
 	if watch != nil {

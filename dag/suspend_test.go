@@ -23,7 +23,8 @@ func TestASuspendedGraphHoldsItsGates(t *testing.T) {
 	slow := dag.Add(g, "slow", lasts(time.Hour))
 	timed := dag.Add(g, "timed", d.notes("timed")).WaitTimer("t", 30*time.Minute)
 	asked := dag.Add(g, "asked", d.notes("asked")).WaitSignal("go", 10*time.Hour)
-	late := dag.Add(g, "late", d.notes("late")).WaitSignal("never", 2*time.Hour) // it times out meanwhile
+	// it times out meanwhile
+	late := dag.Add(g, "late", d.notes("late")).WaitSignal("never", 2*time.Hour)
 	dag.Add(g, "last", d.notes("last")).After(slow, timed, asked)
 	perduretest.Test(t, func(env *perduretest.Env) {
 		run := perduretest.Start(env, g.Workflow, 1)
@@ -45,7 +46,8 @@ func TestASuspendedGraphHoldsItsGates(t *testing.T) {
 			env.Fatal(err)
 		}
 		_, err := run.Result()
-		if r := reportOf(env, run.ID()); err == nil || r.Status != journal.Failed || len(r.Failed()) != 1 || r.Failed()[0].ID != late.ID() {
+		if r := reportOf(env, run.ID()); err == nil || r.Status != journal.Failed ||
+			len(r.Failed()) != 1 || r.Failed()[0].ID != late.ID() {
 			env.Errorf("it is %v: %v", r.Status, err)
 		}
 		if len(d.lines) != 2 { // both gates have opened, and the one that has not fails the layer
@@ -55,15 +57,19 @@ func TestASuspendedGraphHoldsItsGates(t *testing.T) {
 	}, g)
 	d.lines = nil
 	g = dag.New[int]("g")
-	dag.Add(g, "last", d.notes("last")).After(dag.Add(g, "timed", d.notes("timed")).WaitTimer("t", 30*time.Minute))
+	dag.Add(g, "last", d.notes("last")).After(dag.Add(g, "timed", d.notes("timed")).
+		WaitTimer("t", 30*time.Minute))
 	perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
 		d.lines = nil
 		run := perduretest.Start(env, g.Workflow, 1)
 		for _, act := range []func(*perdure.Engine) error{
-			func(eng *perdure.Engine) error { return eng.Suspend(env.Context(), run.ID(), "for a while") },
+			func(eng *perdure.Engine) error {
+				return eng.Suspend(env.Context(), run.ID(), "for a while")
+			},
 			func(eng *perdure.Engine) error { return eng.Resume(env.Context(), run.ID()) },
 		} {
-			if err := env.Do(act); err != nil && journal.CodeOf(err) != journal.CodeWrongState { // a crash hid that it was done
+			// a crash hid that it was done
+			if err := env.Do(act); err != nil && journal.CodeOf(err) != journal.CodeWrongState {
 				env.Error(err)
 			}
 			env.Sleep(time.Hour)

@@ -68,7 +68,9 @@ func (x *execution) compensate() error {
 	if err := pattern.SetStatus(x.ctx, perdure.StatusCompensating); err != nil {
 		return err
 	}
-	if err := pattern.Record(x.ctx, pattern.Fact{Kind: pattern.CompensationStarted, Name: "compensation", Reason: "BEST_EFFORT_SEQUENTIAL"}); err != nil {
+	if err := pattern.Record(x.ctx, pattern.Fact{
+		Kind: pattern.CompensationStarted, Name: "compensation", Reason: "BEST_EFFORT_SEQUENTIAL",
+	}); err != nil {
 		return err
 	}
 	for _, s := range slices.Backward(undos) {
@@ -81,7 +83,9 @@ func (x *execution) compensate() error {
 
 // undo undoes one step and records the verdict.
 func (x *execution) undo(s *step) error {
-	t := pattern.Task{Name: s.id, Phase: perdure.PhaseUndo, Call: s.undo, Retry: s.retry, Timeout: s.timeout}
+	t := pattern.Task{
+		Name: s.id, Phase: perdure.PhaseUndo, Call: s.undo, Retry: s.retry, Timeout: s.timeout,
+	}
 	out, err := t.Run(x.ctx, x.undoGiven(s))
 	if over := pattern.EndedBy(x.ctx); over != nil {
 		return over

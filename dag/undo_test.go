@@ -54,7 +54,8 @@ func TestNeitherACancelNorATimeoutStopsACompensation(t *testing.T) {
 		run := perduretest.Start(env, g.Workflow, 1)
 		env.Sleep(30 * time.Minute)
 		run.Is(journal.Compensating)
-		if err := env.Engine().Cancel(env.Context(), run.ID(), "enough"); !errors.Is(err, &perdure.Error{Code: perdure.CodeWrongState}) {
+		if err := env.Engine().Cancel(env.Context(), run.ID(), "enough"); !errors.Is(
+			err, &perdure.Error{Code: perdure.CodeWrongState}) {
 			env.Errorf("a cancel gives %v", err)
 		}
 		_, _ = run.Result()

@@ -19,21 +19,26 @@ import (
 // A Letter is a dead letter: a step has failed for good, and the run with it, and an
 // operator is to look at that.
 type Letter struct {
-	ID         string          `json:"id,omitempty"` // of the letter: the same for all runs that retry one another
+	// of the letter: the same for all runs that retry one another
+	ID         string          `json:"id,omitempty"`
 	Workflow   string          `json:"workflow"`
 	WorkflowID string          `json:"workflow_id"`
 	RunID      journal.RunID   `json:"run_id"` // the last one that has failed
 	Pattern    journal.Pattern `json:"pattern,omitempty"`
-	Step       string          `json:"step,omitempty"` // its path, with its key; empty where the code failed without a step
-	Status     journal.Status  `json:"status"`         // of the run when the step failed, or that it ended with
-	Error      string          `json:"error"`
-	Code       journal.Code    `json:"code,omitempty"`      // of a [journal.Error] in its chain
-	Type       string          `json:"type,omitempty"`      // of the error: its registered name, else its Go type
-	Input      json.RawMessage `json:"input,omitempty"`     // of the run
-	Retries    int             `json:"retries,omitempty"`   // how often it was retried
-	CreatedAt  time.Time       `json:"created_at,omitzero"` // when the step failed first
-	RetriedAt  time.Time       `json:"retried_at,omitzero"` // last
-	Damaged    string          `json:"damaged,omitempty"`   // why a part of it cannot be read: then the rest is as far as it can; empty for a whole one
+	// its path, with its key; empty where the code failed without a step
+	Step string `json:"step,omitempty"`
+	// of the run when the step failed, or that it ended with
+	Status journal.Status `json:"status"`
+	Error  string         `json:"error"`
+	Code   journal.Code   `json:"code,omitempty"` // of a [journal.Error] in its chain
+	// of the error: its registered name, else its Go type
+	Type      string          `json:"type,omitempty"`
+	Input     json.RawMessage `json:"input,omitempty"`     // of the run
+	Retries   int             `json:"retries,omitempty"`   // how often it was retried
+	CreatedAt time.Time       `json:"created_at,omitzero"` // when the step failed first
+	RetriedAt time.Time       `json:"retried_at,omitzero"` // last
+	// why a part of it cannot be read: then the rest is as far as it can; empty for a whole one
+	Damaged string `json:"damaged,omitempty"`
 }
 
 // An Option is one of a branch, such as a perdure.Key.

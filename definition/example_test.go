@@ -76,7 +76,11 @@ func ExampleGraph_Mermaid() {
 // A definition that contradicts itself is refused with everything that is wrong.
 func ExampleError() {
 	def := perdure.Define("order", func(ctx context.Context, _ int) (int, error) { return 0, nil },
-		perdure.About{Graph: &definition.Graph{Nodes: []definition.Node{{Name: "charge", After: []string{"reserve", "charge"}}}}})
+		perdure.About{
+			Graph: &definition.Graph{
+				Nodes: []definition.Node{{Name: "charge", After: []string{"reserve", "charge"}}},
+			},
+		})
 	engine, err := perdure.New(memory.New(), perdure.Options{})
 	if err != nil {
 		log.Fatal(err)
@@ -96,6 +100,9 @@ func ExampleError() {
 }
 
 func ExampleIssue_String() {
-	fmt.Println(definition.Issue{Severity: definition.SeverityWarning, Where: "charge.retry", Message: "41 hours between attempts"}.String())
+	fmt.Println(definition.Issue{
+		Severity: definition.SeverityWarning, Where: "charge.retry",
+		Message: "41 hours between attempts",
+	}.String())
 	// Output: WARNING: charge.retry: 41 hours between attempts
 }

@@ -20,7 +20,8 @@ type Graph struct {
 type Node struct {
 	Name  string   `json:"name"`
 	After []string `json:"after,omitempty"` // the nodes that must have ended before
-	Order int      `json:"order,omitempty"` // sorts the nodes of one layer; equal ones are as declared
+	// sorts the nodes of one layer; equal ones are as declared
+	Order int `json:"order,omitempty"`
 }
 
 // Layers sorts the nodes: each layer has those whose predecessors are all in layers
@@ -116,7 +117,8 @@ func (g Graph) Check() []Issue {
 			case before == n.Name:
 				issues = append(issues, topologyIssue(n.Name, "it follows itself"))
 			case count[before] == 0:
-				issues = append(issues, topologyIssue(n.Name, fmt.Sprintf("it follows %s, which is not there", failure.Quoted(before))))
+				issues = append(issues, topologyIssue(n.Name,
+					fmt.Sprintf("it follows %s, which is not there", failure.Quoted(before))))
 			}
 		}
 	}

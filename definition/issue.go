@@ -16,7 +16,8 @@ type Severity string
 
 // The severities.
 const (
-	SeverityError   Severity = "ERROR"   // the definition is refused; so it is where an issue has no severity
+	// the definition is refused; so it is where an issue has no severity
+	SeverityError   Severity = "ERROR"
 	SeverityWarning Severity = "WARNING" // observers are told; refused under Options.FailOnWarning
 	SeverityInfo    Severity = "INFO"    // observers are told
 )
@@ -65,7 +66,9 @@ func (i Issue) Refuses(strict bool) bool {
 }
 
 func topologyIssue(where, message string) Issue {
-	return Issue{SeverityError, where, message, &journal.Error{Code: journal.CodeTopology, Message: message}}
+	return Issue{
+		SeverityError, where, message, &journal.Error{Code: journal.CodeTopology, Message: message},
+	}
 }
 
 // An Error says all that is wrong with a definition. It is a [journal.Error] of code
@@ -81,7 +84,8 @@ func (e *Error) Error() string {
 	for i, issue := range e.Issues {
 		lines[i] = issue.String()
 	}
-	return fmt.Sprintf("perdure: the definition of %s has issues:\n\t%s", e.Workflow, strings.Join(lines, "\n\t"))
+	return fmt.Sprintf("perdure: the definition of %s has issues:\n\t%s", e.Workflow,
+		strings.Join(lines, "\n\t"))
 }
 
 // Unwrap gives an Error of code invalid, and the errors of the issues.

@@ -8,15 +8,21 @@ import (
 // An Outline is all that a definition says of itself: what its author does, and what follows
 // from its declaration.
 type Outline struct {
-	Version     string          `json:"version,omitempty"`
-	Description string          `json:"description,omitempty"`
-	Trigger     string          `json:"trigger,omitempty"`  // the type of event that starts it
-	IDField     string          `json:"id_field,omitempty"` // the field of that event, or of the input, that is its workflow ID
-	Input       json.RawMessage `json:"input,omitempty"`    // the contract of its input, as JSON Schema
-	Graph       *Graph          `json:"graph,omitempty"`
-	DryRuns     bool            `json:"dry_runs,omitempty"`  // of a declaration: it can be walked through without doing anything, see perdure.DryRun
-	Mode        string          `json:"mode,omitempty"`      // of a declaration: SYNC, ASYNC or BOTH, see perdure.Mode; empty where that is as the caller likes
-	Pressured   bool            `json:"pressured,omitempty"` // of a declaration: it does things under a policy of package backpressure
+	Version     string `json:"version,omitempty"`
+	Description string `json:"description,omitempty"`
+	Trigger     string `json:"trigger,omitempty"` // the type of event that starts it
+	// the field of that event, or of the input, that is its workflow ID
+	IDField string `json:"id_field,omitempty"`
+	// the contract of its input, as JSON Schema
+	Input json.RawMessage `json:"input,omitempty"`
+	Graph *Graph          `json:"graph,omitempty"`
+	// of a declaration: it can be walked through without doing anything, see perdure.DryRun
+	DryRuns bool `json:"dry_runs,omitempty"`
+	// of a declaration: SYNC, ASYNC or BOTH, see perdure.Mode; empty where that is as the caller
+	// likes
+	Mode string `json:"mode,omitempty"`
+	// of a declaration: it does things under a policy of package backpressure
+	Pressured bool `json:"pressured,omitempty"`
 }
 
 // Over returns a, and for what it leaves empty what b says.
@@ -34,7 +40,10 @@ func (a Outline) Over(b Outline) Outline {
 func (a Outline) Check() []Issue {
 	var issues []Issue
 	if a.Input != nil && !json.Valid(a.Input) {
-		issues = append(issues, Issue{Severity: SeverityError, Where: "input", Message: "the contract of the input is not JSON"})
+		issues = append(issues, Issue{
+			Severity: SeverityError, Where: "input",
+			Message: "the contract of the input is not JSON",
+		})
 	}
 	if a.Graph != nil {
 		issues = append(issues, a.Graph.Check()...)

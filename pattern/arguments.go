@@ -64,7 +64,8 @@ func Output[R any](ctx context.Context, step string) (R, bool, error) {
 	var zero R
 	given, ok := SourcesOf(ctx)
 	if !ok || given.Result == nil {
-		return zero, false, &perdure.Error{Code: journal.CodeMisuse, Op: "output of " + step, Message: "called outside the body of a step of a declared pattern"}
+		return zero, false, &perdure.Error{Code: journal.CodeMisuse, Op: "output of " +
+			step, Message: "called outside the body of a step of a declared pattern"}
 	}
 	data, found := given.Result(step)
 	if !found || data == nil {

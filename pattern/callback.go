@@ -24,10 +24,13 @@ import (
 // that it gives, a panic, and a call of Failure that lasts longer than five minutes are
 // told to observers and change nothing.
 type Callback struct {
-	Priority int      // lower ones are called first; equal ones as they were declared
-	Async    bool     // nothing waits for it but the end of the run; its context ends with a cancel and a timeout
-	On       []error  // errors, found anywhere in the chain, that it is called for; none for all. A sentinel is found where it is registered ([perdure.RegisterError])
-	Steps    []string // steps that it is called for, by ID; none for all
+	Priority int // lower ones are called first; equal ones as they were declared
+	// nothing waits for it but the end of the run; its context ends with a cancel and a timeout
+	Async bool
+	// errors, found anywhere in the chain, that it is called for; none for all. A sentinel is found
+	// where it is registered ([perdure.RegisterError])
+	On    []error
+	Steps []string // steps that it is called for, by ID; none for all
 
 	// Step is called when a step has succeeded, after that is durable.
 	Step func(ctx context.Context, step string) error
@@ -53,22 +56,32 @@ func (c Callbacks) Check(known func(step string) bool) []definition.Issue {
 			}
 		}
 		if set != 1 {
-			issues = append(issues, definition.Issue{Severity: definition.SeverityError, Where: where, Message: "exactly one of Step, Failure and Complete is needed"})
+			issues = append(issues, definition.Issue{
+				Severity: definition.SeverityError, Where: where,
+				Message: "exactly one of Step, Failure and Complete is needed",
+			})
 		}
 		for _, step := range b.Steps {
 			if !known(step) {
-				issues = append(issues, definition.Issue{Severity: definition.SeverityError, Where: where, Message: "there is no step " + failure.Quoted(step)})
+				issues = append(issues, definition.Issue{
+					Severity: definition.SeverityError, Where: where, Message: "there is no step " +
+						failure.Quoted(step),
+				})
 			}
 		}
 		for _, on := range b.On {
 			if on != nil && !failure.IsClass(on) && failure.Of(on).CodeOf() == "" {
 				issues = append(issues, definition.Issue{
-					Severity: definition.SeverityError, Where: where, Message: fmt.Sprintf("On has %q, which is not registered: RegisterError gives it a name, so that it is found in recorded errors", on),
+					Severity: definition.SeverityError, Where: where,
+					Message: fmt.Sprintf("On has %q, which is not registered: RegisterError "+
+						"gives it a name, so that it is found in recorded errors", on),
 				})
 			}
 		}
 		if slices.Contains(b.On, nil) {
-			issues = append(issues, definition.Issue{Severity: definition.SeverityError, Where: where, Message: "On has a nil error"})
+			issues = append(issues, definition.Issue{
+				Severity: definition.SeverityError, Where: where, Message: "On has a nil error",
+			})
 		}
 	}
 	return issues
@@ -77,7 +90,9 @@ func (c Callbacks) Check(known func(step string) bool) []definition.Issue {
 // ordered gives those that are meant, in the order in which they are called.
 func (c Callbacks) ordered(meant func(Callback) bool) Callbacks {
 	out := slices.DeleteFunc(slices.Clone(c), func(b Callback) bool { return !meant(b) })
-	slices.SortStableFunc(out, func(a, b Callback) int { return cmp.Compare(a.Priority, b.Priority) })
+	slices.SortStableFunc(out, func(a, b Callback) int {
+		return cmp.Compare(a.Priority, b.Priority)
+	})
 	return out
 }
 
@@ -95,7 +110,8 @@ func (c Callbacks) Begin() *Calls { return &Calls{of: c} }
 func (c *Calls) StepEnded(ctx context.Context, step string, also ...string) error {
 	return c.call(ctx, strings.ReplaceAll(step, "#", "."), c.of.ordered(func(b Callback) bool {
 		return b.Step != nil && b.isFor(append(also, step))
-	}), func(ctx context.Context, b Callback) (bool, error) { return false, b.Step(ctx, step) }, nil)
+	}), func(ctx context.Context, b Callback) (bool, error) { return false, b.Step(ctx, step) },
+		nil)
 }
 
 // A Failing is a step that has failed, by all IDs that it is known by, and its error.
@@ -107,39 +123,50 @@ type Failing struct {
 // Failed calls those that are for an error of the run, or of one of the steps that have
 // failed, and says whether one suppresses it; then that is recorded. They are given the
 // error of the run.
-func (c *Calls) Failed(ctx context.Context, err error, steps ...Failing) (suppressed bool, e error) {
+func (c *Calls) Failed(ctx context.Context, err error, steps ...Failing) (suppressed bool,
+	e error) {
 	e = c.call(ctx, "failure", c.of.ordered(func(b Callback) bool {
-		return b.Failure != nil && (len(b.Steps) == 0 && matches(err, b.On) || slices.ContainsFunc(steps, func(f Failing) bool {
-			return matches(f.Err, b.On) && b.isFor(f.IDs)
-		}))
-	}), func(ctx context.Context, b Callback) (bool, error) { return b.Failure(ctx, err) }, &suppressed)
+		return b.Failure != nil && (len(b.Steps) == 0 && matches(err, b.On) ||
+			slices.ContainsFunc(steps, func(f Failing) bool {
+				return matches(f.Err, b.On) && b.isFor(f.IDs)
+			}))
+	}), func(ctx context.Context, b Callback) (bool, error) { return b.Failure(ctx, err) },
+		&suppressed)
 	if suppressed {
-		_, _ = perdure.SideEffect(ctx, sealed.SuppressedError, func() (int, error) { return 0, err })
+		_, _ = perdure.SideEffect(ctx, sealed.SuppressedError, func() (int, error) {
+			return 0, err
+		})
 	}
 	return suppressed, e
 }
 
 // isFor says whether it is for one of these steps.
 func (b Callback) isFor(steps []string) bool {
-	return len(b.Steps) == 0 || slices.ContainsFunc(steps, func(s string) bool { return slices.Contains(b.Steps, s) })
+	return len(b.Steps) == 0 || slices.ContainsFunc(steps, func(s string) bool {
+		return slices.Contains(b.Steps, s)
+	})
 }
 
 func matches(err error, on []error) bool {
-	return len(on) == 0 || slices.ContainsFunc(on, func(target error) bool { return failure.InClass(err, target) })
+	return len(on) == 0 || slices.ContainsFunc(on, func(target error) bool {
+		return failure.InClass(err, target)
+	})
 }
 
 // call calls callbacks: those that are not Async one after the other in one step, until
 // one says that it is enough.
-func (c *Calls) call(ctx context.Context, key string, all Callbacks, do func(context.Context, Callback) (bool, error), enough *bool) error {
+func (c *Calls) call(ctx context.Context, key string, all Callbacks,
+	do func(context.Context, Callback) (bool, error), enough *bool) error {
 	var inLine Callbacks
 	for _, b := range all {
 		if !b.Async {
 			inLine = append(inLine, b)
 			continue
 		}
-		c.pending = append(c.pending, perdure.Async(ctx, sealed.CallbackStep, func(ctx context.Context) (bool, error) {
-			return b.try(ctx, do), nil
-		}, perdure.NoRetry, perdure.Key(key)))
+		c.pending = append(c.pending, perdure.Async(ctx, sealed.CallbackStep,
+			func(ctx context.Context) (bool, error) {
+				return b.try(ctx, do), nil
+			}, perdure.NoRetry, perdure.Key(key)))
 	}
 	if len(inLine) == 0 {
 		return nil
@@ -210,13 +237,14 @@ func (c *Calls) Wait(ctx context.Context) error {
 // Completed calls those that are for the success of an execution that is a part of a
 // run. Those of a whole run are called by its listeners.
 func (c *Calls) Completed(ctx context.Context) error {
-	return c.call(ctx, "complete", c.of.ordered(func(b Callback) bool { return b.Complete != nil }), func(ctx context.Context, b Callback) (bool, error) {
-		r, err := report.Of(ctx)
-		if err != nil {
-			return false, err
-		}
-		return false, b.Complete(ctx, r)
-	}, nil)
+	return c.call(ctx, "complete", c.of.ordered(func(b Callback) bool { return b.Complete != nil }),
+		func(ctx context.Context, b Callback) (bool, error) {
+			r, err := report.Of(ctx)
+			if err != nil {
+				return false, err
+			}
+			return false, b.Complete(ctx, r)
+		}, nil)
 }
 
 // Listeners are what tells those that are for the success of a whole run.
@@ -255,15 +283,16 @@ func (c Calling) ApplyToWorkflow(w *sealed.Workflow) error {
 
 // listenerOf calls callbacks one after the other; one that fails keeps no other from it.
 func listenerOf(all ...Callback) perdure.Listener {
-	return perdure.Listener{Statuses: []journal.Status{journal.Completed, journal.Confirmed}, Call: func(ctx context.Context, e perdure.Ended) error {
-		r, err := e.Report()
-		if err != nil {
-			return err
-		}
-		var failed []error
-		for _, b := range all {
-			failed = append(failed, guard.Call(func() error { return b.Complete(ctx, r) }))
-		}
-		return errors.Join(failed...)
-	}}
+	return perdure.Listener{Statuses: []journal.Status{journal.Completed, journal.Confirmed},
+		Call: func(ctx context.Context, e perdure.Ended) error {
+			r, err := e.Report()
+			if err != nil {
+				return err
+			}
+			var failed []error
+			for _, b := range all {
+				failed = append(failed, guard.Call(func() error { return b.Complete(ctx, r) }))
+			}
+			return errors.Join(failed...)
+		}}
 }

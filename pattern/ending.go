@@ -20,7 +20,9 @@ func End(ctx context.Context, status journal.Status, output any, err error) erro
 	}
 	data, e := payload.EncodeAny(output)
 	if e != nil {
-		return &perdure.Error{Code: journal.CodeEncode, Op: "end", Message: "the output does not encode", Err: e}
+		return &perdure.Error{
+			Code: journal.CodeEncode, Op: "end", Message: "the output does not encode", Err: e,
+		}
 	}
 	var f *journal.Failure
 	if err != nil {
@@ -29,11 +31,10 @@ func End(ctx context.Context, status journal.Status, output any, err error) erro
 	return kernel.EndRun(ctx, status, data, f)
 }
 
-// CleansUp is an option of a workflow whose code calls [perdure.OnCancel] or [perdure.Finally] before
-// any other durable operation, however it is started: then that plan need not be
-// recorded, which saves the first commit of a run that has nothing else to record. A run
-// that has begun under it goes on so: its code must plan a clean-up first as long as it is
-// open.
+// CleansUp is an option of a workflow whose code calls [perdure.OnCancel] or [perdure.Finally]
+// before any other durable operation, however it is started: then that plan need not be recorded,
+// which saves the first commit of a run that has nothing else to record. A run that has begun under
+// it goes on so: its code must plan a clean-up first as long as it is open.
 var CleansUp perdure.WorkflowOption = cleansUp{}
 
 type cleansUp struct{}
@@ -58,8 +59,11 @@ func EndingBy(ctx context.Context) error {
 // TRYING, CONFIRMING, CANCELING or COMPENSATING.
 func SetStatus(ctx context.Context, s journal.Status) error {
 	switch s {
-	case journal.Running, journal.Trying, journal.Confirming, journal.Canceling, journal.Compensating:
-		out, err := kernel.TakeNote(ctx, kernel.Note{Kind: journal.ValueRecorded, Name: "status", Status: s})
+	case journal.Running, journal.Trying, journal.Confirming, journal.Canceling,
+		journal.Compensating:
+		out, err := kernel.TakeNote(ctx, kernel.Note{
+			Kind: journal.ValueRecorded, Name: "status", Status: s,
+		})
 		if err == nil && out.Failure != nil {
 			err = failure.Err(out.Failure)
 		}

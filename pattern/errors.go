@@ -60,7 +60,8 @@ func (e *CompensationError) Unwrap() error { return e.err }
 
 // Error names the phase and the participant, and what it failed with.
 func (e *PhaseError) Error() string {
-	return reason(fmt.Sprintf("%s of %s failed", strings.ToLower(string(e.Phase)), e.Participant), e.err)
+	return reason(fmt.Sprintf("%s of %s failed", strings.ToLower(string(e.Phase)), e.Participant),
+		e.err)
 }
 
 // Unwrap gives what it failed with.

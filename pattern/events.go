@@ -15,7 +15,9 @@ import (
 type StepEvent struct {
 	Topic string
 	Type  string // of the event; empty is STEP_COMPLETED
-	Key   string // the field of the result that is the event's key; without one, or where it is not there, the workflow ID
+	// the field of the result that is the event's key; without one, or where it is not there, the
+	// workflow ID
+	Key string
 }
 
 // emit emits it in the body of the step.
@@ -24,7 +26,10 @@ func (s *StepEvent) emit(ctx context.Context, result json.RawMessage) error {
 	if err != nil {
 		return err
 	}
-	e := perdure.Event{Type: cmp.Or(s.Type, string(StepCompleted)), Data: result, Kind: StepCompleted, Status: info.Status, Topic: s.Topic, Key: info.WorkflowID}
+	e := perdure.Event{
+		Type: cmp.Or(s.Type, string(StepCompleted)), Data: result, Kind: StepCompleted,
+		Status: info.Status, Topic: s.Topic, Key: info.WorkflowID,
+	}
 	if s.Key != "" {
 		e.Key = cmp.Or(fieldOf(result, s.Key), e.Key)
 	}
@@ -75,7 +80,9 @@ func (e ExecutionEvents) end(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return e.emit(ctx, perdure.Event{Kind: ExecutionCompleted, Status: status, Data: whyData(EndingBy(ctx))})
+	return e.emit(ctx, perdure.Event{
+		Kind: ExecutionCompleted, Status: status, Data: whyData(EndingBy(ctx)),
+	})
 }
 
 // Step gives the event that a step has on success: its own, or one that says so. Nil is
@@ -132,8 +139,10 @@ func EmitEvent(ctx context.Context, e perdure.Event) error {
 		return failure.BadName("event type", e.Type)
 	}
 	return kernel.Emit(ctx, journal.Detail{
-		EventDetail: journal.EventDetail{Event: e.Type, Execution: string(e.Kind), Topic: e.Topic, Routing: e.Key},
-		Outcome:     e.Status,
-		Reason:      e.Step,
+		EventDetail: journal.EventDetail{
+			Event: e.Type, Execution: string(e.Kind), Topic: e.Topic, Routing: e.Key,
+		},
+		Outcome: e.Status,
+		Reason:  e.Step,
 	}, e.Data)
 }

@@ -23,7 +23,8 @@ func newEngine(workflows ...perdure.Definition) (e *perdure.Engine, stop func())
 }
 
 // newEngineOn is newEngine on a store that there is already, with options.
-func newEngineOn(s store.Store, o perdure.Options, workflows ...perdure.Definition) (e *perdure.Engine, stop func()) {
+func newEngineOn(s store.Store, o perdure.Options,
+	workflows ...perdure.Definition) (e *perdure.Engine, stop func()) {
 	e, err := perdure.New(s, o)
 	if err == nil {
 		err = e.Register(workflows...)
@@ -43,7 +44,8 @@ func newEngineOn(s store.Store, o perdure.Options, workflows ...perdure.Definiti
 }
 
 // startRun starts a run of a workflow and waits for nothing.
-func startRun[I, O any](e *perdure.Engine, w *perdure.Workflow[I, O], in I, opts ...perdure.StartOption) *perdure.Run[O] {
+func startRun[I, O any](e *perdure.Engine, w *perdure.Workflow[I, O], in I,
+	opts ...perdure.StartOption) *perdure.Run[O] {
 	run, err := w.Start(context.Background(), e, in, opts...)
 	if err != nil {
 		log.Fatal(err)

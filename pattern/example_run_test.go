@@ -26,7 +26,9 @@ func ExampleNewSet() {
 		defer set.Close()
 		names := map[pattern.Awaitable]string{}
 		begin := func(name string) error {
-			f := perdure.Async(ctx, name, func(context.Context) (string, error) { return name, nil })
+			f := perdure.Async(ctx, name, func(context.Context) (string, error) {
+				return name, nil
+			})
 			names[f] = name
 			return set.Add(f)
 		}
@@ -53,7 +55,9 @@ func ExampleNewSet() {
 
 // Futures and children of any types are in one set.
 func ExampleSet() {
-	child := perdure.Define("child", func(ctx context.Context, n int) (int, error) { return 2 * n, nil })
+	child := perdure.Define("child", func(ctx context.Context, n int) (int, error) {
+		return 2 * n, nil
+	})
 	w := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
 		set, err := pattern.NewSet(ctx)
 		if err != nil {
@@ -61,7 +65,9 @@ func ExampleSet() {
 		}
 		defer set.Close()
 		number := child.Child(ctx, 21)
-		text := perdure.Async(ctx, "text", func(context.Context) (string, error) { return "done", nil })
+		text := perdure.Async(ctx, "text", func(context.Context) (string, error) {
+			return "done", nil
+		})
 		for _, f := range []pattern.Awaitable{number, text} {
 			if err := set.Add(f); err != nil {
 				return "", err
@@ -92,7 +98,9 @@ func ExampleRecord() {
 		if err := pattern.SetStatus(ctx, journal.Compensating); err != nil {
 			return "", err
 		}
-		if err := pattern.Record(ctx, pattern.Fact{Kind: journal.StepSkipped, Name: "insure", Reason: "nobody wanted it"}); err != nil {
+		if err := pattern.Record(ctx, pattern.Fact{
+			Kind: journal.StepSkipped, Name: "insure", Reason: "nobody wanted it",
+		}); err != nil {
 			return "", err
 		}
 		return "", pattern.End(ctx, journal.Compensated, nil, errors.New("the hotel is full"))
@@ -117,7 +125,8 @@ func ExampleRecord() {
 // A pattern ends its runs with statuses of its own.
 func ExampleEnd() {
 	saga := perdure.Define("saga", func(ctx context.Context, _ int) (string, error) {
-		return "", pattern.End(ctx, journal.Compensated, "everything is undone", errors.New("the hotel is full"))
+		return "", pattern.End(ctx, journal.Compensated, "everything is undone",
+			errors.New("the hotel is full"))
 	})
 	engine, stop := newEngine(saga)
 	defer stop()
@@ -157,7 +166,10 @@ func ExampleEmitEvent() {
 		return nil
 	}
 	order := perdure.Define("order", func(ctx context.Context, o Order) (string, error) {
-		return "", pattern.EmitEvent(ctx, perdure.Event{Type: "order.seen", Topic: "orders", Key: o.ID, Kind: pattern.StepCompleted, Data: []byte("1")})
+		return "", pattern.EmitEvent(ctx, perdure.Event{
+			Type: "order.seen", Topic: "orders", Key: o.ID, Kind: pattern.StepCompleted,
+			Data: []byte("1"),
+		})
 	})
 	engine, stop := newEngineOn(memory.New(), perdure.Options{Publisher: publisher}, order)
 	defer stop()
@@ -213,7 +225,9 @@ func ExampleAnnounced() {
 
 // A dry run is for graphs: every step is skipped. Other workflows are not started with it.
 func ExampleDryRun() {
-	order := perdure.Define("order", func(context.Context, Order) (string, error) { return "paid", nil })
+	order := perdure.Define("order", func(context.Context, Order) (string, error) {
+		return "paid", nil
+	})
 	engine, stop := newEngine(order)
 	defer stop()
 	_, err := order.Start(context.Background(), engine, Order{ID: "ord-2"}, pattern.DryRun)
@@ -249,7 +263,9 @@ func ExampleHasKey() {
 		if err != nil {
 			return "", err
 		}
-		if _, err := perdure.Step(ctx, "charge", func(ctx context.Context) (bool, error) { return pattern.AddKey(ctx, "charge") }); err != nil {
+		if _, err := perdure.Step(ctx, "charge", func(ctx context.Context) (bool, error) {
+			return pattern.AddKey(ctx, "charge")
+		}); err != nil {
 			return "", err
 		}
 		after, err := pattern.HasKey(ctx, "charge")

@@ -19,16 +19,36 @@ import (
 // A pattern of one's own declares its steps, and tells what is odd about them: an
 // engine refuses errors, and tells observers the rest.
 func ExampleDeclared() {
-	def := perdure.Define("order", func(ctx context.Context, _ int) (int, error) { return 0, nil }, pattern.Saga,
+	def := perdure.Define("order", func(ctx context.Context, _ int) (int, error) { return 0, nil },
+		pattern.Saga,
 		pattern.Declared(func() (definition.Outline, []definition.Issue) {
-			return definition.Outline{Graph: &definition.Graph{Nodes: []definition.Node{{Name: "reserve"}, {Name: "charge", After: []string{"reserve"}}}}}, []definition.Issue{
-				{Severity: definition.SeverityWarning, Where: "charge", Message: "it has no compensation"},
-				{Severity: definition.SeverityInfo, Where: "ship.retry", Message: "it has the default"},
-			}
+			return definition.Outline{
+					Graph: &definition.Graph{
+						Nodes: []definition.Node{
+							{Name: "reserve"},
+							{Name: "charge", After: []string{"reserve"}},
+						},
+					},
+				}, []definition.Issue{
+					{
+						Severity: definition.SeverityWarning, Where: "charge",
+						Message: "it has no compensation",
+					},
+					{
+						Severity: definition.SeverityInfo, Where: "ship.retry",
+						Message: "it has the default",
+					},
+				}
 		}))
-	see := observe.Observer{Kinds: []observe.Kind{observe.DefinitionAdvised}, See: func(n observe.Notice) { fmt.Println(n.Workflow, n.Reason) }}
+	see := observe.Observer{
+		Kinds: []observe.Kind{observe.DefinitionAdvised},
+		See:   func(n observe.Notice) { fmt.Println(n.Workflow, n.Reason) },
+	}
 	for _, strict := range []bool{false, true} {
-		engine, err := perdure.New(memory.New(), perdure.Options{Observers: []observe.Observer{see}, FailOnWarning: strict})
+		engine, err := perdure.New(memory.New(), perdure.Options{
+			Observers:     []observe.Observer{see},
+			FailOnWarning: strict,
+		})
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -50,7 +70,9 @@ func ExampleDeclared() {
 // The pattern of a definition is an option of it.
 func ExampleKind() {
 	for _, p := range []pattern.Kind{pattern.Workflow, pattern.Saga, pattern.TCC} {
-		def := perdure.Define("order", func(ctx context.Context, _ int) (int, error) { return 0, nil }, p)
+		def := perdure.Define("order", func(ctx context.Context, _ int) (int, error) {
+			return 0, nil
+		}, p)
 		engine, err := perdure.New(memory.New(), perdure.Options{})
 		if err == nil {
 			err = engine.Register(def)
@@ -115,9 +137,10 @@ func ExampleIf_Holds() {
 		country, err := pattern.Decode[string](variables["country"])
 		return country != "IT", err
 	})
-	fmt.Println(abroad.Holds(context.Background(), pattern.View{Variables: func(...string) (map[string]json.RawMessage, error) {
-		return map[string]json.RawMessage{"country": json.RawMessage(`"FR"`)}, nil
-	}}))
+	fmt.Println(abroad.Holds(context.Background(),
+		pattern.View{Variables: func(...string) (map[string]json.RawMessage, error) {
+			return map[string]json.RawMessage{"country": json.RawMessage(`"FR"`)}, nil
+		}}))
 	// Output: true <nil>
 }
 
@@ -134,7 +157,9 @@ type Shipping struct {
 // filled with what the run knows.
 func ExampleNewArguments() {
 	args := pattern.NewArguments[Shipping]()
-	charged := func(step string) (json.RawMessage, bool) { return json.RawMessage(`"paid"`), step == "charge" }
+	charged := func(step string) (json.RawMessage, bool) {
+		return json.RawMessage(`"paid"`), step == "charge"
+	}
 	w := perdure.Define("w", func(ctx context.Context, in Order) (string, error) {
 		if err := perdure.SetVariable(ctx, "rank", 3); err != nil {
 			return "", err
@@ -145,12 +170,14 @@ func ExampleNewArguments() {
 		}
 		return perdure.Step(ctx, "ship", func(ctx context.Context) (string, error) {
 			s, err := args.Fill(ctx, pattern.Sources{Input: input, Result: charged})
-			return fmt.Sprint(s.Order.Cents, " ", s.Receipt, " ", s.Rank, " ", s.Tenant, " ", s.ID), err
+			return fmt.Sprint(s.Order.Cents, " ", s.Receipt, " ", s.Rank, " ", s.Tenant, " ", s.ID),
+				err
 		})
 	})
 	engine, stop := newEngine(w)
 	defer stop()
-	run := startRun(engine, w, Order{ID: "ord-1", Cents: 4200}, perdure.ID("ord-1"), perdure.Headers{"X-Tenant": "acme"})
+	run := startRun(engine, w, Order{ID: "ord-1", Cents: 4200}, perdure.ID("ord-1"),
+		perdure.Headers{"X-Tenant": "acme"})
 	fmt.Println(run.Result(context.Background()))
 	// Output: 4200 paid 3 acme ord-1 <nil>
 }
@@ -163,7 +190,10 @@ func ExampleArguments_Check() {
 		Hold    string `perdure:"step=reserved"`
 		Tenant  string `perdure:"heder=X-Tenant"`
 	}
-	steps := map[string]reflect.Type{"charge": reflect.TypeFor[string](), "reserve": reflect.TypeFor[string]()}
+	steps := map[string]reflect.Type{
+		"charge":  reflect.TypeFor[string](),
+		"reserve": reflect.TypeFor[string](),
+	}
 	for _, issue := range pattern.NewArguments[wrong]().Check(pattern.SourceTypes{
 		Input:  reflect.TypeFor[Order](),
 		Result: func(step string) (reflect.Type, bool) { t, known := steps[step]; return t, known },
@@ -179,7 +209,8 @@ func ExampleArguments_Check() {
 
 // An argument without tags is the input.
 func ExampleArguments_Fill() {
-	order, err := pattern.NewArguments[Order]().Fill(context.Background(), pattern.Sources{Input: json.RawMessage(`{"ID":"ord-1","Cents":4200}`)})
+	order, err := pattern.NewArguments[Order]().Fill(context.Background(),
+		pattern.Sources{Input: json.RawMessage(`{"ID":"ord-1","Cents":4200}`)})
 	fmt.Println(order.ID, order.Cents, err)
 
 	_, err = pattern.NewArguments[Shipping]().Fill(context.Background(), pattern.Sources{})
@@ -203,7 +234,9 @@ func ExampleStepError() {
 
 // Callbacks for the success of a whole run become listeners.
 func ExampleCallbacks_Listeners() {
-	calls := pattern.Callbacks{{Complete: func(_ context.Context, r report.Run) error { return nil }}}
+	calls := pattern.Callbacks{
+		{Complete: func(_ context.Context, r report.Run) error { return nil }},
+	}
 	fmt.Println(len(calls.Listeners()), len(calls.Check(func(string) bool { return true })))
 	// Output: 1 0
 }

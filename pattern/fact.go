@@ -12,8 +12,9 @@ import (
 // journal: that a step was skipped or compensated, that a phase began. It changes
 // nothing by itself.
 type Fact struct {
-	Kind    journal.Kind // StepSkipped, CompensationStarted, StepCompensated, StepCompensationFailed, or one of a phase
-	Name    string       // of the step, participant or phase
+	// StepSkipped, CompensationStarted, StepCompensated, StepCompensationFailed, or one of a phase
+	Kind    journal.Kind
+	Name    string // of the step, participant or phase
 	Key     string
 	Phase   string
 	Reason  string
@@ -24,7 +25,8 @@ type Fact struct {
 // Record records a fact in the commit of the turn.
 func Record(ctx context.Context, f Fact) error {
 	switch f.Kind {
-	case journal.StepSkipped, journal.CompensationStarted, journal.StepCompensated, journal.StepCompensationFailed,
+	case journal.StepSkipped, journal.CompensationStarted, journal.StepCompensated,
+		journal.StepCompensationFailed,
 		journal.PhaseStarted, journal.PhaseCompleted, journal.PhaseFailed:
 	default:
 		return failure.Invalid("record", "%v is not a fact of a pattern", f.Kind)

@@ -15,7 +15,9 @@ import (
 // fill makes an argument in v.
 func (p *parts) fill(ctx context.Context, given Sources, v reflect.Value) error {
 	if len(p.issues) > 0 {
-		return perdure.Permanent(&perdure.Error{Code: journal.CodeInvalid, Op: "argument", Message: p.issues[0].String()})
+		return perdure.Permanent(&perdure.Error{
+			Code: journal.CodeInvalid, Op: "argument", Message: p.issues[0].String(),
+		})
 	}
 	f := filling{ctx: ctx, given: given}
 	for i := range p.all {
@@ -29,7 +31,8 @@ func (p *parts) fill(ctx context.Context, given Sources, v reflect.Value) error 
 			return err
 		}
 		if !found && g.required {
-			return perdure.Permanent(&perdure.Error{Code: journal.CodeInvalid, Op: "argument " + g.name, Message: "missing: " + g.what(), Hint: "it is required"})
+			return perdure.Permanent(&perdure.Error{Code: journal.CodeInvalid, Op: "argument " +
+				g.name, Message: "missing: " + g.what(), Hint: "it is required"})
 		}
 	}
 	return nil
@@ -67,7 +70,8 @@ func (f *filling) fill(g *part, field reflect.Value) (found bool, err error) {
 	case g.source == noTag: // its type is not that of the input
 		field.SetZero()
 	default:
-		return false, perdure.Permanent(&perdure.Error{Code: journal.CodeDecode, Op: "argument " + g.name, Message: g.what() + " does not decode", Err: err})
+		return false, perdure.Permanent(&perdure.Error{Code: journal.CodeDecode, Op: "argument " +
+			g.name, Message: g.what() + " does not decode", Err: err})
 	}
 	return true, nil
 }

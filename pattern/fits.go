@@ -21,7 +21,9 @@ func (p *parts) check(types SourceTypes) []definition.Issue {
 			severity, message = definition.SeverityWarning, message+": it will be zero"
 		}
 		if message != "" {
-			issues = append(issues, definition.Issue{Severity: severity, Where: g.name, Message: message})
+			issues = append(issues, definition.Issue{
+				Severity: severity, Where: g.name, Message: message,
+			})
 		}
 	}
 	return issues
@@ -67,7 +69,8 @@ func (g *part) check(types SourceTypes) string {
 			from, known = jsontype.Key(types.Input, g.key)
 		}
 		if !known {
-			return fmt.Sprintf("there is no key %s in the input, a %v", failure.Quoted(g.key), types.Input)
+			return fmt.Sprintf("there is no key %s in the input, a %v", failure.Quoted(g.key),
+				types.Input)
 		}
 		return g.made(from)
 	case "step":
@@ -94,12 +97,14 @@ func (g *part) named(find func(string) (reflect.Type, bool)) string {
 			return g.made(from)
 		}
 	}
-	return "there is no " + strings.TrimPrefix(strings.TrimPrefix(g.what(), "the result of "), "the ")
+	return "there is no " + strings.TrimPrefix(strings.TrimPrefix(g.what(), "the result of "),
+		"the ")
 }
 
 // made says what is wrong with a part that is made of such a value.
 func (g *part) made(from reflect.Type) string {
-	if from == nil || g.payload() && (payload.IsRaw(from) || payload.IsRaw(g.of)) || jsontype.Fits(from, g.of) {
+	if from == nil || g.payload() && (payload.IsRaw(from) || payload.IsRaw(g.of)) ||
+		jsontype.Fits(from, g.of) {
 		return ""
 	}
 	return g.misfit(from)

@@ -48,7 +48,9 @@ type oneOfTwo struct {
 // checkPair gives what Check says of a field of one type that is made of the other.
 func checkPair(p pair, tag reflect.StructTag) []definition.Issue {
 	a := reflect.StructOf([]reflect.StructField{
-		{Name: "Field", Type: p.to, Tag: tag}, {Name: "ID", Type: reflect.TypeFor[string](), Tag: `perdure:"id"`},
+		{Name: "Field", Type: p.to, Tag: tag}, {
+			Name: "ID", Type: reflect.TypeFor[string](), Tag: `perdure:"id"`,
+		},
 	})
 	known := func(string) (reflect.Type, bool) { return p.from, true }
 	types := SourceTypes{Input: p.from, Result: known, Tried: known, Undone: known}
@@ -83,27 +85,43 @@ func TestTypesThatNeverFitAreTold(t *testing.T) {
 		{reflect.TypeFor[struct {
 			F []float64 `json:"f0"`
 		}](), rivals, true},
-		pairOf[int, int](true), pairOf[int, int8](true), pairOf[int8, float64](true), pairOf[time.Duration, int](true), pairOf[int, *int](true), pairOf[**int, int](true),
+		pairOf[int, int](true), pairOf[int, int8](true), pairOf[int8, float64](true),
+		pairOf[time.Duration, int](true), pairOf[int, *int](true), pairOf[**int, int](true),
 		pairOf[string, city](true), pairOf[city, *string](true), pairOf[bool, bool](true),
-		pairOf[int, string](false), pairOf[string, int](false), pairOf[bool, int](false), pairOf[int, bool](false), pairOf[string, []string](false),
-		pairOf[[]int, [3]uint](true), pairOf[[]int, []string](false), pairOf[[]int, int](false), pairOf[int, []int](false), pairOf[[]int, map[string]int](false),
-		pairOf[parcel, any](true), pairOf[any, parcel](true), pairOf[error, parcel](true), pairOf[parcel, fmt.Stringer](false), pairOf[parcel, error](false),
-		pairOf[parcel, parcel](true), pairOf[parcel, *parcel](true), pairOf[parcel, struct{ Weight int }](true), pairOf[parcel, struct{ WEIGHT int }](true),
-		pairOf[parcel, struct{ Weight string }](false), pairOf[parcel, struct{ Other string }](false), pairOf[parcel, struct{}](true), pairOf[struct{}, parcel](true),
-		pairOf[parcel, map[string]any](true), pairOf[map[string]any, parcel](true), pairOf[map[string]int, map[string]string](false), pairOf[map[int]int, map[string]int](true),
-		pairOf[parcel, string](false), pairOf[parcel, []parcel](false), pairOf[string, parcel](false),
-		pairOf[time.Time, string](true), pairOf[time.Time, int](true), pairOf[string, time.Time](true), pairOf[big.Int, int](true), pairOf[string, *big.Int](true),
+		pairOf[int, string](false), pairOf[string, int](false), pairOf[bool, int](false),
+		pairOf[int, bool](false), pairOf[string, []string](false),
+		pairOf[[]int, [3]uint](true), pairOf[[]int, []string](false), pairOf[[]int, int](false),
+		pairOf[int, []int](false), pairOf[[]int, map[string]int](false),
+		pairOf[parcel, any](true), pairOf[any, parcel](true), pairOf[error, parcel](true),
+		pairOf[parcel, fmt.Stringer](false), pairOf[parcel, error](false),
+		pairOf[parcel, parcel](true), pairOf[parcel, *parcel](true),
+		pairOf[parcel, struct{ Weight int }](true), pairOf[parcel, struct{ WEIGHT int }](true),
+		pairOf[parcel, struct{ Weight string }](false), pairOf[parcel, struct {
+			Other string
+		}](false), pairOf[parcel, struct{}](true), pairOf[struct{}, parcel](true),
+		pairOf[parcel, map[string]any](true), pairOf[map[string]any, parcel](true),
+		pairOf[map[string]int, map[string]string](false), pairOf[map[int]int, map[string]int](true),
+		pairOf[parcel, string](false), pairOf[parcel, []parcel](false),
+		pairOf[string, parcel](false),
+		pairOf[time.Time, string](true), pairOf[time.Time, int](true),
+		pairOf[string, time.Time](true), pairOf[big.Int, int](true), pairOf[string, *big.Int](true),
 		pairOf[struct{ F string }, oneOfTwo](false), pairOf[struct{ F int }, oneOfTwo](true),
-		pairOf[ring, otherRing](false), pairOf[ring, struct{ A, B, C *ring }](true), pairOf[ring, ring](true),
-		pairOf[int, func()](false), pairOf[parcel, chan int](false), pairOf[string, complex128](false), pairOf[any, chan int](false),
+		pairOf[ring, otherRing](false), pairOf[ring, struct{ A, B, C *ring }](true),
+		pairOf[ring, ring](true),
+		pairOf[int, func()](false), pairOf[parcel, chan int](false),
+		pairOf[string, complex128](false), pairOf[any, chan int](false),
 		pairOf[loop, int](false), pairOf[int, loop](false),
 	} {
 		for tag, severity := range map[reflect.StructTag]definition.Severity{
-			`perdure:"step=s"`: definition.SeverityError, `perdure:"try=s"`: definition.SeverityError, `perdure:"undo=s"`: definition.SeverityError,
-			`perdure:"input"`: definition.SeverityError, `perdure:"input=k"`: definition.SeverityError, "": definition.SeverityWarning,
+			`perdure:"step=s"`:  definition.SeverityError,
+			`perdure:"try=s"`:   definition.SeverityError,
+			`perdure:"undo=s"`:  definition.SeverityError,
+			`perdure:"input"`:   definition.SeverityError,
+			`perdure:"input=k"`: definition.SeverityError, "": definition.SeverityWarning,
 		} {
 			got := checkPair(p, tag)
-			if (len(got) == 0) != p.fits || len(got) > 0 && (got[0].Severity != severity || got[0].Where != "Field") {
+			if (len(got) == 0) != p.fits || len(got) > 0 && (got[0].Severity != severity ||
+				got[0].Where != "Field") {
 				t.Errorf("%v into %v by %s: it says %q", p.from, p.to, tag, got)
 			}
 		}
@@ -113,9 +131,13 @@ func TestTypesThatNeverFitAreTold(t *testing.T) {
 // randomType gives a type with values that JSON knows, and at times one without.
 func randomType(rng *rand.Rand, depth int) reflect.Type {
 	plain := []reflect.Type{
-		reflect.TypeFor[int](), reflect.TypeFor[string](), reflect.TypeFor[bool](), reflect.TypeFor[float64](), reflect.TypeFor[uint8](), reflect.TypeFor[any](),
-		reflect.TypeFor[[]byte](), reflect.TypeFor[json.RawMessage](), reflect.TypeFor[time.Time](), reflect.TypeFor[city](), reflect.TypeFor[error](),
-		reflect.TypeFor[context.Context](), reflect.TypeFor[perdure.Info](), reflect.TypeFor[perdure.Headers](), reflect.TypeFor[func()](), reflect.TypeFor[struct{}](), reflect.TypeFor[*string](),
+		reflect.TypeFor[int](), reflect.TypeFor[string](), reflect.TypeFor[bool](),
+		reflect.TypeFor[float64](), reflect.TypeFor[uint8](), reflect.TypeFor[any](),
+		reflect.TypeFor[[]byte](), reflect.TypeFor[json.RawMessage](), reflect.TypeFor[time.Time](),
+		reflect.TypeFor[city](), reflect.TypeFor[error](),
+		reflect.TypeFor[context.Context](), reflect.TypeFor[perdure.Info](),
+		reflect.TypeFor[perdure.Headers](), reflect.TypeFor[func()](), reflect.TypeFor[struct{}](),
+		reflect.TypeFor[*string](),
 	}
 	n := rng.IntN(len(plain) + 4*depth)
 	if n < len(plain) {
@@ -131,7 +153,9 @@ func randomType(rng *rand.Rand, depth int) reflect.Type {
 	}
 	var fields []reflect.StructField
 	for i := range rng.IntN(4) {
-		fields = append(fields, reflect.StructField{Name: fmt.Sprint("F", i), Type: randomType(rng, depth-1), Tag: randomTag(rng)})
+		fields = append(fields, reflect.StructField{
+			Name: fmt.Sprint("F", i), Type: randomType(rng, depth-1), Tag: randomTag(rng),
+		})
 	}
 	return reflect.StructOf(fields)
 }
@@ -140,8 +164,10 @@ func randomType(rng *rand.Rand, depth int) reflect.Type {
 func randomTag(rng *rand.Rand) reflect.StructTag {
 	of := func(words ...string) string { return words[rng.IntN(len(words))] }
 	json := of("", "", `json:"f0" `, `json:"f1,omitempty" `, `json:"-" `, `json:",string" `)
-	return reflect.StructTag(json + of("", "", `perdure:"`+of("input", "input=F0", "input=f1", "step=s", "try=s", "undo=s", "undo-error=s", "header=h", "headers",
-		"variable=v", "variables", "id", "required", "input=", "nothing", "")+of("", ",required", ",id")+`"`))
+	return reflect.StructTag(json + of("", "", `perdure:"`+of("input", "input=F0", "input=f1",
+		"step=s", "try=s", "undo=s", "undo-error=s", "header=h", "headers",
+		"variable=v", "variables", "id", "required", "input=", "nothing", "")+
+		of("", ",required", ",id")+`"`))
 }
 
 // fillRandom makes a value that is nowhere zero, and says whether there is one.
@@ -213,21 +239,29 @@ func TestArgumentsOfAnyTypePanicNowhere(t *testing.T) {
 			refused++
 			into := reflect.New(to)
 			if err := json.Unmarshal(data, into.Interface()); err == nil && !empty(into.Elem()) {
-				t.Fatalf("%v does not fit %v, it says, and of %s comes %+v", from, to, data, into.Elem())
+				t.Fatalf("%v does not fit %v, it says, and of %s comes %+v", from, to, data,
+					into.Elem())
 			}
 		}
 		known := func(string) (reflect.Type, bool) { return from, rng.IntN(4) > 0 }
 		has := func(string) (json.RawMessage, bool) { return data, rng.IntN(4) > 0 }
 		p := partsOf(to)
 		p.check(SourceTypes{Input: from, Result: known, Tried: known, Undone: known})
-		err = p.fill(context.Background(), Sources{Input: data, Result: has, Tried: has, Undone: has, UndoError: func(string) error { return context.Canceled }}, reflect.New(to).Elem())
+		err = p.fill(context.Background(), Sources{
+			Input:     data,
+			Result:    has,
+			Tried:     has,
+			Undone:    has,
+			UndoError: func(string) error { return context.Canceled },
+		}, reflect.New(to).Elem())
 		if err == nil {
 			filled++
 		} else {
 			failed++
 		}
 	}
-	if t.Logf("%d refused, %d filled, %d failed", refused, filled, failed); refused < 100 || filled < 100 || failed < 100 {
+	if t.Logf("%d refused, %d filled, %d failed", refused, filled, failed); refused < 100 ||
+		filled < 100 || failed < 100 {
 		t.Error("there is not enough of each")
 	}
 }

@@ -12,10 +12,10 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// Declared is an option of a workflow that is made of a declaration: it gives what the
-// declaration says of itself, and all that is wrong with it. It is called once, when
-// the workflow is registered, checked, or started with a [Mode],
-// for the first time. What it leaves empty is as a [perdure.About] beside it says; the graph and the contract are checked in any case.
+// Declared is an option of a workflow that is made of a declaration: it gives what the declaration
+// says of itself, and all that is wrong with it. It is called once, when the workflow is
+// registered, checked, or started with a [Mode], for the first time. What it leaves empty is as a
+// [perdure.About] beside it says; the graph and the contract are checked in any case.
 type Declared func() (definition.Outline, []definition.Issue)
 
 func (d Declared) ApplyToWorkflow(w *sealed.Workflow) error {

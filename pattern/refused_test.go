@@ -41,12 +41,16 @@ func TestACallbackForAnErrorThatIsNotRegisteredIsRefused(t *testing.T) {
 	for says, on := range map[string]error{
 		"": errKnown, "not registered": errors.New("another"),
 	} {
-		issues := pattern.Callbacks{{On: []error{on}, Complete: complete}}.Check(func(string) bool { return true })
-		if says == "" && len(issues) > 0 || says != "" && (len(issues) != 1 || !strings.Contains(issues[0].Message, says)) {
+		issues := pattern.Callbacks{{On: []error{on}, Complete: complete}}.Check(
+			func(string) bool { return true })
+		if says == "" && len(issues) > 0 || says != "" && (len(issues) != 1 ||
+			!strings.Contains(issues[0].Message, says)) {
 			t.Errorf("%v: %v", on, issues)
 		}
 	}
-	code := pattern.Callbacks{{On: []error{&perdure.Error{Code: journal.CodeTimedOut}}, Complete: complete}}
+	code := pattern.Callbacks{
+		{On: []error{&perdure.Error{Code: journal.CodeTimedOut}}, Complete: complete},
+	}
 	if issues := code.Check(func(string) bool { return true }); len(issues) > 0 {
 		t.Error(issues)
 	}

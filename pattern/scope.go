@@ -15,7 +15,8 @@ import (
 // bounded by the author, with a timeout, say, fn has a branch of its own, and the context
 // of that is not: when ctx ends the branch is cancelled, so that what fn has planned with
 // [perdure.OnCancel] is done beside what else the run does, and the error is that of ctx.
-func Enclose(ctx context.Context, name string, fn func(context.Context) error, opts ...perdure.BranchOption) error {
+func Enclose(ctx context.Context, name string, fn func(context.Context) error,
+	opts ...perdure.BranchOption) error {
 	own, bounded := kernel.Own(ctx)
 	if !bounded {
 		within, err := perdure.Scope(ctx, name, opts...)

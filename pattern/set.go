@@ -93,5 +93,7 @@ func (s *Set) Next() (Awaitable, error) {
 func (s *Set) Close() {
 	s.set.Close()
 	clear(s.in)
-	s.broken, s.err = nil, &perdure.Error{Code: journal.CodeMisuse, Op: "set", Message: "the set is closed"}
+	s.broken, s.err = nil, &perdure.Error{
+		Code: journal.CodeMisuse, Op: "set", Message: "the set is closed",
+	}
 }

@@ -39,8 +39,10 @@ type form struct{ bare, keyed bool }
 
 // sources are the words of tags.
 var sources = map[string]form{
-	"input": {true, true}, "step": {keyed: true}, "try": {keyed: true}, "undo": {keyed: true}, "undo-error": {keyed: true},
-	"header": {keyed: true}, "headers": {bare: true}, "variable": {keyed: true}, "variables": {bare: true}, "id": {bare: true},
+	"input": {true, true}, "step": {keyed: true}, "try": {keyed: true}, "undo": {keyed: true},
+	"undo-error": {keyed: true},
+	"header":     {keyed: true}, "headers": {bare: true}, "variable": {keyed: true},
+	"variables": {bare: true}, "id": {bare: true},
 }
 
 // of shows how a word is written.
@@ -80,7 +82,8 @@ func tagged(t reflect.Type) bool {
 	}
 	for i := range t.NumField() {
 		f := t.Field(i)
-		if _, has := f.Tag.Lookup("perdure"); has || untagged(f.Type) == fromContext || f.Anonymous && tagged(f.Type) {
+		if _, has := f.Tag.Lookup("perdure"); has || untagged(f.Type) == fromContext ||
+			f.Anonymous && tagged(f.Type) {
 			return true
 		}
 	}
@@ -100,7 +103,10 @@ func (p *parts) read(t reflect.Type, index []int) {
 	for i := range t.NumField() {
 		f := t.Field(i)
 		tag, has := f.Tag.Lookup("perdure")
-		g := part{index: append(slices.Clip(index), i), name: f.Name, of: f.Type, source: untagged(f.Type)}
+		g := part{
+			index: append(slices.Clip(index), i), name: f.Name, of: f.Type,
+			source: untagged(f.Type),
+		}
 		switch {
 		case !has && f.Anonymous && tagged(f.Type):
 			p.read(f.Type, g.index)
@@ -121,7 +127,9 @@ func (p *parts) read(t reflect.Type, index []int) {
 // add adds a part, unless nothing can ever be in it.
 func (p *parts) add(g part) {
 	message := g.unfit()
-	if g.source == noTag && slices.ContainsFunc(p.all, func(x part) bool { return x.source == noTag }) {
+	if g.source == noTag && slices.ContainsFunc(p.all, func(x part) bool {
+		return x.source == noTag
+	}) {
 		message = "a second field without a tag: only one can be the input"
 	}
 	if message != "" {
@@ -132,7 +140,9 @@ func (p *parts) add(g part) {
 }
 
 func (p *parts) complain(where, format string, args ...any) {
-	p.issues = append(p.issues, definition.Issue{Severity: definition.SeverityError, Where: where, Message: fmt.Sprintf(format, args...)})
+	p.issues = append(p.issues, definition.Issue{
+		Severity: definition.SeverityError, Where: where, Message: fmt.Sprintf(format, args...),
+	})
 }
 
 // parse reads a tag. It gives what is wrong with it.
@@ -149,7 +159,8 @@ func (g *part) parse(tag string) string {
 		case g.source != noTag:
 			return fmt.Sprintf("two sources: %s and %s", g.source, name)
 		case keyed && (key == "" || !takes.keyed), !keyed && !takes.bare:
-			return fmt.Sprintf("the tag word %s is written %s", failure.Quoted(word), takes.of(name))
+			return fmt.Sprintf("the tag word %s is written %s", failure.Quoted(word),
+				takes.of(name))
 		default:
 			g.source, g.key = name, key
 		}

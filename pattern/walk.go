@@ -17,7 +17,8 @@ import (
 // replay.
 type Walk struct {
 	Layers [][]string
-	Policy backpressure.Policy // how many go on at a time, over all layers; nil for no limit; see [backpressure.Named]
+	// how many go on at a time, over all layers; nil for no limit; see [backpressure.Named]
+	Policy backpressure.Policy
 	// Begin begins a node, and gives what it waits for; nil where it has ended at once.
 	// Alone says that nothing else goes on until it has.
 	Begin func(node string, alone bool) (Awaitable, error)
@@ -46,7 +47,9 @@ func (w Walk) Run(ctx context.Context) error {
 		return err
 	}
 	pace := paced.New(ctx, p.Begin(), info.Started, paced.Things[string]{
-		Begin: func(node string, alone bool) (paced.Awaitable, error) { return w.Begin(node, alone) },
+		Begin: func(node string, alone bool) (paced.Awaitable, error) {
+			return w.Begin(node, alone)
+		},
 		Ended: func(node string, f paced.Awaitable, refused error) (paced.Awaitable, error) {
 			return w.Ended(node, f, refused)
 		},

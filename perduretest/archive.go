@@ -47,11 +47,15 @@ func (a *archive) fill(workflow perdure.Registered) error {
 	}
 	id := journal.MakeRunID(info.Database, n)
 	a.head = journal.Head{
-		Number: n, ID: id, WorkflowID: string(id), Workflow: workflow.Name, Pattern: workflow.Pattern,
-		Status: journal.Running, Wake: now, Created: a.history[0].At, Chain: n,
+		Number: n, ID: id, WorkflowID: string(id), Workflow: workflow.Name,
+		Pattern: workflow.Pattern,
+		Status:  journal.Running, Wake: now, Created: a.history[0].At, Chain: n,
 	}
 	a.now = a.head
-	return below.Commit(ctx, &store.Group{Now: now, Changes: []store.Change{{Run: n, Create: true, Head: &a.head, Entries: a.places()}}})
+	return below.Commit(ctx, &store.Group{
+		Now:     now,
+		Changes: []store.Change{{Run: n, Create: true, Head: &a.head, Entries: a.places()}},
+	})
 }
 
 // places are entries that stand for the history in the store below, which refuses what
@@ -59,7 +63,9 @@ func (a *archive) fill(workflow perdure.Registered) error {
 func (a *archive) places() []journal.Entry {
 	out := []journal.Entry{a.history[0]}
 	for _, e := range a.history[1:] {
-		out = append(out, journal.Entry{Run: e.Run, Seq: e.Seq, Kind: journal.StatusChanged, Status: journal.Running, At: e.At})
+		out = append(out, journal.Entry{
+			Run: e.Run, Seq: e.Seq, Kind: journal.StatusChanged, Status: journal.Running, At: e.At,
+		})
 	}
 	return out
 }
@@ -92,7 +98,9 @@ func (a *archive) Claim(ctx context.Context, c store.Claim) (store.Claimed, erro
 	got, err := a.Store.Claim(ctx, c)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	got.Runs = slices.DeleteFunc(got.Runs, func(r store.Run) bool { return r.Head.Number != a.head.Number })
+	got.Runs = slices.DeleteFunc(got.Runs, func(r store.Run) bool {
+		return r.Head.Number != a.head.Number
+	})
 	for i := range got.Runs {
 		got.Runs[i].Entries = slices.Concat(a.history, a.appended)
 		got.Runs[i].Last = int64(len(got.Runs[i].Entries))
@@ -101,7 +109,8 @@ func (a *archive) Claim(ctx context.Context, c store.Claim) (store.Claimed, erro
 }
 
 // Load is [store.Store.Load].
-func (a *archive) Load(ctx context.Context, run journal.Number, r store.Range) ([]journal.Entry, error) {
+func (a *archive) Load(ctx context.Context, run journal.Number, r store.Range) ([]journal.Entry,
+	error) {
 	if run != a.head.Number || r.Inbox {
 		return a.Store.Load(ctx, run, r)
 	}

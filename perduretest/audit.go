@@ -26,7 +26,8 @@ func (e *Env) audit() {
 				continue
 			}
 			for _, bad := range faults(h, entries) {
-				e.Errorf("perduretest: the journal of run %s is wrong: %s\n%s", h.ID, bad, tail(entries))
+				e.Errorf("perduretest: the journal of run %s is wrong: %s\n%s", h.ID, bad,
+					tail(entries))
 			}
 		}
 		if f.After = next; next == 0 {
@@ -65,7 +66,8 @@ func faults(h journal.Head, entries []journal.Entry) []string {
 		wrong("the head says %v, the journal %v", h.Status, s.Status)
 	}
 	if last.Kind.EndsRun() != terminal || terminal && h.Last != last.Seq {
-		wrong("it is %v by entry %d, and its last entry is %d, %v", h.Status, h.Last, last.Seq, last.Kind)
+		wrong("it is %v by entry %d, and its last entry is %d, %v", h.Status, h.Last, last.Seq,
+			last.Kind)
 	}
 	if h.Owner != 0 {
 		wrong("engine %d still owns it", h.Owner)

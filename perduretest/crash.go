@@ -40,7 +40,8 @@ func (s Setup) CrashEverywhere(t *testing.T, scenario func(env *Env) any) {
 
 // crashes does what CrashEverywhere does; bubble runs a test in a bubble and says
 // whether it passed.
-func (s Setup) crashes(t testing.TB, scenario func(*Env) any, bubble func(string, func(testing.TB)) bool) {
+func (s Setup) crashes(t testing.TB, scenario func(*Env) any,
+	bubble func(string, func(testing.TB)) bool) {
 	t.Helper()
 	var want any
 	whole := &crash{}
@@ -54,7 +55,8 @@ func (s Setup) crashes(t testing.TB, scenario func(*Env) any, bubble func(string
 		bubble(plan.String(), func(t testing.TB) {
 			s.run(t, plan, func(env *Env) {
 				if got := scenario(env); !reflect.DeepEqual(got, want) {
-					env.Errorf("with a crash %v the outcome is\n\t%+v\nwithout a crash\n\t%+v", plan, got, want)
+					env.Errorf("with a crash %v the outcome is\n\t%+v\nwithout a crash\n\t%+v",
+						plan, got, want)
 				}
 			})
 		})

@@ -35,8 +35,9 @@ func (d *disk) Commit(ctx context.Context, g *store.Group) error {
 
 // A crash is the death of a process by a plan.
 type crash struct {
-	after int  // commits, of all engines together
-	lost  bool // the process never hears of the last one; else it does what it can without the store
+	after int // commits, of all engines together
+	// the process never hears of the last one; else it does what it can without the store
+	lost bool
 
 	commits  int // that there were
 	happened bool

@@ -55,7 +55,10 @@ func (s Setup) Test(t *testing.T, test func(env *Env)) {
 // run runs test in the bubble that it is called in.
 func (s Setup) run(t testing.TB, plan *crash, test func(env *Env)) {
 	t.Helper()
-	env := &Env{TB: t, setup: s, workflows: s.Workflows, build: s.Options.Build, db: memory.New(), plan: plan}
+	env := &Env{
+		TB: t, setup: s, workflows: s.Workflows, build: s.Options.Build, db: memory.New(),
+		plan: plan,
+	}
 	if env.build == "" {
 		env.build = "test"
 	}
@@ -107,7 +110,9 @@ func (e *Env) begin() error {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.NewTextHandler(e.Output(), nil))
 	}
-	p := &process{disk: &disk{Store: e.db, env: e, dead: make(chan struct{})}, done: make(chan struct{})}
+	p := &process{
+		disk: &disk{Store: e.db, env: e, dead: make(chan struct{})}, done: make(chan struct{}),
+	}
 	eng, err := perdure.New(p.disk, o)
 	if err == nil {
 		err = eng.Register(e.workflows...)
@@ -174,7 +179,8 @@ func (e *Env) Do(call func(*perdure.Engine) error) error {
 
 // isStop says whether err is that of a call whose engine has died.
 func isStop(err error) bool {
-	return errors.Is(err, &perdure.Error{Code: journal.CodeStopped}) || errors.Is(err, &perdure.Error{Code: journal.CodeUnavailable})
+	return errors.Is(err, &perdure.Error{Code: journal.CodeStopped}) ||
+		errors.Is(err, &perdure.Error{Code: journal.CodeUnavailable})
 }
 
 // Sleep lets virtual time pass, and then everything happen that can without more

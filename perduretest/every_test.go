@@ -53,7 +53,8 @@ var everything = perdure.Define("everything", func(ctx context.Context, n int) (
 	note(perdure.Now(ctx))
 	note(perdure.Version(ctx, "change", 2))
 	note(0, errors.Join(
-		perdure.Publish(ctx, "state", n), perdure.SetPayload(ctx, n+1), perdure.SetAttribute(ctx, "color", "red"),
+		perdure.Publish(ctx, "state", n), perdure.SetPayload(ctx, n+1),
+		perdure.SetAttribute(ctx, "color", "red"),
 		pattern.Record(ctx, pattern.Fact{Kind: journal.StepSkipped, Name: "skipped"}),
 	))
 	child := helper.Child(ctx, n)
@@ -65,12 +66,14 @@ var everything = perdure.Define("everything", func(ctx context.Context, n int) (
 		}
 		return perdure.Once(ctx, "kept", func() (int, error) { return 5, nil })
 	}, perdure.Retry{Attempts: 4, First: time.Minute}))
-	note(perdure.Step(ctx, "late", give(1, time.Hour), perdure.Timeout(time.Minute), perdure.NoRetry))
+	note(perdure.Step(ctx, "late", give(1, time.Hour), perdure.Timeout(time.Minute),
+		perdure.NoRetry))
 	short, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	_, err := goOn.Wait(short)
 	cancel()
 	note("short", err)
-	slow, fast := perdure.Async(ctx, "race", give(1, 100*time.Hour)), perdure.Async(ctx, "race", give(2, time.Minute))
+	slow, fast := perdure.Async(ctx, "race", give(1, 100*time.Hour)),
+		perdure.Async(ctx, "race", give(2, time.Minute))
 	note(perdure.Any(ctx, nil, slow, fast))
 	note(slow.Cancel(ctx, "lost"))
 	in, err := perdure.Scope(ctx, "scope")
@@ -128,7 +131,8 @@ func live(env *perduretest.Env, cancelled time.Duration, look func(*perduretest.
 		}},
 		{6 * time.Hour, func() {
 			ask(func(eng *perdure.Engine) error {
-				return eng.Decide(env.Context(), run.ID(), "decide", perdure.Decision{Choice: "yes"})
+				return eng.Decide(env.Context(), run.ID(), "decide",
+					perdure.Decision{Choice: "yes"})
 			})
 		}},
 		{6*time.Hour + 30*time.Minute, func() {}},
@@ -153,7 +157,9 @@ func live(env *perduretest.Env, cancelled time.Duration, look func(*perduretest.
 
 // spec: B-13
 func TestHistoriesOfEverythingAreReplayed(t *testing.T) {
-	for _, cancelled := range []time.Duration{0, time.Second, 4 * time.Minute, 3 * time.Hour, 7 * time.Hour} {
+	for _, cancelled := range []time.Duration{
+		0, time.Second, 4 * time.Minute, 3 * time.Hour, 7 * time.Hour,
+	} {
 		t.Run(fmt.Sprint("cancelled after ", cancelled), func(t *testing.T) {
 			var histories [][]byte
 			perduretest.Test(t, func(env *perduretest.Env) {
@@ -166,7 +172,10 @@ func TestHistoriesOfEverythingAreReplayed(t *testing.T) {
 				})
 			}, everything, helper)
 			for i, h := range histories {
-				for _, r := range []*perduretest.Replayed{perduretest.Replay(t, h, everything), perduretest.ReplayStrictly(t, h, everything)} {
+				for _, r := range []*perduretest.Replayed{
+					perduretest.Replay(t, h, everything), perduretest.ReplayStrictly(t, h,
+						everything),
+				} {
 					if r.Fits(); t.Failed() {
 						t.Fatalf("history %d of %d:\n%s", i+1, len(histories), h)
 					}

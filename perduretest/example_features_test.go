@@ -23,7 +23,9 @@ var t *testing.T
 // Parcel is the workflow of the examples: it packs, waits a day for the postage,
 // and ships.
 var Parcel = perdure.Define("parcel", func(ctx context.Context, id string) (string, error) {
-	if _, err := perdure.Step(ctx, "pack", func(context.Context) (bool, error) { return true, nil }); err != nil {
+	if _, err := perdure.Step(ctx, "pack", func(context.Context) (bool, error) {
+		return true, nil
+	}); err != nil {
 		return "", err
 	}
 	if err := perdure.Publish(ctx, "state", "packed"); err != nil {
@@ -109,7 +111,9 @@ func ExampleEnv_Restart() {
 // A new build goes on with runs of the one before.
 func ExampleEnv_Deploy() {
 	insured := perdure.Define("parcel", func(ctx context.Context, id string) (string, error) {
-		if _, err := perdure.Step(ctx, "pack", func(context.Context) (bool, error) { return true, nil }); err != nil {
+		if _, err := perdure.Step(ctx, "pack", func(context.Context) (bool, error) {
+			return true, nil
+		}); err != nil {
 			return "", err
 		}
 		cents, err := Postage.Wait(ctx, perdure.Within(24*time.Hour))
@@ -129,7 +133,8 @@ func ExampleEnv_Do() {
 	perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
 		run := perduretest.Start(env, Parcel, "p-1", perdure.ID("p-1"))
 		if err := env.Do(func(e *perdure.Engine) error {
-			_, err := e.Send(env.Context(), "p-1", "postage", []byte("145"), perdure.SendKey("once"))
+			_, err := e.Send(env.Context(), "p-1", "postage", []byte("145"),
+				perdure.SendKey("once"))
 			return err
 		}); err != nil {
 			env.Error(err)
@@ -206,7 +211,8 @@ func ExampleReplay() {
 		run := perduretest.Start(env, Parcel, "p-1")
 		env.Settle()
 		var err error
-		if history, err = perduretest.Export(env.Context(), env.Engine().Client, run.ID()); err != nil {
+		if history, err = perduretest.Export(env.Context(), env.Engine().Client,
+			run.ID()); err != nil {
 			env.Fatal(err)
 		}
 	}, Parcel)
@@ -222,7 +228,9 @@ func ExampleReplayFile() {
 // Differences that are meant are accepted by name.
 func ExampleReplayed_Fits() {
 	weighed := perdure.Define("parcel", func(ctx context.Context, id string) (string, error) {
-		if _, err := perdure.Step(ctx, "weigh", func(context.Context) (bool, error) { return true, nil }); err != nil {
+		if _, err := perdure.Step(ctx, "weigh", func(context.Context) (bool, error) {
+			return true, nil
+		}); err != nil {
 			return "", err
 		}
 		_, err := Postage.Wait(ctx, perdure.Within(24*time.Hour))
@@ -235,7 +243,9 @@ func ExampleReplayed_Fits() {
 
 // What code does otherwise than a history, by kind.
 func ExampleDifference() {
-	other := perdure.Define("parcel", func(context.Context, string) (string, error) { return "", errors.New("we are closed") })
+	other := perdure.Define("parcel", func(context.Context, string) (string, error) {
+		return "", errors.New("we are closed")
+	})
 	tell := func(d perduretest.Difference) string {
 		switch d.Kind {
 		case perduretest.DifferenceNew, perduretest.DifferenceUnused:
@@ -255,10 +265,13 @@ func ExampleDifference() {
 // spec: B-13
 func TestExamplesHold(real *testing.T) {
 	examples := map[string]func(){
-		"ExampleTest": ExampleTest, "ExampleCrashEverywhere": ExampleCrashEverywhere, "ExampleSetup": ExampleSetup,
-		"ExampleEnv_Crash": ExampleEnv_Crash, "ExampleEnv_Restart": ExampleEnv_Restart, "ExampleEnv_Deploy": ExampleEnv_Deploy,
-		"ExampleEnv_Do": ExampleEnv_Do, "ExampleEnv_Step": ExampleEnv_Step, "ExampleStep_Before": ExampleStep_Before,
-		"ExampleRun": ExampleRun, "ExampleRun_Report": ExampleRun_Report,
+		"ExampleTest": ExampleTest, "ExampleCrashEverywhere": ExampleCrashEverywhere,
+		"ExampleSetup":     ExampleSetup,
+		"ExampleEnv_Crash": ExampleEnv_Crash, "ExampleEnv_Restart": ExampleEnv_Restart,
+		"ExampleEnv_Deploy": ExampleEnv_Deploy,
+		"ExampleEnv_Do":     ExampleEnv_Do, "ExampleEnv_Step": ExampleEnv_Step,
+		"ExampleStep_Before": ExampleStep_Before,
+		"ExampleRun":         ExampleRun, "ExampleRun_Report": ExampleRun_Report,
 		"ExampleReplay": ExampleReplay, "ExampleReplayFile": ExampleReplayFile,
 		"ExampleReplayed_Fits": ExampleReplayed_Fits, "ExampleDifference": ExampleDifference,
 	}
@@ -272,7 +285,8 @@ func TestExamplesHold(real *testing.T) {
 			real.Fatal(err)
 		}
 		for _, d := range f.Decls {
-			if d, ok := d.(*ast.FuncDecl); ok && strings.HasPrefix(d.Name.Name, "Example") && examples[d.Name.Name] == nil {
+			if d, ok := d.(*ast.FuncDecl); ok && strings.HasPrefix(d.Name.Name, "Example") &&
+				examples[d.Name.Name] == nil {
 				real.Errorf("%s is not run: list it here", d.Name.Name)
 			}
 		}

@@ -127,7 +127,8 @@ func TestHistoryOfASubscriptionFitsItsCode(t *testing.T) {
 		run := perduretest.Start(env, subscription, Plan{Customer: "ada", Years: 2})
 		env.Sleep(5 * month)
 		var err error
-		if history, err = perduretest.Export(env.Context(), env.Engine().Client, run.ID()); err != nil {
+		if history, err = perduretest.Export(env.Context(), env.Engine().Client,
+			run.ID()); err != nil {
 			t.Fatal(err)
 		}
 	}, subscription)

@@ -19,7 +19,8 @@ func (r *refused) Error() string { return fmt.Sprint("refused: ", r.Code) }
 var errGone = errors.New("gone")
 
 func init() {
-	if err := errors.Join(perdure.RegisterErrorType[*refused]("kit.refused"), perdure.RegisterError("kit.gone", errGone)); err != nil {
+	if err := errors.Join(perdure.RegisterErrorType[*refused]("kit.refused"),
+		perdure.RegisterError("kit.gone", errGone)); err != nil {
 		fmt.Println(err)
 	}
 }
@@ -59,18 +60,27 @@ func TestAssertionsPassAndFail(t *testing.T) {
 			run.Executed("act", 2)
 			env.Step("act").Executed(2)
 		}, nil},
-		{"another status", func(_ *perduretest.Env, run *perduretest.Run[int]) { run.Is(journal.Completed) }, []string{
-			"asks-1 is WAITING, want COMPLETED", "it waits for signal go-on", "RunStarted → RUNNING: 7", "WaitStarted go-on",
+		{"another status", func(_ *perduretest.Env, run *perduretest.Run[int]) {
+			run.Is(journal.Completed)
+		}, []string{
+			"asks-1 is WAITING, want COMPLETED", "it waits for signal go-on",
+			"RunStarted → RUNNING: 7", "WaitStarted go-on",
 		}},
 		{"another wait", func(_ *perduretest.Env, run *perduretest.Run[int]) {
 			run.Waits(journal.WaitTimer, "sleep")
 			run.WaitsUntil(time.Now())
-		}, []string{"does not wait for timer sleep, but for signal go-on", "waits for nothing that is due at"}},
+		}, []string{
+			"does not wait for timer sleep, but for signal go-on",
+			"waits for nothing that is due at",
+		}},
 		{"another state", func(_ *perduretest.Env, run *perduretest.Run[int]) {
 			run.Published("state", map[string]int{"asked": 8})
 			run.Published("other", 1)
 			run.Published("state", "text")
-		}, []string{"has published map[asked:7] as state, want map[asked:8]", "has published nothing as other", "which is no string"}},
+		}, []string{
+			"has published map[asked:7] as state, want map[asked:8]",
+			"has published nothing as other", "which is no string",
+		}},
 		{"another output", func(env *perduretest.Env, run *perduretest.Run[int]) {
 			perduretest.Send(env, goOn, run.ID(), "go")
 			run.Returns(8)
@@ -78,9 +88,17 @@ func TestAssertionsPassAndFail(t *testing.T) {
 			run.Executed("act", 2)
 			run.Unread("go-on")
 			env.Step("act").Executed(3)
-		}, []string{"returned 7, want 8", "returned 7, want error gone", "executed step act 1 times, want 2", `has unread signals [], want ["go-on"]`, "step act was executed 1 times, want 3"}},
-		{"no end", func(_ *perduretest.Env, run *perduretest.Run[int]) { run.Returns(7) }, []string{"asks-1 has not ended", "it waits for signal go-on"}},
-		{"no run", func(env *perduretest.Env, _ *perduretest.Run[int]) { perduretest.Get(env, asks, "nobody") }, []string{"get nobody: "}},
+		}, []string{
+			"returned 7, want 8", "returned 7, want error gone",
+			"executed step act 1 times, want 2", `has unread signals [], want ["go-on"]`,
+			"step act was executed 1 times, want 3",
+		}},
+		{"no end", func(_ *perduretest.Env, run *perduretest.Run[int]) { run.Returns(7) }, []string{
+			"asks-1 has not ended", "it waits for signal go-on",
+		}},
+		{"no run", func(env *perduretest.Env, _ *perduretest.Run[int]) {
+			perduretest.Get(env, asks, "nobody")
+		}, []string{"get nobody: "}},
 		{"another error", func(env *perduretest.Env, run *perduretest.Run[int]) {
 			env.Step("act").Fail(1, perdure.Permanent(&refused{4}))
 			perduretest.Send(env, goOn, run.ID(), "go")
@@ -93,7 +111,10 @@ func TestAssertionsPassAndFail(t *testing.T) {
 			}
 			var not *perdure.Error
 			run.FailsAs(&not)
-		}, []string{"ended with error refused: 4, want gone", "ended with error refused: 4, want 7", "want one of type *journal.Error"}},
+		}, []string{
+			"ended with error refused: 4, want gone", "ended with error refused: 4, want 7",
+			"want one of type *journal.Error",
+		}},
 		{"cancelled", func(env *perduretest.Env, run *perduretest.Run[int]) {
 			run.Cancel("enough")
 			run.Is(journal.Cancelled)
@@ -101,7 +122,9 @@ func TestAssertionsPassAndFail(t *testing.T) {
 		}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			said := perduretest.FakeTest(t, perduretest.Setup{Workflows: []perdure.Definition{asks}}, func(env *perduretest.Env) {
+			said := perduretest.FakeTest(t, perduretest.Setup{
+				Workflows: []perdure.Definition{asks},
+			}, func(env *perduretest.Env) {
 				c.test(env, perduretest.Start(env, asks, 7))
 			})
 			wants(t, said, c.says...)
@@ -121,12 +144,45 @@ func TestStepsFailAsTheyAreTold(t *testing.T) {
 		attempts int
 		ends     func(*perduretest.Run[int])
 	}{
-		{"fail", func(s *perduretest.Step) { s.Fail(2, errGone) }, 3 * time.Minute, 3, func(run *perduretest.Run[int]) { run.Returns(7) }},
-		{"fail to the end", func(s *perduretest.Step) { s.Fail(4, errGone) }, 7 * time.Minute, 4, func(run *perduretest.Run[int]) { run.Fails(errGone) }},
-		{"fail after", func(s *perduretest.Step) { s.FailAfter(1, errGone) }, time.Minute, 2, func(run *perduretest.Run[int]) { run.Returns(7) }},
-		{"hang", func(s *perduretest.Step) { s.Hang(1) }, time.Hour + time.Minute, 2, func(run *perduretest.Run[int]) { run.Returns(7) }},
-		{"panic", func(s *perduretest.Step) { s.Before(1, func(context.Context) error { panic("on purpose") }) }, time.Minute, 2, func(run *perduretest.Run[int]) { run.Returns(7) }},
-		{"one after the other", func(s *perduretest.Step) { s.Fail(1, errGone); s.Hang(1) }, time.Hour + 3*time.Minute, 3, func(run *perduretest.Run[int]) { run.Returns(7) }},
+		{
+			"fail",
+			func(s *perduretest.Step) { s.Fail(2, errGone) },
+			3 * time.Minute,
+			3,
+			func(run *perduretest.Run[int]) { run.Returns(7) },
+		},
+		{
+			"fail to the end",
+			func(s *perduretest.Step) { s.Fail(4, errGone) },
+			7 * time.Minute,
+			4,
+			func(run *perduretest.Run[int]) { run.Fails(errGone) },
+		},
+		{
+			"fail after",
+			func(s *perduretest.Step) { s.FailAfter(1, errGone) },
+			time.Minute,
+			2,
+			func(run *perduretest.Run[int]) { run.Returns(7) },
+		},
+		{"hang", func(s *perduretest.Step) { s.Hang(1) }, time.Hour +
+			time.Minute, 2, func(run *perduretest.Run[int]) { run.Returns(7) }},
+		{
+			"panic",
+			func(s *perduretest.Step) {
+				s.Before(1, func(context.Context) error { panic("on purpose") })
+			},
+			time.Minute,
+			2,
+			func(run *perduretest.Run[int]) { run.Returns(7) },
+		},
+		{
+			"one after the other",
+			func(s *perduretest.Step) { s.Fail(1, errGone); s.Hang(1) },
+			time.Hour + 3*time.Minute,
+			3,
+			func(run *perduretest.Run[int]) { run.Returns(7) },
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			perduretest.Test(t, func(env *perduretest.Env) {
@@ -148,7 +204,9 @@ func TestStepsFailAsTheyAreTold(t *testing.T) {
 func TestNamesStandForSteps(t *testing.T) {
 	nothing := func(context.Context) (int, error) { return 0, nil }
 	wf := perdure.Define("names", func(ctx context.Context, _ int) (int, error) {
-		_, err := perdure.Go(ctx, "branch", func(ctx context.Context) (int, error) { return perdure.Step(ctx, "act", nothing) }).Await(ctx)
+		_, err := perdure.Go(ctx, "branch", func(ctx context.Context) (int, error) {
+			return perdure.Step(ctx, "act", nothing)
+		}).Await(ctx)
 		if err != nil {
 			return 0, err
 		}
@@ -163,7 +221,14 @@ func TestNamesStandForSteps(t *testing.T) {
 		env.Step("branch/act").Fail(1, errGone)
 		run := perduretest.Start(env, wf, 0)
 		run.Returns(0)
-		for name, n := range map[string]int{"act": 5, "act#2": 1, "act[k]": 1, "branch/act": 2, "branch": 0, "other": 0} {
+		for name, n := range map[string]int{
+			"act":        5,
+			"act#2":      1,
+			"act[k]":     1,
+			"branch/act": 2,
+			"branch":     0,
+			"other":      0,
+		} {
 			run.Executed(name, n)
 		}
 	}, wf)
@@ -242,7 +307,10 @@ func TestRunsLeaveMemoryAtEveryWaitUnlessTheyMayStay(t *testing.T) {
 		t.Errorf("the code was called %d times, want 4", calls)
 	}
 	calls = 0
-	kept := perduretest.Setup{Workflows: []perdure.Definition{wf}, Options: perdure.Options{IdleTimeout: 24 * time.Hour}}
+	kept := perduretest.Setup{
+		Workflows: []perdure.Definition{wf},
+		Options:   perdure.Options{IdleTimeout: 24 * time.Hour},
+	}
 	kept.Test(t, func(env *perduretest.Env) { perduretest.Start(env, wf, 0).Returns(0) })
 	if calls != 1 {
 		t.Errorf("the code of a run that may stay in memory was called %d times", calls)

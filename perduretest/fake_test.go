@@ -47,7 +47,8 @@ func FakeTest(t *testing.T, s Setup, test func(*Env)) string {
 }
 
 // FakeCrashEverywhere does what CrashEverywhere does, and gives what it said.
-func FakeCrashEverywhere(t *testing.T, s Setup, scenario func(*Env) any) (said string, bubbles int) {
+func FakeCrashEverywhere(t *testing.T, s Setup, scenario func(*Env) any) (said string,
+	bubbles int) {
 	t.Helper()
 	all := &fake{TB: t}
 	s.crashes(all, scenario, func(name string, test func(testing.TB)) bool {

@@ -30,14 +30,46 @@ func TestAuditFindsWhatIsWrongWithAJournal(t *testing.T) {
 	}{
 		{"right", done, []journal.Entry{start, step(2, journal.StepCompleted), end}, ""},
 		{"no entries", done, nil, "no entry"},
-		{"a gap", done, []journal.Entry{start, end}, "it has a hole: journal: entry 2 of run 1 cannot be read: it is missing, and entry 3 is there"},
-		{"no start", done, []journal.Entry{step(1, journal.StepCompleted)}, "entry 1 does not follow"},
-		{"another head", journal.Head{Number: 1, Status: journal.Waiting}, []journal.Entry{start}, "the head says WAITING, the journal RUNNING"},
-		{"an end that the head does not know", journal.Head{Number: 1, Status: journal.Running}, []journal.Entry{start, step(2, journal.StepCompleted), end}, "it is RUNNING by entry 0"},
-		{"another end", journal.Head{Number: 1, Status: journal.Completed, Last: 2}, []journal.Entry{start, step(2, journal.StepCompleted), end}, "by entry 2, and its last entry is 3"},
-		{"an owner", journal.Head{Number: 1, Status: journal.Running, Owner: 4}, []journal.Entry{start}, "engine 4 still owns it"},
-		{"two results", journal.Head{Number: 1, Status: journal.Running}, []journal.Entry{start, step(2, journal.StepCompleted), step(3, journal.StepFailed)}, "step a ended StepCompleted and then StepFailed"},
-		{"an open step", done, []journal.Entry{start, step(2, journal.StepStarted), end}, "it is COMPLETED and its step a RUNNING"},
+		{
+			"a gap",
+			done,
+			[]journal.Entry{start, end},
+			"it has a hole: journal: entry 2 of run 1 cannot be read: it is missing, and entry 3 " +
+				"is there",
+		},
+		{
+			"no start",
+			done,
+			[]journal.Entry{step(1, journal.StepCompleted)},
+			"entry 1 does not follow",
+		},
+		{"another head", journal.Head{Number: 1, Status: journal.Waiting}, []journal.Entry{
+			start,
+		}, "the head says WAITING, the journal RUNNING"},
+		{
+			"an end that the head does not know",
+			journal.Head{Number: 1, Status: journal.Running},
+			[]journal.Entry{start, step(2, journal.StepCompleted), end},
+			"it is RUNNING by entry 0",
+		},
+		{
+			"another end",
+			journal.Head{Number: 1, Status: journal.Completed, Last: 2},
+			[]journal.Entry{start, step(2, journal.StepCompleted), end},
+			"by entry 2, and its last entry is 3",
+		},
+		{"an owner", journal.Head{Number: 1, Status: journal.Running, Owner: 4}, []journal.Entry{
+			start,
+		}, "engine 4 still owns it"},
+		{"two results", journal.Head{Number: 1, Status: journal.Running}, []journal.Entry{
+			start, step(2, journal.StepCompleted), step(3, journal.StepFailed),
+		}, "step a ended StepCompleted and then StepFailed"},
+		{
+			"an open step",
+			done,
+			[]journal.Entry{start, step(2, journal.StepStarted), end},
+			"it is COMPLETED and its step a RUNNING",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			said := strings.Join(faults(c.head, c.entries), "\n")
@@ -60,7 +92,8 @@ func TestCrashesAreChosenBySeed(t *testing.T) {
 	if all := (Setup{}).plans(t, 30); len(all) != 60 {
 		t.Errorf("there are %d crashes, want 60", len(all))
 	}
-	one, again, other := show(Setup{Crashes: 5, Seed: 1}), show(Setup{Crashes: 5, Seed: 1}), show(Setup{Crashes: 5, Seed: 2})
+	one, again, other := show(Setup{Crashes: 5, Seed: 1}), show(Setup{Crashes: 5, Seed: 1}),
+		show(Setup{Crashes: 5, Seed: 2})
 	if one != again || one == other || strings.Count(one, ";") != 4 {
 		t.Errorf("crashes by seed: %q, again %q, by another one %q", one, again, other)
 	}
@@ -96,7 +129,11 @@ func TestTestFailsWhereAJournalIsWrongAtItsEnd(t *testing.T) {
 		}
 		n, _ := run.RunID().Number(info.Database)
 		more := journal.Entry{Run: n, Seq: 3, Kind: journal.StatusChanged, Status: journal.Running}
-		g := &store.Group{Engine: info.Engines[0].ID, Now: time.Now(), Changes: []store.Change{{Run: n, Entries: []journal.Entry{more}}}}
+		g := &store.Group{
+			Engine:  info.Engines[0].ID,
+			Now:     time.Now(),
+			Changes: []store.Change{{Run: n, Entries: []journal.Entry{more}}},
+		}
 		if err := env.db.Commit(env.Context(), g); err != nil {
 			t.Fatal(err)
 		}
@@ -115,7 +152,8 @@ func TestTestFailsWhereTheEngineDiesByItself(t *testing.T) {
 			t.Error("the store is not closed")
 		}
 	})
-	if !strings.Contains(said, "the engine did not stop in good order") || !strings.Contains(said, "the runs cannot be read") {
+	if !strings.Contains(said, "the engine did not stop in good order") ||
+		!strings.Contains(said, "the runs cannot be read") {
 		t.Errorf("it says %q", said)
 	}
 }
@@ -123,17 +161,23 @@ func TestTestFailsWhereTheEngineDiesByItself(t *testing.T) {
 // spec: B-13
 func TestOptionsOfTheSetupHold(t *testing.T) {
 	fails := perdure.Define("fails", func(ctx context.Context, _ int) (int, error) {
-		return perdure.Step(ctx, "act", func(context.Context) (int, error) { return 1, nil }, perdure.Retry{Attempts: 2})
+		return perdure.Step(ctx, "act", func(context.Context) (int, error) { return 1, nil },
+			perdure.Retry{Attempts: 2})
 	})
 	var around, told []string
 	s := Setup{Workflows: []perdure.Definition{fails}, Options: perdure.Options{
 		Build: "mine",
-		Interceptor: func(ctx context.Context, step perdure.StepInfo, body func(context.Context) error) error {
+		Interceptor: func(ctx context.Context, step perdure.StepInfo,
+			body func(context.Context) error) error {
 			err := body(ctx)
 			around = append(around, fmt.Sprint(step.Step, step.Attempt, err))
 			return err
 		},
-		Observers: []observe.Observer{{Kinds: []observe.Kind{observe.RunEnded}, See: func(n observe.Notice) { told = append(told, n.Status) }}},
+		Observers: []observe.Observer{
+			{Kinds: []observe.Kind{observe.RunEnded}, See: func(n observe.Notice) {
+				told = append(told, n.Status)
+			}},
+		},
 	}}
 	s.Test(t, func(env *Env) {
 		env.Step("act").Fail(1, errors.New("on purpose"))
@@ -151,12 +195,22 @@ func TestOptionsOfTheSetupHold(t *testing.T) {
 
 // spec: B-13
 func TestHistoriesThatCannotBeReplayedAreRefused(t *testing.T) {
-	start := journal.Entry{Run: 1, Seq: 1, Kind: journal.RunStarted, Status: journal.Running, Data: []byte("1")}
-	spilled := journal.Entry{Run: 1, Seq: 2, Kind: journal.StepCompleted, Op: journal.Op{Name: "a", Occ: 1}, Spill: 7}
+	start := journal.Entry{
+		Run: 1, Seq: 1, Kind: journal.RunStarted, Status: journal.Running, Data: []byte("1"),
+	}
+	spilled := journal.Entry{
+		Run:   1,
+		Seq:   2,
+		Kind:  journal.StepCompleted,
+		Op:    journal.Op{Name: "a", Occ: 1},
+		Spill: 7,
+	}
 	for says, entries := range map[string][]journal.Entry{
 		"it has no entry":       nil,
 		"does not follow entry": {start, {Run: 1, Seq: 3, Kind: journal.StatusChanged}},
-		"a run begins with":     {{Run: 1, Seq: 1, Kind: journal.StatusChanged, Status: journal.Running}},
+		"a run begins with": {
+			{Run: 1, Seq: 1, Kind: journal.StatusChanged, Status: journal.Running},
+		},
 		"payload of entry 2 is": {start, spilled},
 	} {
 		if err := complete(entries); err == nil || !strings.Contains(err.Error(), says) {

@@ -46,7 +46,9 @@ func (l *ledger) add(s string) {
 func TestCrashEverywhereCatchesAStepThatTakesEffectTwice(t *testing.T) {
 	var now *ledger
 	careless := pay(func(_ context.Context, what string) { now.add(what) })
-	said, bubbles := perduretest.FakeCrashEverywhere(t, perduretest.Setup{Workflows: []perdure.Definition{careless}}, func(env *perduretest.Env) any {
+	said, bubbles := perduretest.FakeCrashEverywhere(t, perduretest.Setup{
+		Workflows: []perdure.Definition{careless},
+	}, func(env *perduretest.Env) any {
 		now = &ledger{}
 		perduretest.Start(env, careless, 1).Returns("booked")
 		return now.lines
@@ -115,9 +117,10 @@ func TestWhatAnEngineWarnsOfIsInTheLogOfTheTest(t *testing.T) {
 	parks := perdure.Define("parks", func(context.Context, int) (int, error) {
 		return 0, perdure.Parking(errors.New("who is this?"))
 	})
-	log := perduretest.FakeLog(t, perduretest.Setup{Workflows: []perdure.Definition{parks}}, func(env *perduretest.Env) {
-		perduretest.Start(env, parks, 1)
-		env.Settle()
-	})
+	log := perduretest.FakeLog(t, perduretest.Setup{Workflows: []perdure.Definition{parks}},
+		func(env *perduretest.Env) {
+			perduretest.Start(env, parks, 1)
+			env.Settle()
+		})
 	wants(t, log, `level=WARN msg="perdure: run parked" workflow=parks workflow_id=parks-1`)
 }

@@ -97,10 +97,14 @@ type DifferenceKind string
 
 // The kinds of differences.
 const (
-	DifferenceNew      DifferenceKind = "new"      // the code asks for what is not recorded, before something that is, where an engine suspends the run unless that is decided, or before the recorded end
-	DifferenceUnused   DifferenceKind = "unused"   // recorded, and the code does not ask for it
-	DifferenceMismatch DifferenceKind = "mismatch" // the code does not fit: an engine would park the run
-	DifferenceOutcome  DifferenceKind = "outcome"  // the run ends otherwise than it did, or does not end
+	// the code asks for what is not recorded, before something that is, where an engine suspends
+	// the run unless that is decided, or before the recorded end
+	DifferenceNew    DifferenceKind = "new"
+	DifferenceUnused DifferenceKind = "unused" // recorded, and the code does not ask for it
+	// the code does not fit: an engine would park the run
+	DifferenceMismatch DifferenceKind = "mismatch"
+	// the run ends otherwise than it did, or does not end
+	DifferenceOutcome DifferenceKind = "outcome"
 )
 
 // String is the difference in a line. The first two words of one that has a path
@@ -239,19 +243,22 @@ func (p *replaying) run() (*Replayed, error) {
 // engine gives the engine that is to replay the recorded part of the history.
 func (p *replaying) engine(recorded []journal.Entry) (*perdure.Engine, error) {
 	o := perdure.Options{
-		Build: "replay", Logger: slog.New(slog.DiscardHandler), MaxPayload: 1 << 30, SpillOver: 1 << 30, IdleTimeout: patience, CleanUp: -1, Sweep: -1, Drain: -1,
-		Interceptor: func(ctx context.Context, step perdure.StepInfo, _ func(context.Context) error) error {
+		Build: "replay", Logger: slog.New(slog.DiscardHandler), MaxPayload: 1 << 30,
+		SpillOver: 1 << 30, IdleTimeout: patience, CleanUp: -1, Sweep: -1, Drain: -1,
+		Interceptor: func(ctx context.Context, step perdure.StepInfo,
+			_ func(context.Context) error) error {
 			p.mu.Lock()
 			p.steps = append(p.steps, step.Step)
 			p.mu.Unlock()
 			<-ctx.Done()
 			return context.Cause(ctx)
 		},
-		Observers: []observe.Observer{{Kinds: []observe.Kind{observe.ReplayDiffered}, See: func(n observe.Notice) {
-			p.mu.Lock()
-			defer p.mu.Unlock()
-			p.told = append(p.told, n)
-		}}},
+		Observers: []observe.Observer{{Kinds: []observe.Kind{observe.ReplayDiffered},
+			See: func(n observe.Notice) {
+				p.mu.Lock()
+				defer p.mu.Unlock()
+				p.told = append(p.told, n)
+			}}},
 	}
 	if p.strict {
 		o.Build = ""
@@ -337,7 +344,9 @@ func (p *replaying) operations(was journal.Snapshot) []Difference {
 
 // stopped says whether the end of the run has stopped a step of that path.
 func stopped(was journal.Snapshot, path string) bool {
-	return slices.ContainsFunc(was.Steps, func(s journal.Step) bool { return s.Path == path && s.Status == journal.StepIsCancelled })
+	return slices.ContainsFunc(was.Steps, func(s journal.Step) bool {
+		return s.Path == path && s.Status == journal.StepIsCancelled
+	})
 }
 
 // outcome gives how the run ends otherwise; nil where it does not.
@@ -353,20 +362,30 @@ func (p *replaying) outcome(was journal.Snapshot, r *Replayed) *Difference {
 		if f.Code == journal.CodeNondeterministic {
 			return &Difference{Kind: DifferenceMismatch, Text: f.Message}
 		}
-		return &Difference{Kind: DifferenceOutcome, Text: fmt.Sprintf("the code fails and the run is %v: %s", r.Status, clip(f.Message))}
+		return &Difference{
+			Kind: DifferenceOutcome, Text: fmt.Sprintf("the code fails and the run is %v: %s",
+				r.Status, clip(f.Message)),
+		}
 	}
 	if !was.Status.IsTerminal() {
 		return nil
 	}
 	last := p.history[len(p.history)-1]
 	if !r.Status.IsTerminal() {
-		if last.Kind == journal.RunCancelled || last.Kind == journal.RunTimedOut || len(p.steps) > 0 {
+		if last.Kind == journal.RunCancelled || last.Kind == journal.RunTimedOut ||
+			len(p.steps) > 0 {
 			return nil // from outside; or what the steps would give nobody knows
 		}
-		return &Difference{Kind: DifferenceOutcome, Text: fmt.Sprintf("recorded is %s, the code is %v: %s", shown(last), r.Status, r.Stopped)}
+		return &Difference{
+			Kind: DifferenceOutcome, Text: fmt.Sprintf("recorded is %s, the code is %v: %s",
+				shown(last), r.Status, r.Stopped),
+		}
 	}
 	if end := p.archive.last(); shown(end) != shown(last) || !bytes.Equal(end.Data, last.Data) {
-		return &Difference{Kind: DifferenceOutcome, Text: fmt.Sprintf("recorded is %s, the code gives %s", shown(last), shown(end))}
+		return &Difference{
+			Kind: DifferenceOutcome, Text: fmt.Sprintf("recorded is %s, the code gives %s",
+				shown(last), shown(end)),
+		}
 	}
 	return nil
 }

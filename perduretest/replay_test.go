@@ -23,10 +23,11 @@ var goOn = perdure.NewSignal[string]("go-on")
 // "async name", "child", "fail", "panic", "again" to continue as new.
 func order(did func(string), ops ...string) *perdure.Workflow[int, string] {
 	var w *perdure.Workflow[int, string]
-	listens := perdure.Listener{Statuses: []journal.Status{journal.Completed, journal.Confirmed}, Call: func(context.Context, perdure.Ended) error {
-		did("listener")
-		return nil
-	}}
+	listens := perdure.Listener{Statuses: []journal.Status{journal.Completed, journal.Confirmed},
+		Call: func(context.Context, perdure.Ended) error {
+			did("listener")
+			return nil
+		}}
 	opts := []perdure.WorkflowOption{listens}
 	if slices.Contains(ops, "by name") {
 		opts = append(opts, perdure.ByName)
@@ -91,7 +92,8 @@ func sscan(s, format string, to *string) bool {
 
 // recorded gives the history of a run of these operations, after a month and two
 // days in which go-on was sent, and then what act does to it.
-func recorded(t *testing.T, act func(*perduretest.Env, *perduretest.Run[string]), ops ...string) []byte {
+func recorded(t *testing.T, act func(*perduretest.Env, *perduretest.Run[string]),
+	ops ...string) []byte {
 	t.Helper()
 	var history []byte
 	code := order(func(string) {}, ops...)
@@ -127,35 +129,147 @@ func TestReplayTellsWhatCodeDoesOtherwise(t *testing.T) {
 		status  journal.Status
 	}{
 		{name: "the same", was: all, now: all, status: journal.Completed},
-		{name: "the same that waits", was: []string{"a", "~", "?", "?"}, now: []string{"a", "~", "?", "?"}, status: journal.Waiting},
-		{name: "more after what is recorded", was: []string{"a", "?", "?"}, now: []string{"a", "?", "?", "b"}, status: journal.Waiting},
-		{name: "a step in between", was: all, now: []string{"a", "x", "go b", "?", "~", "c"}, differs: []string{"new x"}, status: journal.Suspended},
-		{name: "a step in between, by name", was: all, now: []string{"by name", "a", "x", "go b", "?", "~", "c"}, differs: []string{"new x"}, status: journal.Running},
-		{name: "a step renamed", was: []string{"a", "b", "c"}, now: []string{"a", "x", "c"}, differs: []string{"new x"}, status: journal.Suspended},
-		{name: "a wait in between", was: []string{"a", "b"}, now: []string{"a", "?", "b"}, differs: []string{"new go-on"}, status: journal.Suspended},
-		{name: "a branch in between", was: []string{"a", "b"}, now: []string{"a", "go x", "b"}, differs: []string{"new x"}, status: journal.Suspended},
-		{name: "an async step in between", was: []string{"a", "b"}, now: []string{"a", "async x", "b"}, differs: []string{"new x"}, status: journal.Suspended},
-		{name: "a child in between", was: []string{"a", "b"}, now: []string{"a", "child", "b"}, differs: []string{"new order"}, status: journal.Suspended},
-		{name: "a step at the end", was: all, now: append(slices.Clone(all), "x"), differs: []string{"new x"}, status: journal.Running},
-		{name: "a sleep in between", was: []string{"a", "?", "c"}, now: []string{"by name", "a", "~", "?", "c"}, differs: []string{"new sleep", "outcome"}, status: journal.Waiting},
-		{name: "a wait for what has passed", was: []string{"a", "?", "c"}, now: []string{"by name", "a", "?", "^", "c"}, differs: []string{"new sleep", "outcome"}, status: journal.Completed},
-		{name: "code that blocks outside the engine", was: []string{"a", "!", "?", "?"}, now: []string{"a", "!", "?", "?"}, status: journal.Waiting},
-		{name: "a step less", was: all, now: []string{"go b", "?", "~", "c"}, differs: []string{"unused a", "outcome"}, status: journal.Completed},
-		{name: "a branch less", was: all, now: []string{"a", "?", "~", "c"}, differs: []string{"unused b", "outcome"}, status: journal.Completed},
-		{name: "a step less before it waits", was: []string{"a", "b", "?", "?"}, now: []string{"b", "?", "?"}, differs: []string{"unused a"}, status: journal.Waiting},
-		{name: "another kind", was: all, now: []string{"a", "b", "?", "~", "c"}, differs: []string{"mismatch"}, status: journal.Suspended},
-		{name: "an error", was: []string{"a", "b"}, now: []string{"a", "b", "fail"}, differs: []string{"outcome"}, status: journal.Failed},
-		{name: "the same error", was: []string{"a", "fail"}, now: []string{"a", "fail"}, status: journal.Failed},
-		{name: "a panic", was: []string{"a", "b"}, now: []string{"a", "b", "panic"}, differs: []string{"outcome"}, status: journal.Waiting},
-		{name: "the same panic", was: []string{"a", "panic"}, now: []string{"a", "panic"}, status: journal.Waiting},
-		{name: "a panic that is mended", was: []string{"a", "panic"}, now: []string{"a"}, status: journal.Completed},
-		{name: "a run that was cancelled", was: []string{"a", "?", "?"}, act: cancel, now: []string{"a", "?", "?"}, status: journal.Waiting},
-		{name: "one that was cancelled and ends by itself", was: []string{"a", "?", "?"}, act: cancel, now: []string{"a", "?"}, differs: []string{"unused go-on#2", "outcome"}, status: journal.Completed},
-		{name: "an async step that ends with its run", was: []string{"async a", "b"}, now: []string{"async a", "b"}, status: journal.Completed},
-		{name: "one that continues as new", was: []string{"a", "?", "again"}, now: []string{"a", "?", "again"}, status: journal.ContinuedAsNew},
-		{name: "one that continues as new and does less before", was: []string{"a", "?", "again"}, now: []string{"?", "again"}, differs: []string{"unused a"}, status: journal.ContinuedAsNew},
-		{name: "one that continues no more", was: []string{"a", "?", "again"}, now: []string{"a", "?"}, differs: []string{"outcome"}, status: journal.Completed},
-		{name: "a child that is not there", was: []string{"a", "b"}, now: []string{"by name", "a", "child", "b"}, differs: []string{"new order", "outcome"}, status: journal.Waiting},
+		{name: "the same that waits", was: []string{"a", "~", "?", "?"}, now: []string{
+			"a", "~", "?", "?",
+		}, status: journal.Waiting},
+		{name: "more after what is recorded", was: []string{"a", "?", "?"}, now: []string{
+			"a", "?", "?", "b",
+		}, status: journal.Waiting},
+		{
+			name:    "a step in between",
+			was:     all,
+			now:     []string{"a", "x", "go b", "?", "~", "c"},
+			differs: []string{"new x"},
+			status:  journal.Suspended,
+		},
+		{
+			name:    "a step in between, by name",
+			was:     all,
+			now:     []string{"by name", "a", "x", "go b", "?", "~", "c"},
+			differs: []string{"new x"},
+			status:  journal.Running,
+		},
+		{
+			name:    "a step renamed",
+			was:     []string{"a", "b", "c"},
+			now:     []string{"a", "x", "c"},
+			differs: []string{"new x"},
+			status:  journal.Suspended,
+		},
+		{
+			name:    "a wait in between",
+			was:     []string{"a", "b"},
+			now:     []string{"a", "?", "b"},
+			differs: []string{"new go-on"},
+			status:  journal.Suspended,
+		},
+		{
+			name:    "a branch in between",
+			was:     []string{"a", "b"},
+			now:     []string{"a", "go x", "b"},
+			differs: []string{"new x"},
+			status:  journal.Suspended,
+		},
+		{name: "an async step in between", was: []string{"a", "b"}, now: []string{
+			"a", "async x", "b",
+		}, differs: []string{"new x"}, status: journal.Suspended},
+		{
+			name:    "a child in between",
+			was:     []string{"a", "b"},
+			now:     []string{"a", "child", "b"},
+			differs: []string{"new order"},
+			status:  journal.Suspended,
+		},
+		{
+			name:    "a step at the end",
+			was:     all,
+			now:     append(slices.Clone(all), "x"),
+			differs: []string{"new x"},
+			status:  journal.Running,
+		},
+		{name: "a sleep in between", was: []string{"a", "?", "c"}, now: []string{
+			"by name", "a", "~", "?", "c",
+		}, differs: []string{"new sleep", "outcome"}, status: journal.Waiting},
+		{name: "a wait for what has passed", was: []string{"a", "?", "c"}, now: []string{
+			"by name", "a", "?", "^", "c",
+		}, differs: []string{"new sleep", "outcome"}, status: journal.Completed},
+		{
+			name:   "code that blocks outside the engine",
+			was:    []string{"a", "!", "?", "?"},
+			now:    []string{"a", "!", "?", "?"},
+			status: journal.Waiting,
+		},
+		{name: "a step less", was: all, now: []string{"go b", "?", "~", "c"}, differs: []string{
+			"unused a", "outcome",
+		}, status: journal.Completed},
+		{name: "a branch less", was: all, now: []string{"a", "?", "~", "c"}, differs: []string{
+			"unused b", "outcome",
+		}, status: journal.Completed},
+		{name: "a step less before it waits", was: []string{"a", "b", "?", "?"}, now: []string{
+			"b", "?", "?",
+		}, differs: []string{"unused a"}, status: journal.Waiting},
+		{name: "another kind", was: all, now: []string{"a", "b", "?", "~", "c"}, differs: []string{
+			"mismatch",
+		}, status: journal.Suspended},
+		{
+			name:    "an error",
+			was:     []string{"a", "b"},
+			now:     []string{"a", "b", "fail"},
+			differs: []string{"outcome"},
+			status:  journal.Failed,
+		},
+		{
+			name:   "the same error",
+			was:    []string{"a", "fail"},
+			now:    []string{"a", "fail"},
+			status: journal.Failed,
+		},
+		{
+			name:    "a panic",
+			was:     []string{"a", "b"},
+			now:     []string{"a", "b", "panic"},
+			differs: []string{"outcome"},
+			status:  journal.Waiting,
+		},
+		{
+			name:   "the same panic",
+			was:    []string{"a", "panic"},
+			now:    []string{"a", "panic"},
+			status: journal.Waiting,
+		},
+		{name: "a panic that is mended", was: []string{"a", "panic"}, now: []string{
+			"a",
+		}, status: journal.Completed},
+		{name: "a run that was cancelled", was: []string{"a", "?", "?"}, act: cancel, now: []string{
+			"a", "?", "?",
+		}, status: journal.Waiting},
+		{
+			name:    "one that was cancelled and ends by itself",
+			was:     []string{"a", "?", "?"},
+			act:     cancel,
+			now:     []string{"a", "?"},
+			differs: []string{"unused go-on#2", "outcome"},
+			status:  journal.Completed,
+		},
+		{name: "an async step that ends with its run", was: []string{"async a", "b"}, now: []string{
+			"async a", "b",
+		}, status: journal.Completed},
+		{name: "one that continues as new", was: []string{"a", "?", "again"}, now: []string{
+			"a", "?", "again",
+		}, status: journal.ContinuedAsNew},
+		{
+			name:    "one that continues as new and does less before",
+			was:     []string{"a", "?", "again"},
+			now:     []string{"?", "again"},
+			differs: []string{"unused a"},
+			status:  journal.ContinuedAsNew,
+		},
+		{name: "one that continues no more", was: []string{"a", "?", "again"}, now: []string{
+			"a", "?",
+		}, differs: []string{"outcome"}, status: journal.Completed},
+		{name: "a child that is not there", was: []string{"a", "b"}, now: []string{
+			"by name", "a", "child", "b",
+		}, differs: []string{"new order", "outcome"}, status: journal.Waiting},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			history := recorded(t, c.act, c.was...)
@@ -197,7 +311,8 @@ func TestReplayThatDoesNotFitFailsTheTest(t *testing.T) {
 	history := recorded(t, nil, "a", "b")
 	r := perduretest.Replay(t, history, order(func(string) {}, "a", "x", "b"))
 	said := perduretest.FakeFits(r, "new y")
-	wants(t, said, "the code does not fit the history: new x", "the code does not differ as accepted: new y")
+	wants(t, said, "the code does not fit the history: new x",
+		"the code does not differ as accepted: new y")
 	if said := perduretest.FakeFits(r, "new x"); said != "" {
 		t.Error(said)
 	}
@@ -234,7 +349,9 @@ func TestEveryHistoryThatCrashesLeaveIsReplayed(t *testing.T) {
 // spec: B-13
 func TestLargePayloadsAreInTheHistory(t *testing.T) {
 	large := perdure.Define("large", func(ctx context.Context, n int) (string, error) {
-		return perdure.Step(ctx, "make", func(context.Context) (string, error) { return strings.Repeat("x", n), nil })
+		return perdure.Step(ctx, "make", func(context.Context) (string, error) {
+			return strings.Repeat("x", n), nil
+		})
 	})
 	var history []byte
 	perduretest.Test(t, func(env *perduretest.Env) {
@@ -243,7 +360,8 @@ func TestLargePayloadsAreInTheHistory(t *testing.T) {
 			t.Fatal(err)
 		}
 		var err error
-		if history, err = perduretest.Export(env.Context(), env.Engine().Client, run.ID()); err != nil {
+		if history, err = perduretest.Export(env.Context(), env.Engine().Client,
+			run.ID()); err != nil {
 			t.Fatal(err)
 		}
 	}, large)
@@ -286,7 +404,8 @@ func TestTimerThatMovedAlongIsNotMissedBeforeCodeAsksForIt(t *testing.T) {
 		run := perduretest.Start(env, chain, 0)
 		env.Settle()
 		var err error
-		if history, err = perduretest.Export(env.Context(), env.Engine().Client, run.ID()); err != nil {
+		if history, err = perduretest.Export(env.Context(), env.Engine().Client,
+			run.ID()); err != nil {
 			t.Fatal(err)
 		}
 	}, chain)

@@ -32,7 +32,8 @@ type Run[O any] struct {
 // Start starts a run and fails the test at once where it cannot. Without a
 // [perdure.ID] the run has one of the kit's: the name of the workflow and a
 // number. Where the engine dies meanwhile, the next one is asked.
-func Start[I, O any](env *Env, w *perdure.Workflow[I, O], in I, opts ...perdure.StartOption) *Run[O] {
+func Start[I, O any](env *Env, w *perdure.Workflow[I, O], in I,
+	opts ...perdure.StartOption) *Run[O] {
 	env.Helper()
 	opts = append([]perdure.StartOption{perdure.ID(env.newID(w.Name()))}, opts...)
 	var run *perdure.Run[O]
@@ -65,16 +66,18 @@ func Get[I, O any](env *Env, w *perdure.Workflow[I, O], id string) *Run[O] {
 
 func newRun[I, O any](env *Env, w *perdure.Workflow[I, O], run *perdure.Run[O]) *Run[O] {
 	id := run.RunID()
-	return &Run[O]{env: env, id: id, known: run.ID(), get: func(eng *perdure.Engine) (*perdure.Run[O], error) {
-		return w.Get(env.Context(), eng, string(id))
-	}}
+	return &Run[O]{env: env, id: id, known: run.ID(),
+		get: func(eng *perdure.Engine) (*perdure.Run[O], error) {
+			return w.Get(env.Context(), eng, string(id))
+		}}
 }
 
 // Send sends a signal, and fails the test at once where it cannot. Without a
 // [perdure.SendKey] it has one of the kit's, so that it is delivered once also
 // where the engine dies meanwhile and the next one is asked. A test that a signal is not
 // delivered calls [perdure.Signal.Send].
-func Send[T any](env *Env, s perdure.Signal[T], id string, v T, opts ...perdure.SendOption) perdure.Delivery {
+func Send[T any](env *Env, s perdure.Signal[T], id string, v T,
+	opts ...perdure.SendOption) perdure.Delivery {
 	env.Helper()
 	opts = append([]perdure.SendOption{perdure.SendKey(env.newID("perduretest"))}, opts...)
 	var d perdure.Delivery
@@ -86,7 +89,8 @@ func Send[T any](env *Env, s perdure.Signal[T], id string, v T, opts ...perdure.
 		env.Fatalf("send %s to %s: %v", s.Name(), id, err)
 	}
 	if d.NotDelivered {
-		env.Fatalf("send %s to %s: not delivered: there is no such run, or it has ended", s.Name(), id)
+		env.Fatalf("send %s to %s: not delivered: there is no such run, or it has ended", s.Name(),
+			id)
 	}
 	return d
 }
@@ -101,7 +105,9 @@ func (r *Run[O]) ID() string { return r.known }
 func (r *Run[O]) Cancel(reason string) {
 	r.env.Helper()
 	id := string(r.describe().Head.ID)
-	if err := r.env.Do(func(eng *perdure.Engine) error { return eng.Cancel(r.env.Context(), id, reason) }); err != nil {
+	if err := r.env.Do(func(eng *perdure.Engine) error {
+		return eng.Cancel(r.env.Context(), id, reason)
+	}); err != nil {
 		r.env.Fatalf("cancel %s: %v", r.known, err)
 	}
 }
@@ -182,7 +188,9 @@ func (r *Run[O]) Is(want journal.Status) {
 func (r *Run[O]) Executed(step string, n int) {
 	r.env.Helper()
 	chain := r.chain()
-	got := r.env.steps.count(step, func(id journal.RunID) bool { return slices.Contains(chain, id) })
+	got := r.env.steps.count(step, func(id journal.RunID) bool {
+		return slices.Contains(chain, id)
+	})
 	if got != n {
 		r.fail("executed step %s %d times, want %d", step, got, n)
 	}
@@ -339,5 +347,6 @@ func (r *Run[O]) shown() string {
 	if d.Why != "" {
 		why = ": " + d.Why
 	}
-	return fmt.Sprintf("\nIt is %v at %v%s. Its journal:\n%s", d.Head.Status, time.Now().UTC(), why, tail(entries))
+	return fmt.Sprintf("\nIt is %v at %v%s. Its journal:\n%s", d.Head.Status, time.Now().UTC(), why,
+		tail(entries))
 }

@@ -102,7 +102,9 @@ func (s *steps) meet(info perdure.StepInfo) *fault {
 		s.counts = map[execution]int{}
 	}
 	s.counts[execution{info.Run.ID, info.Step}]++
-	i := slices.IndexFunc(s.faults, func(f *fault) bool { return f.left > 0 && named(info.Step, f.name) })
+	i := slices.IndexFunc(s.faults, func(f *fault) bool {
+		return f.left > 0 && named(info.Step, f.name)
+	})
 	if i < 0 {
 		return nil
 	}
@@ -112,7 +114,8 @@ func (s *steps) meet(info perdure.StepInfo) *fault {
 
 // around gives what goes around the bodies: the faults, within what the setup has.
 func (s *steps) around(outer around) around {
-	inner := func(ctx context.Context, info perdure.StepInfo, body func(context.Context) error) error {
+	inner := func(ctx context.Context, info perdure.StepInfo,
+		body func(context.Context) error) error {
 		f := s.meet(info)
 		if f != nil && f.before != nil {
 			if err := f.before(ctx); err != nil {
@@ -128,7 +131,8 @@ func (s *steps) around(outer around) around {
 	if outer == nil {
 		return inner
 	}
-	return func(ctx context.Context, info perdure.StepInfo, body func(context.Context) error) error {
+	return func(ctx context.Context, info perdure.StepInfo,
+		body func(context.Context) error) error {
 		return outer(ctx, info, func(ctx context.Context) error { return inner(ctx, info, body) })
 	}
 }

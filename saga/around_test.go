@@ -16,12 +16,17 @@ import (
 
 // surroundings are workflows around a part, which they end after a while if it has not
 // ended before.
-func surroundings(after time.Duration, inline func(ctx context.Context) error) map[string]*perdure.Workflow[int, int] {
+func surroundings(after time.Duration,
+	inline func(ctx context.Context) error) map[string]*perdure.Workflow[int, int] {
 	beside := func(ctx context.Context) *perdure.Future[int] {
-		return perdure.Go(ctx, "beside", func(ctx context.Context) (int, error) { return 0, inline(ctx) })
+		return perdure.Go(ctx, "beside", func(ctx context.Context) (int, error) {
+			return 0, inline(ctx)
+		})
 	}
 	define := func(code func(ctx context.Context) error) *perdure.Workflow[int, int] {
-		return perdure.Define("around", func(ctx context.Context, _ int) (int, error) { return 0, code(ctx) })
+		return perdure.Define("around", func(ctx context.Context, _ int) (int, error) {
+			return 0, code(ctx)
+		})
 	}
 	return map[string]*perdure.Workflow[int, int]{
 		"its branch is cancelled": define(func(ctx context.Context) error {
@@ -35,7 +40,9 @@ func surroundings(after time.Duration, inline func(ctx context.Context) error) m
 			return perdure.Sleep(ctx, time.Hour)
 		}),
 		"the branch around its branch is cancelled": define(func(ctx context.Context) error {
-			outer := perdure.Go(ctx, "outer", func(ctx context.Context) (int, error) { return beside(ctx).Await(ctx) })
+			outer := perdure.Go(ctx, "outer", func(ctx context.Context) (int, error) {
+				return beside(ctx).Await(ctx)
+			})
 			if err := perdure.Sleep(ctx, after); err != nil {
 				return err
 			}
@@ -64,7 +71,8 @@ func surroundings(after time.Duration, inline func(ctx context.Context) error) m
 // spec: F-29, F-44
 func TestAPartIsUndoneWhenWhatIsAroundItEndsIt(t *testing.T) {
 	for _, fails := range []bool{false, true} {
-		for after := 100 * time.Microsecond; after < 60*time.Millisecond; after += 2700 * time.Microsecond {
+		for after := 100 * time.Microsecond; after <
+			60*time.Millisecond; after += 2700 * time.Microsecond {
 			s := &shop{fails: map[string]bool{"pay/each:y": fails}}
 			pay, _ := s.member("pay")
 			ended := false
@@ -105,7 +113,9 @@ func TestAPartInAStepThatPassesItsTimeoutIsUndone(t *testing.T) {
 		_, err := pay.Inline(ctx, "pay", any(1))
 		return 0, errors.Join(err, perdure.Sleep(ctx, time.Hour))
 	}).Timeout(20 * time.Millisecond)
-	dag.Add(g, "long", func(ctx context.Context, _ int) (int, error) { return 0, sleep(ctx, time.Minute) })
+	dag.Add(g, "long", func(ctx context.Context, _ int) (int, error) {
+		return 0, sleep(ctx, time.Minute)
+	})
 	perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
 		s.reset()
 		run := perduretest.Start(env, g.Workflow, 1)
@@ -159,12 +169,17 @@ func TestAStepThatWasDoneBeforeItsBranchWasCancelledIsUndone(t *testing.T) {
 //
 // spec: F-29, P-4, R-15
 func TestAPartThatWasUndoneInAStepIsRetriedUnderNewKeys(t *testing.T) {
-	for name, undo := range map[string]time.Duration{"undone before the graph fails": 0, "undone as the graph ends": 2 * time.Minute} {
+	for name, undo := range map[string]time.Duration{
+		"undone before the graph fails": 0,
+		"undone as the graph ends":      2 * time.Minute,
+	} {
 		t.Run(name, func(t *testing.T) {
 			var l patterntest.Ledger
 			slow := false
 			pay := saga.New[int]("pay")
-			charge := saga.Add(pay, "charge", func(ctx context.Context, _ int) (int, error) { return 1, l.Book(ctx, "charge") }).
+			charge := saga.Add(pay, "charge", func(ctx context.Context, _ int) (int, error) {
+				return 1, l.Book(ctx, "charge")
+			}).
 				Undo(func(ctx context.Context, _, _ int) error {
 					return errors.Join(sleep(ctx, undo), l.Book(ctx, "undo charge"))
 				})
@@ -182,12 +197,14 @@ func TestAPartThatWasUndoneInAStepIsRetriedUnderNewKeys(t *testing.T) {
 			perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
 				l.Reset()
 				slow = true
-				perduretest.Start(env, g.Workflow, 1, perdure.ID("x")).Fails(&perdure.Error{Code: perdure.CodeTimedOut})
+				perduretest.Start(env, g.Workflow, 1, perdure.ID("x")).
+					Fails(&perdure.Error{Code: perdure.CodeTimedOut})
 				if got := l.String(); got != "charge 1, undo charge 1" {
 					env.Errorf("took effect: %s", got)
 				}
 				slow = false
-				if r := patterntest.Retry(env, patterntest.Letters(env, 1)[0]); r.Status != perdure.StatusCompleted {
+				if r := patterntest.Retry(
+					env, patterntest.Letters(env, 1)[0]); r.Status != perdure.StatusCompleted {
 					env.Errorf("retried, it is %v: %v", r.Status, r.Err)
 				}
 				if got := l.String(); got != "charge 2, undo charge 1" {
@@ -211,7 +228,9 @@ func TestAPartIsUndoneWhenTheContextAroundItEnds(t *testing.T) {
 			book := func(what string) func(context.Context, int, string) error {
 				return func(ctx context.Context, _ int, _ string) error { return l.Book(ctx, what) }
 			}
-			quick := saga.Add(def, "quick", func(ctx context.Context, _ int) (string, error) { return "", l.Book(ctx, "quick") }).Undo(book("undo quick"))
+			quick := saga.Add(def, "quick", func(ctx context.Context, _ int) (string, error) {
+				return "", l.Book(ctx, "quick")
+			}).Undo(book("undo quick"))
 			slow := saga.Add(def, "slow", func(ctx context.Context, _ int) (string, error) {
 				select {
 				case <-ctx.Done():
@@ -230,7 +249,9 @@ func TestAPartIsUndoneWhenTheContextAroundItEnds(t *testing.T) {
 				if !errors.Is(err, context.DeadlineExceeded) || part == nil {
 					return 0, fmt.Errorf("inline returns %v, %w", part, err)
 				}
-				return perdure.Step(ctx, "go-on", func(ctx context.Context) (int, error) { return 7, l.Book(ctx, "go-on") })
+				return perdure.Step(ctx, "go-on", func(ctx context.Context) (int, error) {
+					return 7, l.Book(ctx, "go-on")
+				})
 			})
 			perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
 				l.Reset()
@@ -253,7 +274,9 @@ func TestAPartIsUndoneWhenTheContextAroundItEnds(t *testing.T) {
 func TestAPartInABoundedContextIsUndoneWithItsBranch(t *testing.T) {
 	var l patterntest.Ledger
 	def := saga.New[int]("pay")
-	saga.Add(def, "quick", func(ctx context.Context, _ int) (string, error) { return "", l.Book(ctx, "quick") }).
+	saga.Add(def, "quick", func(ctx context.Context, _ int) (string, error) {
+		return "", l.Book(ctx, "quick")
+	}).
 		Undo(func(ctx context.Context, _ int, _ string) error { return l.Book(ctx, "undo quick") })
 	whole := perdure.Define("whole", func(ctx context.Context, _ int) (int, error) {
 		perdure.Go(ctx, "b", func(ctx context.Context) (int, error) {

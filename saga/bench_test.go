@@ -32,7 +32,8 @@ func BenchmarkSagaBesideSteps(b *testing.B) {
 	def := saga.New[int]("saga")
 	var before []saga.Dependency
 	for i := range steps {
-		before = []saga.Dependency{saga.Add(def, fmt.Sprint("step-", i), nothing).After(before...).Undo(func(context.Context, int, int) error { return nil })}
+		before = []saga.Dependency{saga.Add(def, fmt.Sprint("step-", i), nothing).After(before...).
+			Undo(func(context.Context, int, int) error { return nil })}
 	}
 	db, err := sqlite.Open(filepath.Join(b.TempDir(), "bench.db"))
 	if err != nil {

@@ -41,7 +41,11 @@ type composition struct {
 func Compose[I any](name string, opts ...perdure.WorkflowOption) *Composition[I] {
 	d := &composition{name: name, input: reflect.TypeFor[I](), policy: StrictSequential}
 	d.compile = sync.OnceValue(d.plan)
-	return &Composition[I]{def: d, Workflow: define[I](name, opts, d.declare, d.callbacks, func() runner { return d.compile() })}
+	return &Composition[I]{
+		def: d, Workflow: define[I](name, opts, d.declare, d.callbacks, func() runner {
+			return d.compile()
+		}),
+	}
 }
 
 // Policy says how members that are done are undone: [StrictSequential], without one, one
@@ -72,7 +76,8 @@ func (c *Composition[I]) Graph() definition.Graph { return c.def.compile().graph
 
 // Execute starts a run, waits for its end and tells how it went. A composition that has
 // failed is no error here: the result says so.
-func (c *Composition[I]) Execute(ctx context.Context, to perdure.Caller, in I, opts ...perdure.StartOption) (Composed, error) {
+func (c *Composition[I]) Execute(ctx context.Context, to perdure.Caller, in I,
+	opts ...perdure.StartOption) (Composed, error) {
 	r, err := execute(ctx, c.Workflow, to, in, opts)
 	if err != nil {
 		return Composed{}, err
@@ -115,9 +120,14 @@ func (d *composition) plan() *composed {
 	switch own.policy {
 	case StrictSequential, GroupedParallel, BestEffortParallel:
 	default:
-		c.issues = append(c.issues, definition.Issue{Severity: definition.SeverityError, Where: "policy", Message: "members cannot be undone by " + string(own.policy)})
+		c.issues = append(c.issues, definition.Issue{
+			Severity: definition.SeverityError, Where: "policy",
+			Message: "members cannot be undone by " + string(own.policy),
+		})
 	}
-	c.issues = append(c.issues, own.calls.Check(func(id string) bool { return c.byAlias[id] != nil })...)
+	c.issues = append(c.issues, own.calls.Check(func(id string) bool {
+		return c.byAlias[id] != nil
+	})...)
 	c.layers = c.graph.Layers()
 	return c
 }
@@ -149,7 +159,8 @@ func (c *composed) check(d *composition, m *member) {
 	c.plans[m.alias] = p
 	if id := p.tooLong(m.alias + "."); id != "" {
 		c.issues = append(c.issues, definition.Issue{
-			Severity: definition.SeverityError, Where: m.alias, Message: "the alias and the ID of " + id + " are too long together for an operator",
+			Severity: definition.SeverityError, Where: m.alias,
+			Message: "the alias and the ID of " + id + " are too long together for an operator",
 		})
 	}
 	for _, i := range slices.Concat(p.graph.Check(), p.issues) {

@@ -56,12 +56,19 @@ func (s *shop) member(alias string) (*saga.Saga[any], *saga.Step[any, string]) {
 		return nil
 	}
 	length := time.Duration(len(alias)) * 3 * time.Millisecond
-	first := saga.Add(def, "first", func(ctx context.Context, _ any) (string, error) { return do(ctx, alias+"/first", length) }).
-		Undo(func(ctx context.Context, _ any, out string) error { return undo(ctx, alias+"/first", out) })
-	saga.AddEach(def, "each", func(any) []string { return []string{"x", "y"} }, func(ctx context.Context, item string) (string, error) {
-		return do(ctx, alias+"/each:"+item, length+time.Duration(item[0])*time.Millisecond/10)
-	}).Named(func(item string) string { return item }).After(first).
-		Undo(func(ctx context.Context, item, out string) error { return undo(ctx, alias+"/each:"+item, out) })
+	first := saga.Add(def, "first", func(ctx context.Context, _ any) (string, error) {
+		return do(ctx, alias+"/first", length)
+	}).
+		Undo(func(ctx context.Context, _ any, out string) error {
+			return undo(ctx, alias+"/first", out)
+		})
+	saga.AddEach(def, "each", func(any) []string { return []string{"x", "y"} },
+		func(ctx context.Context, item string) (string, error) {
+			return do(ctx, alias+"/each:"+item, length+time.Duration(item[0])*time.Millisecond/10)
+		}).Named(func(item string) string { return item }).After(first).
+		Undo(func(ctx context.Context, item, out string) error {
+			return undo(ctx, alias+"/each:"+item, out)
+		})
 	return def, first
 }
 
@@ -136,7 +143,9 @@ func (s *shop) members(c saga.Composed) string {
 }
 
 // memberPolicies are those that compositions have.
-var memberPolicies = []saga.Policy{saga.StrictSequential, saga.GroupedParallel, saga.BestEffortParallel}
+var memberPolicies = []saga.Policy{
+	saga.StrictSequential, saga.GroupedParallel, saga.BestEffortParallel,
+}
 
 // spec: F-35, F-44
 func TestACompositionBearsACrashAtEveryCommit(t *testing.T) {
@@ -156,27 +165,34 @@ func TestACompositionBearsACrashAtEveryCommit(t *testing.T) {
 			left:    of("order", "bill", "ship", "mail"), err: "none",
 		},
 		"a required one": {
-			fails:   []string{"mail/each:y"},
-			members: "order COMPENSATED, bill COMPENSATED, ship COMPENSATED, advert COMPENSATED, mail FAILED", err: "step mail",
+			fails: []string{"mail/each:y"},
+			members: "order COMPENSATED, bill COMPENSATED, ship COMPENSATED, advert COMPENSATED, " +
+				"mail FAILED", err: "step mail",
 		},
 		"one in the middle": {
-			fails:   []string{"ship/first"},
-			members: "order COMPENSATED, bill COMPENSATED, ship FAILED, advert PENDING, mail PENDING", err: "step ship",
+			fails: []string{"ship/first"},
+			members: "order COMPENSATED, bill COMPENSATED, ship FAILED, advert PENDING, " +
+				"mail PENDING", err: "step ship",
 		},
 		"two at once": {
 			fails:   []string{"order/first", "bill/each:x"},
-			members: "order FAILED, bill FAILED, ship PENDING, advert PENDING, mail PENDING", err: "step order",
+			members: "order FAILED, bill FAILED, ship PENDING, advert PENDING, mail PENDING",
+			err:     "step order",
 		},
 		"a compensation": {
 			fails: []string{"mail/first"}, undo: []string{"bill/each:x"}, left: "bill/each:x",
-			members: "order COMPENSATED, bill COMPENSATION_FAILED, ship COMPENSATED, advert COMPENSATED, mail FAILED", err: "step mail",
+			members: "order COMPENSATED, bill COMPENSATION_FAILED, ship COMPENSATED, advert " +
+				"COMPENSATED, mail FAILED", err: "step mail",
 		},
 	} {
 		for _, policy := range memberPolicies {
 			t.Run(fmt.Sprintf("%s, %s", name, policy), func(t *testing.T) {
 				s := newShop(policy)
 				s.fails, s.undo = set(c.fails), set(c.undo)
-				perduretest.Setup{Workflows: []perdure.Definition{s.def}, Crashes: 12}.CrashEverywhere(t, func(env *perduretest.Env) any {
+				perduretest.Setup{
+					Workflows: []perdure.Definition{s.def},
+					Crashes:   12,
+				}.CrashEverywhere(t, func(env *perduretest.Env) any {
 					s.reset()
 					r := s.result(env, perduretest.Start(env, s.def.Workflow, any(1)).ID())
 					got := fmt.Sprintf("%s; %s; %s", s.members(r), s.effects(), blame(r.Err))
@@ -219,7 +235,8 @@ func TestMembersAreUndoneInReverse(t *testing.T) {
 				env.Errorf("undone by %s: %s, want %s", r.Undo.Policy, got, want)
 			}
 			m := r.Member("ship")
-			if got := statuses(m); got != "first COMPENSATED, each:x COMPENSATED, each:y COMPENSATED" || len(m.Undo.Steps) != 3 || !m.Undo.All {
+			if got := statuses(m); got != "first COMPENSATED, each:x COMPENSATED, each:y "+
+				"COMPENSATED" || len(m.Undo.Steps) != 3 || !m.Undo.All {
 				env.Errorf("member ship: %s, %+v", got, m.Undo)
 			}
 		}, s.def)
@@ -229,7 +246,8 @@ func TestMembersAreUndoneInReverse(t *testing.T) {
 // spec: F-35, F-29, L-10
 func TestACompositionThatIsStoppedAtAnyPointIsUndone(t *testing.T) {
 	for _, policy := range memberPolicies {
-		for after := time.Duration(0); after < 130*time.Millisecond; after += 2700 * time.Microsecond {
+		for after := time.Duration(
+			0); after < 130*time.Millisecond; after += 2700 * time.Microsecond {
 			s := newShop(policy)
 			s.fails = set([]string{"mail/each:y", "advert/each:x"})
 			perduretest.Test(t, func(env *perduretest.Env) {
@@ -243,7 +261,8 @@ func TestACompositionThatIsStoppedAtAnyPointIsUndone(t *testing.T) {
 					want = perdure.StatusFailed
 				}
 				if left := s.effects(); left != "" || r.Status != want {
-					env.Errorf("%v, %s: it is %v, want %v, and there is %s", after, policy, r.Status, want, left)
+					env.Errorf("%v, %s: it is %v, want %v, and there is %s", after, policy,
+						r.Status, want, left)
 				}
 			}, s.def)
 		}
@@ -271,38 +290,50 @@ func TestMembersGetWhatIsMeantForThem(t *testing.T) {
 	}
 	c := saga.Compose[input]("composition")
 	first := saga.New[input]("first")
-	step := saga.Add(first, "step", func(context.Context, input) (result, error) { return result{ID: "4711"}, nil })
-	each := saga.AddEach(first, "each", func(input) []string { return []string{"x", "y"} }, func(_ context.Context, item string) (string, error) { return item, nil })
+	step := saga.Add(first, "step", func(context.Context, input) (result, error) {
+		return result{ID: "4711"}, nil
+	})
+	each := saga.AddEach(first, "each", func(input) []string { return []string{"x", "y"} },
+		func(_ context.Context, item string) (string, error) { return item, nil })
 	a := saga.Join(c, "a", first)
 	never := pattern.If(func(context.Context, pattern.View) (bool, error) { return false, nil })
 	skipped := saga.New[input]("skipped")
-	nothing := saga.Add(skipped, "step", func(context.Context, input) (string, error) { return "", errBroken })
+	nothing := saga.Add(skipped, "step", func(context.Context, input) (string, error) {
+		return "", errBroken
+	})
 	b := saga.Join(c, "b", skipped).When(never).After(a)
 	var known pattern.View
 	saga.Join(c, "c", see("c")).After(a, b).With(map[string]string{"B": "static", "C": "static"}).
-		Map("C", saga.FromStep(a, step).Field("ID")).Map("D", saga.FromInput("A")).Map("E", saga.FromStep(b, nothing)).
+		Map("C", saga.FromStep(a, step).Field("ID")).Map("D", saga.FromInput("A")).
+		Map("E", saga.FromStep(b, nothing)).
 		Map("List", saga.FromStep(a, each)).Map("F", saga.FromVariable("none")).
 		When(pattern.If(func(_ context.Context, k pattern.View) (bool, error) {
 			known = k
 			return true, nil
 		}))
 	perduretest.Test(t, func(env *perduretest.Env) {
-		r, err := c.Execute(env.Context(), env.Engine(), input{A: "input", B: "input", C: "input", E: "input"}, perdure.Headers{"tenant": "t"})
+		r, err := c.Execute(env.Context(), env.Engine(), input{
+			A: "input", B: "input", C: "input", E: "input",
+		}, perdure.Headers{"tenant": "t"})
 		if err != nil || !r.Success() {
 			env.Fatal(r.Status, r.Err, err)
 		}
-		want := input{A: "input", B: "static", C: "4711", D: "input", E: "input", List: []string{"x", "y"}}
+		want := input{A: "input", B: "static", C: "4711", D: "input", E: "input", List: []string{
+			"x", "y",
+		}}
 		if fmt.Sprint(got["c"]) != fmt.Sprint(want) {
 			env.Errorf("c got %+v, want %+v", got["c"], want)
 		}
-		if s := fmt.Sprint(r.MemberStatus("a"), r.MemberStatus("b"), r.MemberStatus("c")); s != "DONESKIPPEDDONE" {
+		if s := fmt.Sprint(r.MemberStatus("a"), r.MemberStatus("b"),
+			r.MemberStatus("c")); s != "DONESKIPPEDDONE" {
 			env.Error(s)
 		}
 		if out, found, err := step.Of(r.Member("a")); out.ID != "4711" || !found || err != nil {
 			env.Error(out, found, err)
 		}
 		var a struct{ Step result }
-		if err := json.Unmarshal(known.Results["a"], &a); err != nil || a.Step.ID != "4711" || known.Headers["tenant"] != "t" || known.Results["b"] != nil {
+		if err := json.Unmarshal(known.Results["a"], &a); err != nil || a.Step.ID != "4711" ||
+			known.Headers["tenant"] != "t" || known.Results["b"] != nil {
 			env.Errorf("the condition knows %s %v", known.Results, known.Headers)
 		}
 		if string(r.Variables["seen-by-c"]) != `{"ID":"from c","Empty":""}` {
@@ -317,20 +348,35 @@ func TestAMemberThatCannotBeginFails(t *testing.T) {
 		build func(*saga.Member)
 		says  string
 	}{
-		"a condition that fails":  {func(m *saga.Member) { m.When(condition(func() (bool, error) { return false, errBroken })) }, "broken"},
-		"a condition that panics": {func(m *saga.Member) { m.When(condition(func() (bool, error) { panic("odd") })) }, "panic: odd"},
-		"an input of no use":      {func(m *saga.Member) { m.Map("N", saga.FromVariable("word")) }, "do not decode"},
+		"a condition that fails": {
+			func(m *saga.Member) {
+				m.When(condition(func() (bool, error) { return false, errBroken }))
+			},
+			"broken",
+		},
+		"a condition that panics": {
+			func(m *saga.Member) { m.When(condition(func() (bool, error) { panic("odd") })) },
+			"panic: odd",
+		},
+		"an input of no use": {
+			func(m *saga.Member) { m.Map("N", saga.FromVariable("word")) },
+			"do not decode",
+		},
 	} {
 		for _, optional := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, optional %v", what, optional), func(t *testing.T) {
 				type input struct{ N int }
 				undone := 0
 				before := saga.New[input]("before")
-				saga.Add(before, "step", func(context.Context, input) (int, error) { return 1, nil }).Undo(func(context.Context, input, int) error {
+				saga.Add(before, "step", func(context.Context, input) (int, error) {
+					return 1, nil
+				}).Undo(func(context.Context, input, int) error {
 					undone++
 					return nil
 				})
-				saga.Add(before, "say", func(context.Context, input) (string, error) { return "no number", nil }).Variable("word")
+				saga.Add(before, "say", func(context.Context, input) (string, error) {
+					return "no number", nil
+				}).Variable("word")
 				def := saga.New[input]("def")
 				saga.Add(def, "step", func(context.Context, input) (int, error) { return 1, nil })
 				comp := saga.Compose[input]("composition")
@@ -342,10 +388,12 @@ func TestAMemberThatCannotBeginFails(t *testing.T) {
 				perduretest.Test(t, func(env *perduretest.Env) {
 					r, err := comp.Execute(env.Context(), env.Engine(), input{1})
 					failed, _ := r.Step("odd")
-					if err != nil || failed.Err == nil || !strings.Contains(failed.Err.Error(), c.says) || r.MemberStatus("odd") != report.StepIsFailed {
+					if err != nil || failed.Err == nil || !strings.Contains(failed.Err.Error(),
+						c.says) || r.MemberStatus("odd") != report.StepIsFailed {
 						env.Errorf("%+v, %v", failed, err)
 					}
-					if optional && (!r.Success() || undone != 0) || !optional && (blame(r.Err) != "step odd" || undone != 1) {
+					if optional && (!r.Success() || undone != 0) ||
+						!optional && (blame(r.Err) != "step odd" || undone != 1) {
 						env.Errorf("it is %v: %v, %d undone", r.Status, r.Err, undone)
 					}
 				}, comp)
@@ -374,15 +422,19 @@ func TestACompositionWithIssuesIsRefused(t *testing.T) {
 	eng := newEngine(t)
 	err := eng.Register(c)
 	for _, want := range []string{
-		"policy: members cannot be undone by CIRCUIT_BREAKER", "callbacks.0: exactly one", "a.after: a nil member", "a.with: it is no object",
-		"b: there are no steps", "b.x: member a does not come before", "b.y: a source is needed", "c d: this cannot be an alias",
-		"c d.x: step step is not one of member b", "c d.when:", "none: a member needs a saga", "none.after: member e is one of composition elsewhere",
+		"policy: members cannot be undone by CIRCUIT_BREAKER", "callbacks.0: exactly one",
+		"a.after: a nil member", "a.with: it is no object",
+		"b: there are no steps", "b.x: member a does not come before", "b.y: a source is needed",
+		"c d: this cannot be an alias",
+		"c d.x: step step is not one of member b", "c d.when:", "none: a member needs a saga",
+		"none.after: member e is one of composition elsewhere",
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("it does not say %q: %v", want, err)
 		}
 	}
-	if err := eng.Register(saga.Compose[int]("nobody")); !errors.Is(err, &perdure.Error{Code: perdure.CodeTopology}) {
+	if err := eng.Register(saga.Compose[int]("nobody")); !errors.Is(
+		err, &perdure.Error{Code: perdure.CodeTopology}) {
 		t.Errorf("a composition of nothing: %v", err)
 	}
 }
@@ -403,8 +455,9 @@ func TestACompositionIsDrawn(t *testing.T) {
 func TestObserversHearOfCompositions(t *testing.T) {
 	for how, want := range map[string]string{
 		"success": "composition started , composition ended ",
-		"failure": "composition started , composition ended step mail failed: step first failed: broken",
-		"cancel":  "composition started , composition ended workflow cancelled: enough",
+		"failure": "composition started , composition ended step mail failed: step first " +
+			"failed: broken",
+		"cancel": "composition started , composition ended workflow cancelled: enough",
 	} {
 		var mu sync.Mutex
 		var heard []string
@@ -412,24 +465,27 @@ func TestObserversHearOfCompositions(t *testing.T) {
 		if how == "failure" {
 			s.fails = set([]string{"mail/first"})
 		}
-		o := perdure.Options{Observers: []observe.Observer{{Kinds: []observe.Kind{observe.CompositionStarted, observe.CompositionEnded}, See: func(n observe.Notice) {
+		o := perdure.Options{Observers: []observe.Observer{{Kinds: []observe.Kind{
+			observe.CompositionStarted, observe.CompositionEnded,
+		}, See: func(n observe.Notice) {
 			mu.Lock()
 			defer mu.Unlock()
 			heard = append(heard, string(n.Kind)+" "+n.Err)
 		}}}}
-		perduretest.Setup{Workflows: []perdure.Definition{s.def}, Options: o}.Test(t, func(env *perduretest.Env) {
-			s.reset()
-			id := perduretest.Start(env, s.def.Workflow, any(1)).ID()
-			env.Sleep(30 * time.Millisecond)
-			if how == "cancel" {
-				cancel(env, id)
-			}
-			s.result(env, id)
-			mu.Lock()
-			defer mu.Unlock()
-			if got := strings.Join(heard, ", "); got != want {
-				env.Errorf("%s: heard %q, want %q", how, got, want)
-			}
-		})
+		perduretest.Setup{Workflows: []perdure.Definition{s.def}, Options: o}.Test(
+			t, func(env *perduretest.Env) {
+				s.reset()
+				id := perduretest.Start(env, s.def.Workflow, any(1)).ID()
+				env.Sleep(30 * time.Millisecond)
+				if how == "cancel" {
+					cancel(env, id)
+				}
+				s.result(env, id)
+				mu.Lock()
+				defer mu.Unlock()
+				if got := strings.Join(heard, ", "); got != want {
+					env.Errorf("%s: heard %q, want %q", how, got, want)
+				}
+			})
 	}
 }

@@ -35,7 +35,9 @@ func (c Composed) MemberStatus(alias string) report.StepStatus {
 	}
 	r := c.Member(alias)
 	is := func(all ...report.StepStatus) bool {
-		return slices.ContainsFunc(r.Steps, func(s report.Step) bool { return slices.Contains(all, s.Status) })
+		return slices.ContainsFunc(r.Steps, func(s report.Step) bool {
+			return slices.Contains(all, s.Status)
+		})
 	}
 	switch {
 	case len(r.Steps) == 0:

@@ -45,7 +45,8 @@ func (c *composed) play(ctx context.Context, input json.RawMessage) error {
 		return err
 	}
 	x := &composing{
-		composed: c, input: input, calls: c.calls.Begin(), parts: map[string]*Part{}, layer: map[string]int{},
+		composed: c, input: input, calls: c.calls.Begin(), parts: map[string]*Part{},
+		layer:   map[string]int{},
 		headers: info.Headers, results: map[string]json.RawMessage{},
 	}
 	if err := perdure.OnCancel(ctx, "compensate", x.cleanUp); err != nil {
@@ -78,7 +79,9 @@ func (c *composed) play(ctx context.Context, input json.RawMessage) error {
 
 // tell tells observers that the composition has begun or ends.
 func (x *composing) tell(ctx context.Context, what pattern.FactKind, why error) error {
-	return pattern.Record(ctx, pattern.Fact{Kind: what, Name: "composition", Phase: string(perdure.PhaseComposition), Err: why})
+	return pattern.Record(ctx, pattern.Fact{
+		Kind: what, Name: "composition", Phase: string(perdure.PhaseComposition), Err: why,
+	})
 }
 
 // forward runs the members.
@@ -114,7 +117,9 @@ func (x *composing) begin(ctx context.Context, m *member) (pattern.Awaitable, er
 	case err != nil:
 		return nil, x.refuse(ctx, m, err)
 	case !is:
-		return nil, pattern.Record(ctx, pattern.Fact{Kind: pattern.StepSkipped, Name: m.alias, Reason: "its condition does not hold"})
+		return nil, pattern.Record(ctx, pattern.Fact{
+			Kind: pattern.StepSkipped, Name: m.alias, Reason: "its condition does not hold",
+		})
 	}
 	return perdure.Go(ctx, m.alias, func(ctx context.Context) (struct{}, error) {
 		part, err := x.plans[m.alias].part(ctx, m.alias, input)
@@ -129,7 +134,9 @@ func (x *composing) begin(ctx context.Context, m *member) (pattern.Awaitable, er
 
 // refuse fails a member that cannot begin, and says so in a step of its name.
 func (x *composing) refuse(ctx context.Context, m *member, why error) error {
-	_, err := perdure.Step(ctx, m.alias, func(context.Context) (struct{}, error) { return struct{}{}, perdure.Permanent(why) })
+	_, err := perdure.Step(ctx, m.alias, func(context.Context) (struct{}, error) {
+		return struct{}{}, perdure.Permanent(why)
+	})
 	if over := pattern.EndedBy(ctx); over != nil {
 		return over
 	}
@@ -186,7 +193,9 @@ func (x *composing) backward(ctx context.Context) (why, over error) {
 
 // cleanUp undoes all that members have done because the run ends before they do.
 func (x *composing) cleanUp(ctx context.Context) error {
-	parts := slices.DeleteFunc(slices.Clone(x.begun), func(p *Part) bool { return slices.Contains(x.done, p) })
+	parts := slices.DeleteFunc(slices.Clone(x.begun), func(p *Part) bool {
+		return slices.Contains(x.done, p)
+	})
 	if err := x.undoAll(ctx, slices.Concat(x.done, parts)); err != nil {
 		return err
 	}
@@ -201,7 +210,9 @@ func (x *composing) undoAll(ctx context.Context, parts []*Part) error {
 	if err := x.turn(ctx, true); err != nil { // for good
 		return err
 	}
-	if err := pattern.Record(ctx, pattern.Fact{Kind: pattern.CompensationStarted, Name: "compensation", Reason: string(x.policy)}); err != nil {
+	if err := pattern.Record(ctx, pattern.Fact{
+		Kind: pattern.CompensationStarted, Name: "compensation", Reason: string(x.policy),
+	}); err != nil {
 		return err
 	}
 	for _, group := range x.groups(parts) {
@@ -231,7 +242,9 @@ func (x *composing) turn(ctx context.Context, begins bool) error {
 
 // leaves says whether there may be something to undo.
 func (p *Part) leaves() bool {
-	return len(p.x.groups()) > 0 || slices.ContainsFunc(p.x.begun, func(u *unit) bool { return !u.ended && u.undo != nil })
+	return len(p.x.groups()) > 0 || slices.ContainsFunc(p.x.begun, func(u *unit) bool {
+		return !u.ended && u.undo != nil
+	})
 }
 
 // groups gives what is undone at once, in order.

@@ -27,7 +27,8 @@ func TestASagaWithIssuesIsRefusedWithAllOfThem(t *testing.T) {
 	}
 	other := saga.New[int]("other")
 	foreign := saga.Add(other, "ok", nothing)
-	def := saga.New[int]("saga").Policy("ODD").OnUndoError(nil).On(pattern.Callback{Steps: []string{"gone"}})
+	def := saga.New[int]("saga").Policy("ODD").OnUndoError(nil).
+		On(pattern.Callback{Steps: []string{"gone"}})
 	ok := saga.Add(def, "ok", nothing)
 	saga.Add(def, "dup", nothing).After(ok, nil, (*saga.Step[int, int])(nil), foreign)
 	saga.Add(def, "dup", nothing)
@@ -37,21 +38,33 @@ func TestASagaWithIssuesIsRefusedWithAllOfThem(t *testing.T) {
 	saga.Add(def, "perdure:own", nothing)
 	saga.Add(def, "compensate", nothing).Key("a#b")
 	saga.Add(def, strings.Repeat("x", 252), nothing)
-	saga.Add(def, "tags", func(context.Context, two) (int, error) { return 0, nil }).Named(func(two) string { return "" })
-	twice := saga.Add(def, "twice", nothing).Undo(func(context.Context, int, int) error { return nil })
+	saga.Add(def, "tags", func(context.Context, two) (int, error) { return 0, nil }).
+		Named(func(two) string { return "" })
+	twice := saga.Add(def, "twice", nothing).Undo(func(context.Context, int, int) error {
+		return nil
+	})
 	saga.UndoWith(twice, func(context.Context, two) (int, error) { return 0, nil })
-	each := saga.AddEach(def, "each", func(int) []int { return nil }, nothing).Named(func(int) string { return "" })
+	each := saga.AddEach(def, "each", func(int) []int { return nil }, nothing).
+		Named(func(int) string { return "" })
 	saga.Add(def, "each:x", nothing).After(each)
 	saga.AddEach[int, int, int](def, "listless", nil, nothing).Named(nil)
 	err := newEngine(t).Register(def)
 	for _, want := range []string{
-		`policy: there is no policy "ODD"`, "handler: a nil handler", `callbacks.0: there is no step "gone"`, "callbacks.0: exactly one of",
-		"dup.after: a nil step", "dup.after: step ok is one of saga other", "dup: two steps have this name", "none: a step needs a function",
-		"none.undo: a compensation needs a function", "WARNING: none.retry: -1 attempts", "a b: this cannot be an ID", "a b.variable: this cannot be",
-		"a b.event: this cannot be", `undo:ok: an ID cannot begin with "undo:"`, `perdure:own: an ID cannot begin with "perdure:"`, `compensate: an ID cannot be "compensate"`, "compensate.key: a key cannot have #",
-		"xx: this cannot be an ID", `tags.A: there is no step "nobody"`, "tags.B: two sources", "tags.named: only clones have suffixes",
-		"twice.undo: two compensations", `twice.undo.A: there is no step "nobody"`, "each:x: a clone of each could be called so",
-		"listless.items: a step over a list needs the list", "listless.named: the suffix needs a function",
+		`policy: there is no policy "ODD"`, "handler: a nil handler",
+		`callbacks.0: there is no step "gone"`, "callbacks.0: exactly one of",
+		"dup.after: a nil step", "dup.after: step ok is one of saga other",
+		"dup: two steps have this name", "none: a step needs a function",
+		"none.undo: a compensation needs a function", "WARNING: none.retry: -1 attempts",
+		"a b: this cannot be an ID", "a b.variable: this cannot be",
+		"a b.event: this cannot be", `undo:ok: an ID cannot begin with "undo:"`,
+		`perdure:own: an ID cannot begin with "perdure:"`,
+		`compensate: an ID cannot be "compensate"`, "compensate.key: a key cannot have #",
+		"xx: this cannot be an ID", `tags.A: there is no step "nobody"`, "tags.B: two sources",
+		"tags.named: only clones have suffixes",
+		"twice.undo: two compensations", `twice.undo.A: there is no step "nobody"`,
+		"each:x: a clone of each could be called so",
+		"listless.items: a step over a list needs the list",
+		"listless.named: the suffix needs a function",
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("it does not say %q", want)
@@ -63,7 +76,8 @@ func TestASagaWithIssuesIsRefusedWithAllOfThem(t *testing.T) {
 	if t.Failed() {
 		t.Log(err)
 	}
-	if err := newEngine(t).Register(saga.New[int]("empty")); !errors.Is(err, &perdure.Error{Code: perdure.CodeTopology}) {
+	if err := newEngine(t).Register(saga.New[int]("empty")); !errors.Is(
+		err, &perdure.Error{Code: perdure.CodeTopology}) {
 		t.Errorf("an empty saga: %v", err)
 	}
 }
@@ -71,7 +85,8 @@ func TestASagaWithIssuesIsRefusedWithAllOfThem(t *testing.T) {
 // spec: F-8
 func TestOddThingsAreWarnings(t *testing.T) {
 	def := saga.New[int]("saga", perdure.Timeout(26*time.Hour))
-	saga.Add(def, "a", nothing).Timeout(25 * time.Hour).UndoTimeout(-1).Critical().Retry(perdure.Retry{First: 27 * time.Hour}).
+	saga.Add(def, "a", nothing).Timeout(25 * time.Hour).UndoTimeout(-1).Critical().
+		Retry(perdure.Retry{First: 27 * time.Hour}).
 		UndoRetry(perdure.Retry{Attempts: 300})
 	eng, told := newEngine(t), 0
 	if err := eng.Register(def); err != nil {
@@ -82,7 +97,12 @@ func TestOddThingsAreWarnings(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = strict.Register(def)
-	for _, want := range []string{"timeout: a timeout of 26h0m0s", "a.retry: a delay of 27h0m0s", "a.undo.retry: delays of 24h18m31s together", "a.timeout: a timeout of 25h0m0s", "a.undo.timeout: a timeout of -1ns", "a.undo: it says how to compensate, and has no compensation"} {
+	for _, want := range []string{
+		"timeout: a timeout of 26h0m0s", "a.retry: a delay of 27h0m0s",
+		"a.undo.retry: delays of 24h18m31s together", "a.timeout: a timeout of 25h0m0s",
+		"a.undo.timeout: a timeout of -1ns",
+		"a.undo: it says how to compensate, and has no compensation",
+	} {
 		if strings.Contains(fmt.Sprint(err), "WARNING: "+want) {
 			told++
 		}
@@ -97,9 +117,12 @@ func TestWhatIsAddedAfterRegistrationDoesNotCount(t *testing.T) {
 	undone := 0
 	def := saga.New[int]("saga")
 	a := saga.Add(def, "a", nothing)
-	b := saga.Add(def, "b", func(context.Context, int) (int, error) { return 0, errBroken }).After(a)
+	b := saga.Add(def, "b", func(context.Context, int) (int, error) { return 0, errBroken }).
+		After(a)
 	perduretest.Test(t, func(env *perduretest.Env) {
-		def.Policy("ODD").OnUndoError(nil).On(pattern.Callback{Failure: func(context.Context, error) (bool, error) { return true, nil }})
+		def.Policy("ODD").OnUndoError(nil).On(pattern.Callback{
+			Failure: func(context.Context, error) (bool, error) { return true, nil },
+		})
 		b.Retry(perdure.Retry{Attempts: 5})
 		a.Undo(func(context.Context, int, int) error {
 			undone++
@@ -107,7 +130,8 @@ func TestWhatIsAddedAfterRegistrationDoesNotCount(t *testing.T) {
 		})
 		saga.Add(def, "c", nothing)
 		r := execute(env, def, 1)
-		if got := statuses(r); got != "a DONE, b FAILED" || undone != 0 || r.Retries() != 0 || r.Status != perdure.StatusFailed {
+		if got := statuses(r); got != "a DONE, b FAILED" || undone != 0 || r.Retries() != 0 ||
+			r.Status != perdure.StatusFailed {
 			env.Error(r.Status, got, undone, r.Retries())
 		}
 	}, def)
@@ -124,12 +148,17 @@ func TestInputsOfUnknownStepsAreRefused(t *testing.T) {
 		_, err := def.Child(ctx, saga.Inputs{"shipp": nil}).Await(ctx)
 		return 0, err
 	})
-	wrong := saga.Inputs{"chrage": json.RawMessage("1"), "charge": json.RawMessage("1"), "sihp": json.RawMessage("2")}
+	wrong := saga.Inputs{
+		"chrage": json.RawMessage("1"),
+		"charge": json.RawMessage("1"),
+		"sihp":   json.RawMessage("2"),
+	}
 	perduretest.Test(t, func(env *perduretest.Env) {
 		_, err := def.Execute(env.Context(), env.Engine(), wrong)
 		_, byName := env.Engine().Start(env.Context(), "order", []byte(`{"chrage":1,"sihp":2}`))
 		for how, err := range map[string]error{"by the saga": err, "by name": byName} {
-			want := `the inputs name steps that the saga does not have: "chrage", "sihp" (its steps are charge, ship)`
+			want :=
+				`the inputs name steps that the saga does not have: "chrage", "sihp" (its steps are charge, ship)`
 			if journal.CodeOf(err) != perdure.CodeInvalid || !strings.Contains(err.Error(), want) {
 				env.Errorf("%s: %v", how, err)
 			}
@@ -138,7 +167,9 @@ func TestInputsOfUnknownStepsAreRefused(t *testing.T) {
 		if journal.CodeOf(err) != perdure.CodeInvalid || !strings.Contains(err.Error(), `"shipp"`) {
 			env.Error("as a child:", err)
 		}
-		if r := execute(env, def, saga.Inputs{"ship": json.RawMessage("2")}); r.Status != perdure.StatusCompleted {
+		if r := execute(env, def, saga.Inputs{
+			"ship": json.RawMessage("2"),
+		}); r.Status != perdure.StatusCompleted {
 			env.Error("inputs of some of the steps:", r.Err)
 		}
 	}, def, parent)
@@ -208,9 +239,18 @@ func TestWhatGoesWrongInTheUsersCodeFailsItsStep(t *testing.T) {
 		fn   func(context.Context, int) (any, error)
 		says string
 	}{
-		"a panic":                       {func(context.Context, int) (any, error) { panic("odd") }, "panicked: odd"},
-		"a result that does not encode": {func(context.Context, int) (any, error) { return func() {}, nil }, "does not encode"},
-		"an error":                      {func(context.Context, int) (any, error) { return nil, errBroken }, "broken"},
+		"a panic": {
+			func(context.Context, int) (any, error) { panic("odd") },
+			"panicked: odd",
+		},
+		"a result that does not encode": {
+			func(context.Context, int) (any, error) { return func() {}, nil },
+			"does not encode",
+		},
+		"an error": {
+			func(context.Context, int) (any, error) { return nil, errBroken },
+			"broken",
+		},
 	} {
 		t.Run(what, func(t *testing.T) {
 			undone := 0
@@ -222,7 +262,8 @@ func TestWhatGoesWrongInTheUsersCodeFailsItsStep(t *testing.T) {
 			saga.Add(def, "b", c.fn).After(a)
 			perduretest.Test(t, func(env *perduretest.Env) {
 				r := execute(env, def, 1)
-				if r.FirstFailed() != "b" || undone != 1 || r.Err == nil || !strings.Contains(r.Err.Error(), c.says) {
+				if r.FirstFailed() != "b" || undone != 1 || r.Err == nil ||
+					!strings.Contains(r.Err.Error(), c.says) {
 					env.Errorf("%s has failed, %d undone: %v", r.FirstFailed(), undone, r.Err)
 				}
 			}, def)
@@ -237,19 +278,24 @@ func TestTimeoutsOfStepsAndOfCompensations(t *testing.T) {
 		return context.Cause(ctx)
 	}
 	def := saga.New[int]("saga")
-	a := saga.Add(def, "a", nothing).Timeout(time.Second).UndoTimeout(time.Minute).Undo(func(ctx context.Context, _, _ int) error { return hang(ctx) })
-	b := saga.Add(def, "b", nothing).Timeout(2 * time.Second).After(a).Undo(func(ctx context.Context, _, _ int) error { return hang(ctx) })
-	saga.Add(def, "c", func(ctx context.Context, _ int) (int, error) { return 0, hang(ctx) }).Timeout(4 * time.Second).After(b)
+	a := saga.Add(def, "a", nothing).Timeout(time.Second).UndoTimeout(time.Minute).
+		Undo(func(ctx context.Context, _, _ int) error { return hang(ctx) })
+	b := saga.Add(def, "b", nothing).Timeout(2 * time.Second).After(a).
+		Undo(func(ctx context.Context, _, _ int) error { return hang(ctx) })
+	saga.Add(def, "c", func(ctx context.Context, _ int) (int, error) { return 0, hang(ctx) }).
+		Timeout(4 * time.Second).After(b)
 	perduretest.Test(t, func(env *perduretest.Env) {
 		r := execute(env, def, 1)
 		if got := statuses(r); got != "a COMPENSATION_FAILED, b COMPENSATION_FAILED, c TIMED_OUT" {
 			env.Error(got)
 		}
-		if r.Undo == nil || r.Undo.All || r.Undo.Duration != time.Minute+5*time.Minute || r.Duration != r.Undo.Duration+4*time.Second {
+		if r.Undo == nil || r.Undo.All || r.Undo.Duration != time.Minute+5*time.Minute ||
+			r.Duration != r.Undo.Duration+4*time.Second {
 			env.Errorf("it took %v, and %+v", r.Duration, r.Undo)
 		}
 		var timedOut *pattern.StepError
-		if !errors.As(r.Err, &timedOut) || !errors.Is(r.Err, &perdure.Error{Code: perdure.CodeTimedOut}) {
+		if !errors.As(r.Err, &timedOut) ||
+			!errors.Is(r.Err, &perdure.Error{Code: perdure.CodeTimedOut}) {
 			env.Errorf("it ended with %v", r.Err)
 		}
 	}, def)
@@ -261,7 +307,9 @@ func TestACompensationRetriesByItsOwnPolicyElseThatOfItsStep(t *testing.T) {
 		var began time.Time
 		var at []time.Duration
 		def := saga.New[int]("saga").Policy(saga.RetryWithBackoff)
-		a := saga.Add(def, "a", nothing).Retry(perdure.Retry{Attempts: 3, First: time.Second, Factor: 3}).Undo(func(context.Context, int, int) error {
+		a := saga.Add(def, "a", nothing).Retry(perdure.Retry{
+			Attempts: 3, First: time.Second, Factor: 3,
+		}).Undo(func(context.Context, int, int) error {
 			if began.IsZero() {
 				began = time.Now()
 			}
@@ -277,7 +325,8 @@ func TestACompensationRetriesByItsOwnPolicyElseThatOfItsStep(t *testing.T) {
 		perduretest.Test(t, func(env *perduretest.Env) {
 			r := execute(env, def, 1)
 			if fmt.Sprint(at) != want || r.Undo.Steps[0].Attempts != len(at) {
-				env.Errorf("own %v: tried at %v, want %v; reported %+v", own, at, want, r.Undo.Steps)
+				env.Errorf("own %v: tried at %v, want %v; reported %+v", own, at, want,
+					r.Undo.Steps)
 			}
 		}, def)
 	}
@@ -294,18 +343,24 @@ func TestACompensationByTagsGetsWhatOthersGave(t *testing.T) {
 	}
 	var got charge
 	def := saga.New[int]("saga")
-	first := saga.Add(def, "charge", func(context.Context, int) (string, error) { return "paid", nil })
+	first := saga.Add(def, "charge", func(context.Context, int) (string, error) {
+		return "paid", nil
+	})
 	saga.UndoWith(first, func(_ context.Context, c charge) (string, error) {
 		got = c
 		return "refunded", nil
 	})
 	ship := saga.Add(def, "ship", nothing).After(first)
 	saga.UndoWith(ship, func(context.Context, int) (string, error) { return "returned", nil })
-	mail := saga.Add(def, "mail", nothing).After(ship).Undo(func(context.Context, int, int) error { return errBroken })
-	saga.Add(def, "last", func(context.Context, int) (int, error) { return 0, errBroken }).After(mail)
+	mail := saga.Add(def, "mail", nothing).After(ship).Undo(func(context.Context, int, int) error {
+		return errBroken
+	})
+	saga.Add(def, "last", func(context.Context, int) (int, error) { return 0, errBroken }).
+		After(mail)
 	perduretest.Test(t, func(env *perduretest.Env) {
 		r := execute(env, def, 7, perdure.Headers{"tenant": "t"})
-		if got.In != 7 || got.Paid != "paid" || got.Gone != "returned" || got.Tenant != "t" || got.Why == nil || got.Why.Error() != "broken" {
+		if got.In != 7 || got.Paid != "paid" || got.Gone != "returned" || got.Tenant != "t" ||
+			got.Why == nil || got.Why.Error() != "broken" {
 			env.Errorf("it got %+v", got)
 		}
 		if u := r.Undo.Steps[2]; u.ID != "charge" || string(u.Result) != `"refunded"` {
@@ -323,16 +378,20 @@ func TestNamedHandlers(t *testing.T) {
 		return out
 	}
 	for name, want := range map[string]string{
-		"default": "CONTINUE CONTINUE CONTINUE CONTINUE CONTINUE ", "log-and-continue": "CONTINUE CONTINUE CONTINUE CONTINUE CONTINUE ",
-		"fail-fast": "FAIL_SAGA FAIL_SAGA FAIL_SAGA FAIL_SAGA FAIL_SAGA ", "retry": "RETRY RETRY RETRY FAIL_SAGA FAIL_SAGA ",
-		"robust": "RETRY RETRY RETRY CONTINUE CONTINUE ",
+		"default":          "CONTINUE CONTINUE CONTINUE CONTINUE CONTINUE ",
+		"log-and-continue": "CONTINUE CONTINUE CONTINUE CONTINUE CONTINUE ",
+		"fail-fast":        "FAIL_SAGA FAIL_SAGA FAIL_SAGA FAIL_SAGA FAIL_SAGA ",
+		"retry":            "RETRY RETRY RETRY FAIL_SAGA FAIL_SAGA ",
+		"robust":           "RETRY RETRY RETRY CONTINUE CONTINUE ",
 	} {
 		h, err := saga.NamedHandler(name)
 		if err != nil || show(h) != want {
 			t.Errorf("%s: %s, %v", name, show(h), err)
 		}
 	}
-	if _, err := saga.NamedHandler("odd"); !errors.Is(err, &perdure.Error{Code: perdure.CodeNotFound}) {
+	if _, err := saga.NamedHandler("odd"); !errors.Is(err, &perdure.Error{
+		Code: perdure.CodeNotFound,
+	}) {
 		t.Errorf("a handler that is not there: %v", err)
 	}
 	skip := func(e saga.UndoError) saga.Action {
@@ -341,7 +400,8 @@ func TestNamedHandlers(t *testing.T) {
 		}
 		return saga.Continue
 	}
-	if got := show(saga.OneOf(skip, saga.Robust)); got != "RETRY SKIP_STEP RETRY CONTINUE CONTINUE " {
+	if got := show(saga.OneOf(skip, saga.Robust)); got != "RETRY SKIP_STEP RETRY CONTINUE "+
+		"CONTINUE " {
 		t.Errorf("a composition answers %s", got)
 	}
 }
@@ -349,24 +409,32 @@ func TestNamedHandlers(t *testing.T) {
 // spec: F-31
 func TestAHandlerIsToldTheTrueAttemptAndAPanicInItPassesOver(t *testing.T) {
 	var told []string
-	def := saga.New[int]("saga").Policy(saga.RetryWithBackoff).OnUndoError(func(e saga.UndoError) saga.Action {
-		told = append(told, fmt.Sprintf("%s/%s attempt %d, %d asked for: %v", e.Saga, e.Step, e.Attempt, e.Retries, errors.Is(e.Err, errBroken)))
-		if len(told) == 3 {
-			panic("odd")
-		}
-		return saga.Retry
-	})
-	a := saga.Add(def, "a", nothing).Retry(perdure.Retry{Attempts: 2}).Undo(func(context.Context, int, int) error { return errBroken })
+	def := saga.New[int]("saga").Policy(saga.RetryWithBackoff).OnUndoError(
+		func(e saga.UndoError) saga.Action {
+			told = append(told, fmt.Sprintf("%s/%s attempt %d, %d asked for: %v", e.Saga, e.Step,
+				e.Attempt, e.Retries, errors.Is(e.Err, errBroken)))
+			if len(told) == 3 {
+				panic("odd")
+			}
+			return saga.Retry
+		})
+	a := saga.Add(def, "a", nothing).Retry(perdure.Retry{Attempts: 2}).
+		Undo(func(context.Context, int, int) error { return errBroken })
 	saga.Add(def, "b", func(context.Context, int) (int, error) { return 0, errBroken }).After(a)
 	if err := perdure.RegisterError("saga-test-broken", errBroken); err != nil {
 		t.Fatal(err)
 	}
-	perduretest.Setup{Workflows: []perdure.Definition{def}, Options: perdure.Options{IdleTimeout: time.Hour}}.Test(t, func(env *perduretest.Env) {
+	perduretest.Setup{
+		Workflows: []perdure.Definition{def},
+		Options:   perdure.Options{IdleTimeout: time.Hour},
+	}.Test(t, func(env *perduretest.Env) {
 		r := execute(env, def, 1)
 		want := []string{
-			"saga/a attempt 2, 0 asked for: true", "saga/a attempt 3, 1 asked for: true", "saga/a attempt 4, 2 asked for: true",
+			"saga/a attempt 2, 0 asked for: true", "saga/a attempt 3, 1 asked for: true",
+			"saga/a attempt 4, 2 asked for: true",
 		}
-		if !reflect.DeepEqual(told, want) || r.Status != perdure.StatusFailed || r.Undo.Steps[0].Attempts != 4 {
+		if !reflect.DeepEqual(told, want) || r.Status != perdure.StatusFailed ||
+			r.Undo.Steps[0].Attempts != 4 {
 			env.Errorf("told %q, want %q; %v %+v", told, want, r.Status, r.Undo.Steps)
 		}
 	})
@@ -381,12 +449,24 @@ func TestWhatHangsDoesNotHoldASagaForGood(t *testing.T) {
 	for _, parks := range []bool{false, true} {
 		var hang chan struct{}
 		def := saga.New[int]("saga")
-		a := saga.Add(def, "a", nothing).Undo(func(context.Context, int, int) error { <-hang; return nil })
+		a := saga.Add(def, "a", nothing).Undo(func(context.Context, int, int) error {
+			<-hang
+			return nil
+		})
 		saga.Add(def, "b", func(context.Context, int) (int, error) { return 0, errBroken }).After(a)
 		called := false
-		def.On(pattern.Callback{Failure: func(context.Context, error) (bool, error) { <-hang; return true, nil }})
-		def.On(pattern.Callback{Async: true, Failure: func(context.Context, error) (bool, error) { <-hang; return true, nil }})
-		def.On(pattern.Callback{Priority: 1, Failure: func(context.Context, error) (bool, error) { called = true; return false, nil }})
+		def.On(pattern.Callback{Failure: func(context.Context, error) (bool, error) {
+			<-hang
+			return true, nil
+		}})
+		def.On(pattern.Callback{Async: true, Failure: func(context.Context, error) (bool, error) {
+			<-hang
+			return true, nil
+		}})
+		def.On(pattern.Callback{Priority: 1, Failure: func(context.Context, error) (bool, error) {
+			called = true
+			return false, nil
+		}})
 		if parks {
 			def.ParkOnUndoError()
 		}
@@ -397,13 +477,15 @@ func TestWhatHangsDoesNotHoldASagaForGood(t *testing.T) {
 			if parks {
 				env.Sleep(5*time.Minute + time.Second)
 				run.Is(journal.CompensationFailed)
-				if err := env.Engine().Decide(env.Context(), run.ID(), "undo:a", perdure.Decision{Choice: "handled"}); err != nil {
+				if err := env.Engine().Decide(env.Context(), run.ID(), "undo:a",
+					perdure.Decision{Choice: "handled"}); err != nil {
 					env.Error(err)
 				}
 			}
 			_, err := run.Result()
 			if blame(err) != "step b" || !called {
-				env.Errorf("it ended with %v, and the callback after those that hang was called: %v", err, called)
+				env.Errorf("it ended with %v, and the callback after those that hang was "+
+					"called: %v", err, called)
 			}
 		}, def)
 	}

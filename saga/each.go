@@ -52,7 +52,8 @@ func (c clone) keys() []deadletter.Option {
 // id#1 …; see [Step.Named]. What comes after the step waits for all of them, and gets
 // their results as a list, in the order of the items. An empty list is no step. Each
 // clone is undone on its own, and has an idempotency key of its own.
-func AddEach[I, T, R any](s *Saga[I], id string, items func(I) []T, fn func(context.Context, T) (R, error)) *Step[T, R] {
+func AddEach[I, T, R any](s *Saga[I], id string, items func(I) []T, fn func(context.Context, T) (R,
+	error)) *Step[T, R] {
 	step := Add(s, id, fn)
 	t := step.s
 	t.result = reflect.TypeFor[[]R]()

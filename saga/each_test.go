@@ -24,7 +24,8 @@ type order struct{ Items []string }
 func itemsOf(o order) []string { return o.Items }
 
 // execute runs a saga to its end.
-func execute[I any](env *perduretest.Env, def *saga.Saga[I], in I, opts ...perdure.StartOption) saga.Result {
+func execute[I any](env *perduretest.Env, def *saga.Saga[I], in I,
+	opts ...perdure.StartOption) saga.Result {
 	env.Helper()
 	r, err := def.Execute(env.Context(), env.Engine(), in, opts...)
 	if err != nil {
@@ -52,8 +53,10 @@ func TestAStepOverAListIsOneForEachItem(t *testing.T) {
 		seen = append(seen, fmt.Sprintf(format, args...))
 	}
 	def := saga.New[order]("saga")
-	pack := saga.AddEach(def, "pack", itemsOf, func(ctx context.Context, item string) ([]byte, error) {
-		see("%s by %s", item, perdure.IdempotencyKey(ctx)[strings.Index(perdure.IdempotencyKey(ctx), "/"):])
+	pack := saga.AddEach(def, "pack", itemsOf, func(ctx context.Context, item string) ([]byte,
+		error) {
+		see("%s by %s", item, perdure.IdempotencyKey(ctx)[strings.Index(perdure.IdempotencyKey(ctx),
+			"/"):])
 		return []byte("box of " + item), nil
 	}).Variable("boxes").Undo(func(_ context.Context, item string, box []byte) error {
 		see("undo %s: %s", item, box)
@@ -66,7 +69,9 @@ func TestAStepOverAListIsOneForEachItem(t *testing.T) {
 	saga.Add(def, "ship", func(ctx context.Context, in shipping) (int, error) {
 		boxes, err := pack.Outputs(ctx)
 		see("ship %q %q %q %v", in.Boxes, in.Vars, boxes, err)
-		if _, _, err := pack.Output(ctx); !errors.Is(err, &perdure.Error{Code: perdure.CodeMisuse}) {
+		if _, _, err := pack.Output(ctx); !errors.Is(err, &perdure.Error{
+			Code: perdure.CodeMisuse,
+		}) {
 			see("one output of many: %v", err)
 		}
 		return len(boxes), perdure.Permanent(errBroken)
@@ -75,13 +80,15 @@ func TestAStepOverAListIsOneForEachItem(t *testing.T) {
 		r := execute(env, def, order{[]string{"tea", "cup"}})
 		slices.Sort(seen[:2])
 		want := []string{
-			"cup by /pack[1]", "tea by /pack[0]", `ship ["box of tea" "box of cup"] ["box of tea" "box of cup"] ["box of tea" "box of cup"] <nil>`,
+			"cup by /pack[1]", "tea by /pack[0]",
+			`ship ["box of tea" "box of cup"] ["box of tea" "box of cup"] ["box of tea" "box of cup"] <nil>`,
 		}
 		if !slices.Equal(seen[:3], want) {
 			env.Errorf("seen %q, want %q", seen[:3], want)
 		}
 		slices.Sort(seen[3:])
-		if want := []string{"undo cup: box of cup", "undo tea: box of tea"}; !slices.Equal(seen[3:], want) {
+		if want := []string{"undo cup: box of cup", "undo tea: box of tea"}; !slices.Equal(seen[3:],
+			want) {
 			env.Errorf("seen %q, want %q", seen[3:], want)
 		}
 		if got := statuses(r); got != "pack#0 COMPENSATED, pack#1 COMPENSATED, ship FAILED" {
@@ -100,16 +107,21 @@ func TestAStepOverAListIsOneForEachItem(t *testing.T) {
 // spec: F-33
 func TestAnEmptyListIsNoStep(t *testing.T) {
 	def := saga.New[order]("saga")
-	pack := saga.AddEach(def, "pack", itemsOf, func(context.Context, string) (int, error) { return 1, nil })
+	pack := saga.AddEach(def, "pack", itemsOf, func(context.Context, string) (int, error) {
+		return 1, nil
+	})
 	ship := saga.Add(def, "ship", func(ctx context.Context, _ order) (string, error) {
 		boxes, err := pack.Outputs(ctx)
 		return fmt.Sprint(boxes, len(boxes), err), nil
 	}).After(pack)
 	only := saga.New[order]("only")
-	saga.AddEach(only, "pack", itemsOf, func(context.Context, string) (int, error) { return 1, nil })
+	saga.AddEach(only, "pack", itemsOf, func(context.Context, string) (int, error) {
+		return 1, nil
+	})
 	perduretest.Test(t, func(env *perduretest.Env) {
 		r := execute(env, def, order{})
-		if out, _, _ := ship.Of(r); statuses(r) != "ship DONE" || out != "[] 0 <nil>" || !r.Success() {
+		if out, _, _ := ship.Of(r); statuses(r) != "ship DONE" || out != "[] 0 <nil>" ||
+			!r.Success() {
 			env.Error(r.Status, statuses(r), out)
 		}
 		if r := execute(env, only, order{}); len(r.Steps) != 0 || !r.Success() {
@@ -127,25 +139,42 @@ func TestAListThatCannotBeHadFailsItsStepBeforeAnyBegins(t *testing.T) {
 	}{
 		"a panic":             {items: func(order) []string { panic("odd") }, says: "panic: odd"},
 		"a panic of a suffix": {suffix: func(string) string { panic("odd") }, says: "panic: odd"},
-		"two of one name":     {suffix: func(string) string { return "x" }, says: `two items are called "x"`},
-		"no name":             {suffix: func(item string) string { return item + " ☃" }, says: `item 0 cannot be called "tea ☃"`},
-		"an empty name":       {suffix: func(string) string { return "" }, says: `item 0 cannot be called ""`},
-		"a long name":         {suffix: func(item string) string { return item + strings.Repeat("x", 250) }, says: "item 0 cannot be called"},
+		"two of one name": {
+			suffix: func(string) string { return "x" },
+			says:   `two items are called "x"`,
+		},
+		"no name": {
+			suffix: func(item string) string { return item + " ☃" },
+			says:   `item 0 cannot be called "tea ☃"`,
+		},
+		"an empty name": {
+			suffix: func(string) string { return "" },
+			says:   `item 0 cannot be called ""`,
+		},
+		"a long name": {
+			suffix: func(item string) string { return item + strings.Repeat("x", 250) },
+			says:   "item 0 cannot be called",
+		},
 	} {
 		t.Run(what, func(t *testing.T) {
 			def := saga.New[order]("saga")
-			before := saga.Add(def, "before", func(context.Context, order) (int, error) { return 1, nil })
+			before := saga.Add(def, "before", func(context.Context, order) (int, error) {
+				return 1, nil
+			})
 			if c.items == nil {
 				c.items = itemsOf
 			}
-			pack := saga.AddEach(def, "pack", c.items, func(context.Context, string) (int, error) { return 1, nil }).After(before)
+			pack := saga.AddEach(def, "pack", c.items, func(context.Context, string) (int, error) {
+				return 1, nil
+			}).After(before)
 			if c.suffix != nil {
 				pack.Named(c.suffix)
 			}
 			perduretest.Test(t, func(env *perduretest.Env) {
 				r := execute(env, def, order{[]string{"tea", "cup"}})
 				var of *pattern.StepError
-				if !errors.As(r.Err, &of) || of.Step != "pack" || !strings.Contains(r.Err.Error(), c.says) {
+				if !errors.As(r.Err, &of) || of.Step != "pack" ||
+					!strings.Contains(r.Err.Error(), c.says) {
 					env.Errorf("it ended %v: %v, want %s", r.Status, r.Err, c.says)
 				}
 				if got := statuses(r); got != "pack FAILED" {
@@ -159,8 +188,12 @@ func TestAListThatCannotBeHadFailsItsStepBeforeAnyBegins(t *testing.T) {
 // spec: F-33, F-28
 func TestClonesOfAKeyedStepHaveAKeyEach(t *testing.T) {
 	def := saga.New[order]("saga")
-	pack := saga.AddEach(def, "pack", itemsOf, func(context.Context, string) (int, error) { return 1, nil }).Key("k")
-	saga.AddEach(def, "again", itemsOf, func(context.Context, string) (int, error) { return 2, nil }).Key("k").After(pack)
+	pack := saga.AddEach(def, "pack", itemsOf, func(context.Context, string) (int, error) {
+		return 1, nil
+	}).Key("k")
+	saga.AddEach(def, "again", itemsOf, func(context.Context, string) (int, error) {
+		return 2, nil
+	}).Key("k").After(pack)
 	perduretest.Test(t, func(env *perduretest.Env) {
 		r := execute(env, def, order{[]string{"tea", "cup"}})
 		if want := []string{"k#0", "k#1"}; !slices.Equal(r.Keys, want) {
@@ -189,7 +222,8 @@ var (
 		note := func(ctx context.Context, what string) {
 			keyedSeen.Lock()
 			defer keyedSeen.Unlock()
-			keyedSeen.effects[perdure.IdempotencyKey(ctx)[strings.Index(perdure.IdempotencyKey(ctx), "/")+1:]] = what
+			keyedSeen.effects[perdure.IdempotencyKey(ctx)[strings.Index(
+				perdure.IdempotencyKey(ctx), "/")+1:]] = what
 		}
 		def := saga.New[int]("keyed")
 		var last saga.Dependency
@@ -206,7 +240,8 @@ var (
 			}
 			last = step
 		}
-		saga.Add(def, "third", func(context.Context, int) (int, error) { return 0, errBroken }).After(last)
+		saga.Add(def, "third", func(context.Context, int) (int, error) { return 0, errBroken }).
+			After(last)
 		return def
 	}()
 )
@@ -245,12 +280,13 @@ func TestAStepOverTenThousandItems(t *testing.T) {
 	var mu sync.Mutex
 	done, undone := 0, 0
 	def := saga.New[int]("saga").Policy(saga.GroupedParallel)
-	each := saga.AddEach(def, "each", func(n int) []int { return slices.Repeat([]int{7}, n) }, func(context.Context, int) (int, error) {
-		mu.Lock()
-		defer mu.Unlock()
-		done++
-		return done, nil
-	}).Undo(func(context.Context, int, int) error {
+	each := saga.AddEach(def, "each", func(n int) []int { return slices.Repeat([]int{7}, n) },
+		func(context.Context, int) (int, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			done++
+			return done, nil
+		}).Undo(func(context.Context, int, int) error {
 		mu.Lock()
 		defer mu.Unlock()
 		undone++
@@ -262,8 +298,10 @@ func TestAStepOverTenThousandItems(t *testing.T) {
 	}).After(each)
 	perduretest.Test(t, func(env *perduretest.Env) {
 		r := execute(env, def, n)
-		if done != n || undone != n || len(r.CompensatedSteps()) != n || !strings.Contains(r.Err.Error(), "there are 10000") {
-			env.Errorf("%d done, %d undone, %d reported, %v", done, undone, len(r.CompensatedSteps()), r.Err)
+		if done != n || undone != n || len(r.CompensatedSteps()) != n ||
+			!strings.Contains(r.Err.Error(), "there are 10000") {
+			env.Errorf("%d done, %d undone, %d reported, %v", done, undone,
+				len(r.CompensatedSteps()), r.Err)
 		}
 	}, def)
 }
@@ -272,12 +310,14 @@ func TestAStepOverTenThousandItems(t *testing.T) {
 func TestACallbackForAStepOverAListIsForItsClones(t *testing.T) {
 	var mu sync.Mutex
 	var seen []string
-	def := saga.New[order]("saga").On(pattern.Callback{Steps: []string{"pack"}, Step: func(_ context.Context, step string) error {
-		mu.Lock()
-		defer mu.Unlock()
-		seen = append(seen, step)
-		return nil
-	}}).On(pattern.Callback{Steps: []string{"pack"}, Failure: func(_ context.Context, err error) (bool, error) {
+	def := saga.New[order]("saga").On(pattern.Callback{Steps: []string{"pack"},
+		Step: func(_ context.Context, step string) error {
+			mu.Lock()
+			defer mu.Unlock()
+			seen = append(seen, step)
+			return nil
+		}}).On(pattern.Callback{Steps: []string{"pack"}, Failure: func(_ context.Context,
+		err error) (bool, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		seen = append(seen, err.Error())
@@ -296,7 +336,8 @@ func TestACallbackForAStepOverAListIsForItsClones(t *testing.T) {
 			env.Errorf("called for %q, want %q", seen, want)
 		}
 		var of *pattern.StepError
-		if r.Status != perdure.StatusCompleted || r.Err != nil || !errors.As(r.Suppressed, &of) || of.Step != "pack#1" {
+		if r.Status != perdure.StatusCompleted || r.Err != nil || !errors.As(r.Suppressed, &of) ||
+			of.Step != "pack#1" {
 			env.Errorf("it is %v: %v, suppressed %v", r.Status, r.Err, r.Suppressed)
 		}
 	}, def)

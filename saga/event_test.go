@@ -27,16 +27,20 @@ func TestASagaTellsThePublisher(t *testing.T) {
 		cancel         bool
 		want           string
 	}{
-		"only what steps ask for": {want: "STEP_COMPLETED RUNNING boxes/box.packed/b-1 pack {\"ID\":\"b-1\"}"},
+		"only what steps ask for": {
+			want: "STEP_COMPLETED RUNNING boxes/box.packed/b-1 pack {\"ID\":\"b-1\"}",
+		},
 		"success": {publish: true, want: `EXECUTION_STARTED RUNNING sagas/EXECUTION_STARTED/id 7
 STEP_COMPLETED RUNNING boxes/box.packed/b-1 pack {"ID":"b-1"}
 STEP_COMPLETED RUNNING sagas/STEP_COMPLETED/id ship 1
 EXECUTION_COMPLETED COMPLETED sagas/EXECUTION_COMPLETED/id null`},
-		"failure": {publish: true, fails: true, want: `EXECUTION_STARTED RUNNING sagas/EXECUTION_STARTED/id 7
+		"failure": {publish: true, fails: true,
+			want: `EXECUTION_STARTED RUNNING sagas/EXECUTION_STARTED/id 7
 STEP_COMPLETED RUNNING boxes/box.packed/b-1 pack {"ID":"b-1"}
 STEP_FAILED RUNNING sagas/STEP_FAILED/id ship {"error":"broken"}
 EXECUTION_COMPLETED FAILED sagas/EXECUTION_COMPLETED/id {"error":"step ship failed: broken"}`},
-		"cancel": {publish: true, cancel: true, want: `EXECUTION_STARTED RUNNING sagas/EXECUTION_STARTED/id 7
+		"cancel": {publish: true, cancel: true,
+			want: `EXECUTION_STARTED RUNNING sagas/EXECUTION_STARTED/id 7
 STEP_COMPLETED RUNNING boxes/box.packed/b-1 pack {"ID":"b-1"}
 EXECUTION_COMPLETED CANCELLED sagas/EXECUTION_COMPLETED/id {"error":"workflow cancelled: enough"}`},
 	} {
@@ -47,20 +51,26 @@ EXECUTION_COMPLETED CANCELLED sagas/EXECUTION_COMPLETED/id {"error":"workflow ca
 			if c.publish {
 				def.Publish("sagas")
 			}
-			pack := saga.Add(def, "pack", func(context.Context, int) (box, error) { return box{"b-1"}, nil }).
-				Event(pattern.StepEvent{Topic: "boxes", Type: "box.packed", Key: "ID"}).Undo(func(ctx context.Context, _ int, _ box) error {
-				mu.Lock()
-				defer mu.Unlock()
-				undone[perdure.IdempotencyKey(ctx)] = true
-				return nil
-			})
+			pack := saga.Add(def, "pack", func(context.Context, int) (box, error) {
+				return box{"b-1"}, nil
+			}).
+				Event(pattern.StepEvent{Topic: "boxes", Type: "box.packed", Key: "ID"}).
+				Undo(func(ctx context.Context, _ int, _ box) error {
+					mu.Lock()
+					defer mu.Unlock()
+					undone[perdure.IdempotencyKey(ctx)] = true
+					return nil
+				})
 			saga.Add(def, "ship", func(ctx context.Context, _ int) (int, error) {
 				if err := sleep(ctx, time.Second); err != nil || c.fails {
 					return 0, errBroken
 				}
 				return 1, nil
 			}).After(pack)
-			setup := perduretest.Setup{Workflows: []perdure.Definition{def}, Options: perdure.Options{Publisher: b.Publish}}
+			setup := perduretest.Setup{
+				Workflows: []perdure.Definition{def},
+				Options:   perdure.Options{Publisher: b.Publish},
+			}
 			setup.CrashEverywhere(t, func(env *perduretest.Env) any {
 				b.Reset()
 				clear(undone)
@@ -94,28 +104,34 @@ func TestCallbacksOfASaga(t *testing.T) {
 	build := func(fails bool) *saga.Saga[int] {
 		def := saga.New[int](fmt.Sprint("fails-", fails))
 		for _, priority := range []int{3, 1, 2} {
-			def.On(pattern.Callback{Priority: priority, Step: func(_ context.Context, step string) error {
-				call("step %s %d", step, priority)
-				return errBroken
-			}})
-			def.On(pattern.Callback{Priority: priority, Failure: func(_ context.Context, err error) (bool, error) {
+			def.On(pattern.Callback{Priority: priority,
+				Step: func(_ context.Context, step string) error {
+					call("step %s %d", step, priority)
+					return errBroken
+				}})
+			def.On(pattern.Callback{Priority: priority, Failure: func(_ context.Context,
+				err error) (bool, error) {
 				call("failure %d", priority)
 				return priority == 2, nil
 			}})
-			def.On(pattern.Callback{Priority: priority, Complete: func(_ context.Context, r report.Run) error {
+			def.On(pattern.Callback{Priority: priority, Complete: func(_ context.Context,
+				r report.Run) error {
 				call("complete %d %v", priority, r.Status)
 				panic("odd")
 			}})
 		}
-		def.On(pattern.Callback{Steps: []string{"b"}, Step: func(context.Context, string) error { panic("odd") }})
+		def.On(pattern.Callback{Steps: []string{"b"}, Step: func(context.Context, string) error {
+			panic("odd")
+		}})
 		def.On(pattern.Callback{Async: true, Failure: func(context.Context, error) (bool, error) {
 			call("async")
 			return true, nil
 		}})
-		def.On(pattern.Callback{On: []error{context.Canceled}, Failure: func(context.Context, error) (bool, error) {
-			call("other")
-			return true, nil
-		}})
+		def.On(pattern.Callback{On: []error{context.Canceled},
+			Failure: func(context.Context, error) (bool, error) {
+				call("other")
+				return true, nil
+			}})
 		a := saga.Add(def, "a", nothing)
 		saga.Add(def, "b", func(context.Context, int) (int, error) {
 			if fails {
@@ -133,12 +149,15 @@ func TestCallbacksOfASaga(t *testing.T) {
 			env.Settle()
 			want := []string{"step a 1", "step a 2", "step a 3", "step b 1", "step b 2", "step b 3"}
 			if fails {
-				want = []string{"step a 1", "step a 2", "step a 3", "async", "failure 1", "failure 2"}
+				want = []string{
+					"step a 1", "step a 2", "step a 3", "async", "failure 1", "failure 2",
+				}
 				if slices.Sort(called[3:6]); blame(r.Suppressed) != "step b" {
 					env.Errorf("suppressed is %v", r.Suppressed)
 				}
 			}
-			want = append(want, "complete 1 COMPLETED", "complete 2 COMPLETED", "complete 3 COMPLETED")
+			want = append(want, "complete 1 COMPLETED", "complete 2 COMPLETED",
+				"complete 3 COMPLETED")
 			if !slices.Equal(called, want) || r.Status != perdure.StatusCompleted {
 				env.Errorf("%v, called\n%q, want\n%q", r.Status, called, want)
 			}

@@ -83,13 +83,16 @@ func Example() {
 // A step over a list becomes one step for each item. Each is undone on its own.
 func ExampleAddEach() {
 	order := saga.New[Order]("order").Policy(saga.GroupedParallel)
-	packed := saga.AddEach(order, "pack", func(o Order) []string { return o.Boxes }, func(_ context.Context, box string) (int, error) {
-		return len(box), nil
-	}).Named(func(box string) string { return box })
+	packed := saga.AddEach(order, "pack", func(o Order) []string { return o.Boxes },
+		func(_ context.Context, box string) (int, error) {
+			return len(box), nil
+		}).Named(func(box string) string { return box })
 	type all struct {
 		Sizes []int `perdure:"step=pack"`
 	}
-	saga.Add(order, "weigh", func(_ context.Context, in all) (string, error) { return fmt.Sprint(in.Sizes), nil }).After(packed)
+	saga.Add(order, "weigh", func(_ context.Context, in all) (string, error) {
+		return fmt.Sprint(in.Sizes), nil
+	}).After(packed)
 
 	with(func(ctx context.Context, engine *perdure.Engine) {
 		r, err := order.Execute(ctx, engine, Order{Boxes: []string{"small", "larger"}})

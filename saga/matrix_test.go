@@ -11,20 +11,39 @@ import (
 )
 
 var policies = []saga.Policy{
-	saga.StrictSequential, saga.GroupedParallel, saga.RetryWithBackoff, saga.CircuitBreaker, saga.BestEffortParallel,
+	saga.StrictSequential, saga.GroupedParallel, saga.RetryWithBackoff, saga.CircuitBreaker,
+	saga.BestEffortParallel,
 }
 
 // shapes are those of the matrix.
 func shapes() []shape {
 	plain := func(id string, after ...string) unit { return unit{id: id, after: after, undo: -1} }
-	clone := func(id, of string, after ...string) unit { return unit{id: id, of: of, after: after, undo: -1} }
+	clone := func(id, of string, after ...string) unit {
+		return unit{id: id, of: of, after: after, undo: -1}
+	}
 	retried := unit{id: "b", after: []string{"a"}, extra: 2, undo: 1, critical: true}
 	bare := unit{id: "c", after: []string{"b"}, noUndo: true, undo: -1}
 	return []shape{
 		{name: "chain", units: []unit{plain("a"), retried, bare, plain("d", "c")}},
-		{name: "diamond", units: []unit{plain("a"), retried, plain("c", "a"), plain("d", "b", "c"), plain("e", "d")}},
-		{name: "wide", units: []unit{plain("a"), plain("b"), plain("c"), plain("d"), plain("e", "a", "b", "c", "d")}},
-		{name: "fan-out", units: []unit{plain("a"), clone("e#0", "e", "a"), clone("e#1", "e", "a"), clone("e#2", "e", "a"), plain("z", "e")}},
+		{
+			name: "diamond",
+			units: []unit{
+				plain("a"), retried, plain("c", "a"), plain("d", "b", "c"), plain("e", "d"),
+			},
+		},
+		{
+			name: "wide",
+			units: []unit{
+				plain("a"), plain("b"), plain("c"), plain("d"), plain("e", "a", "b", "c", "d"),
+			},
+		},
+		{
+			name: "fan-out",
+			units: []unit{
+				plain("a"), clone("e#0", "e", "a"), clone("e#1", "e", "a"), clone("e#2", "e", "a"),
+				plain("z", "e"),
+			},
+		},
 		{name: "named", units: []unit{clone("e:x", "e"), clone("e:y", "e"), plain("z", "e")}},
 	}
 }
@@ -91,7 +110,8 @@ func TestEachPolicyBearsACrashAtEveryCommit(t *testing.T) {
 		for _, handler := range []string{"retry", "park"} {
 			s := shapes()[1]
 			s.policy, s.handler = policy, handler
-			s.fails, s.undoFail = map[string]int{"b": 1, "e": forever}, map[string]int{"b": 2, "c": 1}
+			s.fails, s.undoFail = map[string]int{"b": 1, "e": forever},
+				map[string]int{"b": 2, "c": 1}
 			t.Run(fmt.Sprintf("%s, %s", policy, handler), func(t *testing.T) { s.crash(t, 0, 0) })
 		}
 	}

@@ -39,10 +39,11 @@ type mapping struct {
 // Join adds a saga to a composition, under an alias. The same saga may join under
 // several. What is wrong with it is told when the composition is registered.
 func Join[I, M any](c *Composition[I], alias string, s *Saga[M]) *Member {
-	m := &member{of: c.def, alias: alias, input: reflect.TypeFor[M](), decode: func(input json.RawMessage) error {
-		_, err := pattern.Decode[M](input)
-		return err
-	}}
+	m := &member{of: c.def, alias: alias, input: reflect.TypeFor[M](),
+		decode: func(input json.RawMessage) error {
+			_, err := pattern.Decode[M](input)
+			return err
+		}}
 	if s == nil || s.def == nil {
 		m.complain("", "a member needs a saga")
 	} else {
@@ -53,7 +54,10 @@ func Join[I, M any](c *Composition[I], alias string, s *Saga[M]) *Member {
 }
 
 func (m *member) complain(at, format string, args ...any) {
-	m.issues = append(m.issues, definition.Issue{Severity: definition.SeverityError, Where: where(m.alias, at), Message: fmt.Sprintf(format, args...)})
+	m.issues = append(m.issues, definition.Issue{
+		Severity: definition.SeverityError, Where: where(m.alias, at),
+		Message: fmt.Sprintf(format, args...),
+	})
 }
 
 // After has the member begin when those have ended.
@@ -130,7 +134,9 @@ func FromStep[A, R any](of *Member, s *Step[A, R]) Source {
 func FromInput(key string) Source { return Source{key: key, described: "the input's " + key} }
 
 // FromVariable is a variable of the run, as members share them.
-func FromVariable(name string) Source { return Source{variable: name, described: "variable " + name} }
+func FromVariable(name string) Source {
+	return Source{variable: name, described: "variable " + name}
+}
 
 // Field is a key of what the source gives.
 func (s Source) Field(key string) Source {
@@ -236,7 +242,9 @@ func (x *composing) known(ctx context.Context) (pattern.View, error) {
 	}
 	return pattern.View{
 		Input: x.input, Results: x.results, Headers: x.headers,
-		Variables: func(names ...string) (map[string]json.RawMessage, error) { return pattern.Variables(ctx, names...) },
+		Variables: func(names ...string) (map[string]json.RawMessage, error) {
+			return pattern.Variables(ctx, names...)
+		},
 	}, nil
 }
 

@@ -60,7 +60,8 @@ func (m *member) keyIssue(key string, from reflect.Type) string {
 	case !jsontype.KeyFits(nil, key, m.input):
 		return fmt.Sprintf("the input of the saga has no such key: it is of type %v", m.input)
 	case !jsontype.KeyFits(from, key, m.input):
-		return fmt.Sprintf("the input of the saga, of type %v, does not take a value of type %v", m.input, from)
+		return fmt.Sprintf("the input of the saga, of type %v, does not take a value of type %v",
+			m.input, from)
 	}
 	return ""
 }
@@ -73,7 +74,9 @@ func (m *member) checkStatic(key string) {
 	}
 	object, err := json.Marshal(map[string]json.RawMessage{key: m.static[key]})
 	if err == nil {
-		err = guard.Call(func() error { return json.Unmarshal(object, reflect.New(m.input).Interface()) })
+		err = guard.Call(func() error {
+			return json.Unmarshal(object, reflect.New(m.input).Interface())
+		})
 	}
 	if err != nil {
 		m.complain(key, "it does not decode into the input of the saga: %v", err)

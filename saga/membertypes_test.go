@@ -31,18 +31,23 @@ func TestMembersAreCheckedByType(t *testing.T) {
 		City int `json:"city"`
 	}
 	first := saga.New[parcel]("first")
-	receipt := saga.Add(first, "receipt", func(context.Context, parcel) (parcel, error) { return parcel{}, nil })
-	lines := saga.AddEach(first, "lines", func(parcel) []int { return nil }, func(context.Context, int) (string, error) { return "", nil })
+	receipt := saga.Add(first, "receipt", func(context.Context, parcel) (parcel, error) {
+		return parcel{}, nil
+	})
+	lines := saga.AddEach(first, "lines", func(parcel) []int { return nil },
+		func(context.Context, int) (string, error) { return "", nil })
 
 	c := saga.Compose[parcel]("composition")
 	a := saga.Join(c, "a", first)
 	saga.Join(c, "fine", ship[parcel]("fine")).After(a).With(map[string]any{"weight": 7}).
 		Map("city", saga.FromStep(a, receipt).Field("city")).Map("weight", saga.FromVariable("any"))
-	saga.Join(c, "anything", ship[map[string]any]("anything")).After(a).Map("x", saga.FromStep(a, lines))
+	saga.Join(c, "anything", ship[map[string]any]("anything")).After(a).
+		Map("x", saga.FromStep(a, lines))
 	saga.Join(c, "text", ship[string]("text"))
 	saga.Join(c, "strange", ship[struct{ Other int }]("strange"))
 	saga.Join(c, "inherits", ship[odd]("inherits")).With(map[string]any{"colour": "red"})
-	saga.Join(c, "static", ship[parcel]("static")).With(map[string]any{"weight": "heavy", "colour": "red"})
+	saga.Join(c, "static", ship[parcel]("static")).
+		With(map[string]any{"weight": "heavy", "colour": "red"})
 	saga.Join(c, "mapped", ship[parcel]("mapped")).After(a).
 		Map("weight", saga.FromStep(a, receipt).Field("city")).Map("city", saga.FromStep(a, lines)).
 		Map("colour", saga.FromInput("city")).Map("Weight", saga.FromInput("colour")).
@@ -69,7 +74,8 @@ func TestMembersAreCheckedByType(t *testing.T) {
 	slices.Sort(got)
 	for i := range max(len(got), len(want)) {
 		if i >= len(got) || i >= len(want) || !strings.HasPrefix(got[i], want[i]) {
-			t.Fatalf("issue %d, want\n%s\ngot\n%s", i, strings.Join(want, "\n"), strings.Join(got, "\n"))
+			t.Fatalf("issue %d, want\n%s\ngot\n%s", i, strings.Join(want, "\n"),
+				strings.Join(got, "\n"))
 		}
 	}
 	if err := newEngine(t).Register(c); err == nil {

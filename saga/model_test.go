@@ -91,7 +91,12 @@ type expectation struct {
 // expect says what must come of a saga whose units have ended in that order. An end of a
 // unit that cannot have been is an error.
 func (s shape) expect(ended []string) (e expectation, err error) {
-	e = expectation{status: perdure.StatusCompleted, steps: map[string]report.StepStatus{}, attempts: map[string]int{}, verdicts: map[string]verdict{}}
+	e = expectation{
+		status:   perdure.StatusCompleted,
+		steps:    map[string]report.StepStatus{},
+		attempts: map[string]int{},
+		verdicts: map[string]verdict{},
+	}
 	layer := s.layers()
 	last := s.lastLayer(layer)
 	var want, done []string
@@ -100,10 +105,13 @@ func (s shape) expect(ended []string) (e expectation, err error) {
 			want = append(want, u.id)
 		}
 	}
-	if got := slices.Sorted(slices.Values(ended)); !slices.Equal(got, slices.Sorted(slices.Values(want))) {
+	if got := slices.Sorted(slices.Values(ended)); !slices.Equal(
+		got, slices.Sorted(slices.Values(want))) {
 		return e, fmt.Errorf("%q have ended, want %q", ended, want)
 	}
-	if !slices.IsSortedFunc(ended, func(a, b string) int { return layer[s.unit(a).step()] - layer[s.unit(b).step()] }) {
+	if !slices.IsSortedFunc(ended, func(a, b string) int {
+		return layer[s.unit(a).step()] - layer[s.unit(b).step()]
+	}) {
 		return e, fmt.Errorf("layers have not come one after the other: %q", ended)
 	}
 	for _, id := range ended {
@@ -245,7 +253,11 @@ func (s shape) undo(e *expectation, id string) (stops, fatal bool) {
 // stopped says what must come of a saga that was cancelled, or has timed out, after these
 // units had ended: what is done is undone, and nobody is told of what has failed.
 func (s shape) stopped(ended []string, by perdure.RunStatus) expectation {
-	e := expectation{status: by, steps: map[string]report.StepStatus{}, verdicts: map[string]verdict{}}
+	e := expectation{
+		status:   by,
+		steps:    map[string]report.StepStatus{},
+		verdicts: map[string]verdict{},
+	}
 	var done []string
 	for _, id := range ended {
 		e.steps[id] = report.StepIsDone
@@ -267,7 +279,8 @@ func (s shape) stopped(ended []string, by perdure.RunStatus) expectation {
 
 // stopDiffers says in what a result and the effects differ from it. What was under way
 // may have had its effect or not.
-func (e expectation) stopDiffers(s shape, r saga.Result, letters, effects []string) (found []string) {
+func (e expectation) stopDiffers(s shape, r saga.Result, letters,
+	effects []string) (found []string) {
 	complain := func(what string, got, want any) {
 		if g, w := fmt.Sprint(got), fmt.Sprint(want); g != w {
 			found = append(found, fmt.Sprintf("%s: %s, want %s", what, g, w))
@@ -324,18 +337,23 @@ func (e expectation) differs(s shape, r saga.Result, letters, effects []string) 
 		}
 		complain("status of "+u.id, step.Status, want)
 		complain("attempts of "+u.id, step.Attempts, e.attempts[u.id])
-		complain("error of "+u.id, step.Err != nil, want == report.StepIsFailed || want == report.StepIsCompensationFailed)
+		complain("error of "+u.id, step.Err != nil, want == report.StepIsFailed ||
+			want == report.StepIsCompensationFailed)
 		if e.verdicts[u.id].undone {
 			undone = append(undone, u.id)
 		}
 	}
-	complain("undone", slices.Sorted(slices.Values(r.CompensatedSteps())), slices.Sorted(slices.Values(undone)))
+	complain("undone", slices.Sorted(slices.Values(r.CompensatedSteps())),
+		slices.Sorted(slices.Values(undone)))
 	return append(found, e.undoDiffers(s, r)...)
 }
 
 func (e expectation) undoDiffers(s shape, r saga.Result) (found []string) {
 	if (r.Undo != nil) != (len(e.order) > 0) {
-		return []string{fmt.Sprintf("there is a report of compensations: %v, want %v", r.Undo != nil, len(e.order) > 0)}
+		return []string{
+			fmt.Sprintf("there is a report of compensations: %v, want %v", r.Undo != nil,
+				len(e.order) > 0),
+		}
 	}
 	if r.Undo == nil {
 		return nil
@@ -353,10 +371,13 @@ func (e expectation) undoDiffers(s shape, r saga.Result) (found []string) {
 			want := e.verdicts[got.ID]
 			all = all && want.undone
 			if !slices.Contains(group, got.ID) {
-				found = append(found, fmt.Sprintf("%s was undone where %v should have been", got.ID, group))
+				found = append(found, fmt.Sprintf("%s was undone where %v should have been", got.ID,
+					group))
 			}
-			if got.Undone != want.undone || (got.Attempts > 0) != want.tried || want.attempts > 0 && got.Attempts != want.attempts {
-				found = append(found, fmt.Sprintf("compensation of %s: %+v, want %+v", got.ID, got, want))
+			if got.Undone != want.undone || (got.Attempts > 0) != want.tried ||
+				want.attempts > 0 && got.Attempts != want.attempts {
+				found = append(found, fmt.Sprintf("compensation of %s: %+v, want %+v", got.ID, got,
+					want))
 			}
 		}
 		steps = steps[len(group):]

@@ -17,7 +17,8 @@ func TestTheOutputOfASagaIsThatOfAStep(t *testing.T) {
 		def := saga.New[int]("saga")
 		steps := []saga.Dependency{
 			saga.Add(def, "a", func(context.Context, int) (int, error) { return 1, nil }),
-			saga.AddEach(def, "b", func(int) []string { return []string{"x", "y"} }, func(_ context.Context, s string) (string, error) { return s, nil }),
+			saga.AddEach(def, "b", func(int) []string { return []string{"x", "y"} },
+				func(_ context.Context, s string) (string, error) { return s, nil }),
 			nil,
 		}
 		if steps[of] != nil {
@@ -35,12 +36,15 @@ func TestTheOutputOfASagaIsThatOfAStep(t *testing.T) {
 
 // spec: F-34
 func TestASagaThatHasFailedHasNoOutput(t *testing.T) {
-	def := saga.New[int]("saga").On(pattern.Callback{Failure: func(context.Context, error) (bool, error) { return true, nil }})
+	def := saga.New[int]("saga").On(pattern.Callback{
+		Failure: func(context.Context, error) (bool, error) { return true, nil },
+	})
 	a := saga.Add(def, "a", func(context.Context, int) (int, error) { return 1, nil })
 	saga.Add(def, "b", func(context.Context, int) (int, error) { return 0, errBroken }).After(a)
 	def.Output(a)
 	perduretest.Test(t, func(env *perduretest.Env) {
-		if out, err := perduretest.Start(env, def.Workflow, 1).Result(); len(out) > 0 || err != nil {
+		if out, err := perduretest.Start(env, def.Workflow, 1).Result(); len(out) > 0 ||
+			err != nil {
 			env.Errorf("suppressed, it gives %s, %v", out, err)
 		}
 	}, def)

@@ -66,8 +66,9 @@ func parked(env *perduretest.Env) admin.Parked {
 // spec: F-31, R-9, F-29
 func TestASagaThatCannotBeUndoneWaitsForAnOperator(t *testing.T) {
 	for choice, want := range map[string]string{
-		"retry":   "one COMPENSATED, two COMPENSATED, three COMPENSATED, bad FAILED; left []",
-		"skip":    "one COMPENSATED, two COMPENSATION_FAILED, three COMPENSATED, bad FAILED; left [two]",
+		"retry": "one COMPENSATED, two COMPENSATED, three COMPENSATED, bad FAILED; left []",
+		"skip": "one COMPENSATED, two COMPENSATION_FAILED, three COMPENSATED, bad FAILED; " +
+			"left [two]",
 		"handled": "one COMPENSATED, two COMPENSATED, three COMPENSATED, bad FAILED; left [two]",
 	} {
 		t.Run(choice, func(t *testing.T) {
@@ -79,7 +80,8 @@ func TestASagaThatCannotBeUndoneWaitsForAnOperator(t *testing.T) {
 				run := perduretest.Start(env, def.Workflow, "")
 				env.Sleep(time.Hour) // the timeout has no effect any more
 				p := parked(env)
-				if p.Head.Status != journal.CompensationFailed || !strings.Contains(p.Why, "2 not yet undone") || len(p.Decisions) != 1 {
+				if p.Head.Status != journal.CompensationFailed ||
+					!strings.Contains(p.Why, "2 not yet undone") || len(p.Decisions) != 1 {
 					env.Errorf("it is %v: %s, %v", p.Head.Status, p.Why, p.Decisions)
 				}
 				if !cancel(env, run.ID()) {
@@ -88,7 +90,8 @@ func TestASagaThatCannotBeUndoneWaitsForAnOperator(t *testing.T) {
 				run.Is(journal.CompensationFailed)
 				mended = true
 				if err := env.Do(func(eng *perdure.Engine) error {
-					return eng.Decide(env.Context(), run.ID(), "undo:two", perdure.Decision{Choice: choice, Reason: "by hand"})
+					return eng.Decide(env.Context(), run.ID(), "undo:two",
+						perdure.Decision{Choice: choice, Reason: "by hand"})
 				}); err != nil {
 					env.Error(err)
 				}
@@ -100,13 +103,16 @@ func TestASagaThatCannotBeUndoneWaitsForAnOperator(t *testing.T) {
 				for id := range w.there {
 					left = append(left, id)
 				}
-				if got := fmt.Sprintf("%s; left %s", statuses(r), left); got != want || r.Status != perdure.StatusFailed || blame(r.Err) != "step bad" {
+				if got := fmt.Sprintf("%s; left %s", statuses(r), left); got != want ||
+					r.Status != perdure.StatusFailed || blame(r.Err) != "step bad" {
 					env.Errorf("it is %v, %v: %s, want %s", r.Status, r.Err, got, want)
 				}
 				if !slices.Equal(letters, []string{"bad"}) || len(w.wrong) > 0 {
 					env.Errorf("dead letters %q, %q", letters, w.wrong)
 				}
-				if i := slices.IndexFunc(r.Undo.Steps, func(u report.Undone) bool { return u.ID == "two" }); i != 1 || (r.Undo.Steps[1].Err == nil) != (choice == "retry") {
+				if i := slices.IndexFunc(r.Undo.Steps, func(u report.Undone) bool {
+					return u.ID == "two"
+				}); i != 1 || (r.Undo.Steps[1].Err == nil) != (choice == "retry") {
 					env.Errorf("the report has %+v", r.Undo.Steps)
 				}
 				return statuses(r)
@@ -126,20 +132,25 @@ func TestASagaThatIsCancelledAndCannotBeUndoneWaitsForAnOperator(t *testing.T) {
 		env.Sleep(30 * time.Second)
 		cancel(env, run.ID())
 		env.Sleep(time.Hour)
-		if p := parked(env); p.Head.Status != journal.CompensationFailed || !strings.Contains(p.Why, "2 not yet undone") {
+		if p := parked(env); p.Head.Status != journal.CompensationFailed ||
+			!strings.Contains(p.Why, "2 not yet undone") {
 			env.Errorf("it is %v: %s", p.Head.Status, p.Why)
 		}
 		mended = true
 		if err := env.Do(func(eng *perdure.Engine) error {
-			return eng.Decide(env.Context(), run.ID(), "undo:two", perdure.Decision{Choice: "retry"})
+			return eng.Decide(env.Context(), run.ID(), "undo:two", perdure.Decision{
+				Choice: "retry",
+			})
 		}); err != nil {
 			env.Error(err)
 		}
 		run.Fails(&perdure.Error{Code: perdure.CodeCancelled})
 		r, _, letters := w.look(env, def, run.ID())
-		if got := statuses(r); len(w.there) > 0 || len(letters) > 0 || r.Status != perdure.StatusCancelled ||
+		if got := statuses(r); len(w.there) > 0 || len(letters) > 0 ||
+			r.Status != perdure.StatusCancelled ||
 			got != "one COMPENSATED, two COMPENSATED, three COMPENSATED, bad CANCELLED" {
-			env.Errorf("it is %v: %s, left are %v, dead letters %q", r.Status, got, w.there, letters)
+			env.Errorf("it is %v: %s, left are %v, dead letters %q", r.Status, got, w.there,
+				letters)
 		}
 		return nil
 	}, def)
@@ -153,7 +164,9 @@ func TestASagaThatIsCancelledAndCannotBeUndoneWaitsForAnOperator(t *testing.T) {
 func TestACompositionIsNotStoppedWhileAMemberIsUndone(t *testing.T) {
 	for _, optional := range []bool{false, true} {
 		pay := saga.New[int]("pay").ParkOnUndoError()
-		a := saga.Add(pay, "a", nothing).Undo(func(context.Context, int, int) error { return errBroken })
+		a := saga.Add(pay, "a", nothing).Undo(func(context.Context, int, int) error {
+			return errBroken
+		})
 		saga.Add(pay, "b", func(context.Context, int) (int, error) { return 0, errBroken }).After(a)
 		ship := saga.New[int]("ship")
 		saga.Add(ship, "c", nothing)
@@ -167,12 +180,15 @@ func TestACompositionIsNotStoppedWhileAMemberIsUndone(t *testing.T) {
 			run := perduretest.Start(env, buy.Workflow, 1)
 			env.Sleep(time.Hour)
 			run.Is(journal.CompensationFailed)
-			err := env.Do(func(eng *perdure.Engine) error { return eng.Cancel(env.Context(), run.ID(), "enough") })
+			err := env.Do(func(eng *perdure.Engine) error {
+				return eng.Cancel(env.Context(), run.ID(), "enough")
+			})
 			if !errors.Is(err, &perdure.Error{Code: journal.CodeWrongState}) {
 				env.Errorf("it can be cancelled: %v", err)
 			}
 			if err := env.Do(func(eng *perdure.Engine) error {
-				return eng.Decide(env.Context(), run.ID(), "undo:m.a", perdure.Decision{Choice: "handled"})
+				return eng.Decide(env.Context(), run.ID(), "undo:m.a",
+					perdure.Decision{Choice: "handled"})
 			}); err != nil {
 				env.Error(err)
 			}

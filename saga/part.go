@@ -37,7 +37,8 @@ type Part struct {
 // Inline returns the error of ctx, and the part is undone while the run goes on. A part that
 // goes on when the run succeeds without it is undone too. Where the code of the part's own
 // branch goes on after it and fails, the part stays: see [Part.Undo].
-func (s *Saga[I]) Inline(ctx context.Context, name string, in I, opts ...perdure.BranchOption) (*Part, error) {
+func (s *Saga[I]) Inline(ctx context.Context, name string, in I,
+	opts ...perdure.BranchOption) (*Part, error) {
 	p := s.def.compile()
 	if err := p.refused(); err != nil {
 		return nil, err
@@ -57,7 +58,10 @@ func (s *Saga[I]) Inline(ctx context.Context, name string, in I, opts ...perdure
 		}
 	}
 	if id := p.tooLong(place); id != "" {
-		return nil, &perdure.Error{Code: perdure.CodeInvalid, Op: "run " + p.name, Message: "name, key and the ID of " + id + " are too long together for an operator"}
+		return nil, &perdure.Error{
+			Code: perdure.CodeInvalid, Op: "run " + p.name, Message: "name, key and the ID of " +
+				id + " are too long together for an operator",
+		}
 	}
 	var part *Part
 	err = pattern.Enclose(ctx, name, func(within context.Context) error {
@@ -77,7 +81,8 @@ func (s *Saga[I]) Inline(ctx context.Context, name string, in I, opts ...perdure
 
 // pressureOf takes the names of pressures off the options of a part, and returns the one
 // that holds.
-func pressureOf(p backpressure.Policy, opts []perdure.BranchOption) (backpressure.Policy, []perdure.BranchOption, error) {
+func pressureOf(p backpressure.Policy, opts []perdure.BranchOption) (backpressure.Policy,
+	[]perdure.BranchOption, error) {
 	var left []perdure.BranchOption
 	for _, o := range opts {
 		name, is := o.(backpressure.Named)
@@ -108,7 +113,9 @@ func (p *plan) tooLong(place string) string {
 // refused says why the definition cannot be used, although nobody registers it.
 func (p *plan) refused() error {
 	issues := slices.Concat(p.graph.Check(), p.issues)
-	if !slices.ContainsFunc(issues, func(i definition.Issue) bool { return i.Severity == definition.SeverityError }) {
+	if !slices.ContainsFunc(issues, func(i definition.Issue) bool {
+		return i.Severity == definition.SeverityError
+	}) {
 		return nil
 	}
 	return &definition.Error{Workflow: p.name, Issues: issues}
@@ -184,6 +191,8 @@ func (p *Part) resultsOf(prefix string) map[string]json.RawMessage {
 	p.x.mu.RLock()
 	defer p.x.mu.RUnlock()
 	out := maps.Clone(p.x.results)
-	maps.DeleteFunc(out, func(id string, _ json.RawMessage) bool { return !strings.HasPrefix(id, prefix) })
+	maps.DeleteFunc(out, func(id string, _ json.RawMessage) bool {
+		return !strings.HasPrefix(id, prefix)
+	})
 	return out
 }

@@ -53,7 +53,8 @@ func newTrip() *trip {
 			return "", err
 		}
 		out, found, err := first.Of(one)
-		said := fmt.Sprint(out, found, err, one.Err(), two.Err(), blame(last.Err()), last.FailedSteps(), last.CompensatedSteps())
+		said := fmt.Sprint(out, found, err, one.Err(), two.Err(), blame(last.Err()),
+			last.FailedSteps(), last.CompensatedSteps())
 		if last.Err() == nil {
 			return said, perdure.Sleep(ctx, 20*time.Millisecond)
 		}
@@ -69,8 +70,14 @@ func TestAWorkflowRunsSagasWhereverItCrashes(t *testing.T) {
 		left  string
 		says  string
 	}{
-		"nothing fails": {nil, of("day1", "day2", "end"), "result of day1/firsttrue <nil> <nil> <nil>none[] []"},
-		"the last":      {[]string{"end/each:y"}, "", "result of day1/firsttrue <nil> <nil> <nil>step each:y[each:y] [each:x first]"},
+		"nothing fails": {
+			nil, of("day1", "day2", "end"), "result of day1/firsttrue <nil> <nil> <nil>none[] []",
+		},
+		"the last": {
+			[]string{"end/each:y"},
+			"",
+			"result of day1/firsttrue <nil> <nil> <nil>step each:y[each:y] [each:x first]",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newTrip()
@@ -92,7 +99,8 @@ func TestAWorkflowRunsSagasWhereverItCrashes(t *testing.T) {
 // spec: F-44, L-10
 func TestAWorkflowThatIsCancelledUndoesItsSagas(t *testing.T) {
 	for _, fails := range [][]string{nil, {"end/each:y"}} {
-		for after := time.Duration(0); after < 150*time.Millisecond; after += 2700 * time.Microsecond {
+		for after := time.Duration(
+			0); after < 150*time.Millisecond; after += 2700 * time.Microsecond {
 			s := newTrip()
 			s.fails = set(fails)
 			perduretest.Test(t, func(env *perduretest.Env) {
@@ -133,7 +141,9 @@ func paying(charged map[string]string) *saga.Saga[int] {
 	var mu sync.Mutex
 	charge := func(ctx context.Context, _ int) (int, error) {
 		key := perdure.IdempotencyKey(ctx)
-		receipt, err := perdure.Once(ctx, "receipt", func() (string, error) { return "receipt of " + key, nil })
+		receipt, err := perdure.Once(ctx, "receipt", func() (string, error) {
+			return "receipt of " + key, nil
+		})
 		if err != nil {
 			return 0, err
 		}
@@ -196,13 +206,15 @@ func TestAKeyIsOfItsPart(t *testing.T) {
 		}},
 		"in a clean-up": {2, func(ctx context.Context) error {
 			_, err := pay.Inline(ctx, "pay", 1)
-			return errors.Join(err, perdure.Finally(ctx, "finally", func(ctx context.Context) error {
-				_, err := pay.Inline(ctx, "pay", 1)
-				return err
-			}))
+			return errors.Join(
+				err, perdure.Finally(ctx, "finally", func(ctx context.Context) error {
+					_, err := pay.Inline(ctx, "pay", 1)
+					return err
+				}))
 		}},
 	}
-	play := func(t *testing.T, w perdure.Definition, start func(*perduretest.Env) error, count int) {
+	play := func(t *testing.T, w perdure.Definition, start func(*perduretest.Env) error,
+		count int) {
 		t.Helper()
 		perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
 			clear(charged)
@@ -220,8 +232,13 @@ func TestAKeyIsOfItsPart(t *testing.T) {
 	})
 	for name, c := range parts {
 		t.Run(name, func(t *testing.T) {
-			w := perdure.Define("whole", func(ctx context.Context, _ int) (int, error) { return 0, c.code(ctx) })
-			play(t, w, func(env *perduretest.Env) error { _, err := perduretest.Start(env, w, 1).Result(); return err }, c.count)
+			w := perdure.Define("whole", func(ctx context.Context, _ int) (int, error) {
+				return 0, c.code(ctx)
+			})
+			play(t, w, func(env *perduretest.Env) error {
+				_, err := perduretest.Start(env, w, 1).Result()
+				return err
+			}, c.count)
 		})
 	}
 }
@@ -239,7 +256,8 @@ func TestCompensationsOfPartsHaveTheirOwnKeys(t *testing.T) {
 		undone[perdure.IdempotencyKey(ctx)] = true
 		return nil
 	})
-	saga.Add(pay, "bad", func(context.Context, int) (int, error) { return 0, errBroken }).After(charge)
+	saga.Add(pay, "bad", func(context.Context, int) (int, error) { return 0, errBroken }).
+		After(charge)
 	whole := perdure.Define("whole", func(ctx context.Context, _ int) (int, error) {
 		for range 2 {
 			if _, err := pay.Inline(ctx, "pay", 1); err != nil {
@@ -269,7 +287,8 @@ func TestAPartThatNobodyCouldDecideOnIsRefused(t *testing.T) {
 	saga.Add(pay, long, nothing).Undo(func(context.Context, int, int) error { return nil })
 	buy := saga.Compose[int]("buy")
 	saga.Join(buy, long, pay)
-	if err := newEngine(t).Register(buy); err == nil || !strings.Contains(err.Error(), "too long together for an operator") {
+	if err := newEngine(t).Register(buy); err == nil ||
+		!strings.Contains(err.Error(), "too long together for an operator") {
 		t.Errorf("registered: %v", err)
 	}
 	whole := perdure.Define("whole", func(ctx context.Context, _ int) (int, error) {
@@ -293,7 +312,8 @@ func TestADefinitionIsCheckedWithoutRegistering(t *testing.T) {
 	for _, def := range []perdure.Definition{one, graph, whole} {
 		issues := perdure.Check(def)
 		var refused *definition.Error
-		if err := newEngine(t).Register(def); !errors.As(err, &refused) || len(issues) == 0 || fmt.Sprint(refused.Issues) != fmt.Sprint(issues) {
+		if err := newEngine(t).Register(def); !errors.As(err, &refused) || len(issues) == 0 ||
+			fmt.Sprint(refused.Issues) != fmt.Sprint(issues) {
 			t.Errorf("checked: %v, registered: %v", issues, err)
 		}
 	}

@@ -34,7 +34,9 @@ func (d *declaration) plan() *plan {
 	for _, t := range d.steps {
 		t = t.copy()
 		own.steps = append(own.steps, t)
-		p.graph.Nodes = append(p.graph.Nodes, definition.Node{Name: t.id, After: t.afterIDs(), Order: t.order})
+		p.graph.Nodes = append(p.graph.Nodes, definition.Node{
+			Name: t.id, After: t.afterIDs(), Order: t.order,
+		})
 		p.byID[t.id] = t
 	}
 	for _, t := range own.steps {
@@ -50,13 +52,17 @@ func (d *declaration) plan() *plan {
 		p.complain("handler", "a nil handler")
 	}
 	p.issues = append(p.issues, backpressure.Check("pressure", own.pressure)...)
-	p.issues = append(p.issues, own.calls.Check(func(id string) bool { return p.byID[id] != nil })...)
+	p.issues = append(p.issues, own.calls.Check(func(id string) bool {
+		return p.byID[id] != nil
+	})...)
 	p.layers = p.graph.Layers()
 	return p
 }
 
 func (p *plan) complain(where, format string, args ...any) {
-	p.issues = append(p.issues, definition.Issue{Severity: definition.SeverityError, Where: where, Message: fmt.Sprintf(format, args...)})
+	p.issues = append(p.issues, definition.Issue{
+		Severity: definition.SeverityError, Where: where, Message: fmt.Sprintf(format, args...),
+	})
 }
 
 // hasInputs reports whether each step has an input of its own.
@@ -79,8 +85,9 @@ func (p *plan) unknownInputs(input json.RawMessage) error {
 	}
 	return &perdure.Error{
 		Code: perdure.CodeInvalid, Op: "start " + p.name,
-		Message: "the inputs name steps that the saga does not have: " + strings.Join(unknown, ", "),
-		Hint:    "its steps are " + strings.Join(slices.Sorted(maps.Keys(p.byID)), ", "),
+		Message: "the inputs name steps that the saga does not have: " +
+			strings.Join(unknown, ", "),
+		Hint: "its steps are " + strings.Join(slices.Sorted(maps.Keys(p.byID)), ", "),
 	}
 }
 
@@ -104,7 +111,10 @@ func (p *plan) check(t *step) {
 		}
 	}
 	if t.undo == nil && (t.critical || t.undoRetry != nil || t.undoTimeout > 0) {
-		p.issues = append(p.issues, definition.Issue{Severity: definition.SeverityWarning, Where: t.id + ".undo", Message: "it says how to compensate, and has no compensation"})
+		p.issues = append(p.issues, definition.Issue{
+			Severity: definition.SeverityWarning, Where: t.id + ".undo",
+			Message: "it says how to compensate, and has no compensation",
+		})
 	}
 }
 

@@ -40,10 +40,13 @@ type Action string
 
 // The actions.
 const (
-	Continue        Action = "CONTINUE"         // pass over it
-	Retry           Action = "RETRY"            // one more attempt, after the delay of its policy; at most ten
-	FailSaga        Action = "FAIL_SAGA"        // nothing more is undone, and its error is the saga's
-	SkipStep        Action = "SKIP_STEP"        // pass over it, also where it is critical, or an operator would be asked
+	Continue Action = "CONTINUE" // pass over it
+	// one more attempt, after the delay of its policy; at most ten
+	Retry Action = "RETRY"
+	// nothing more is undone, and its error is the saga's
+	FailSaga Action = "FAIL_SAGA"
+	// pass over it, also where it is critical, or an operator would be asked
+	SkipStep        Action = "SKIP_STEP"
 	MarkCompensated Action = "MARK_COMPENSATED" // count it as undone
 )
 
@@ -88,7 +91,8 @@ func OneOf(handlers ...Handler) Handler {
 }
 
 var handlers = map[string]Handler{
-	"default": ContinueHandler, "log-and-continue": ContinueHandler, "fail-fast": FailFast, "retry": RetryThenFail, "robust": Robust,
+	"default": ContinueHandler, "log-and-continue": ContinueHandler, "fail-fast": FailFast,
+	"retry": RetryThenFail, "robust": Robust,
 }
 
 // NamedHandler gives one of the handlers by name: default, log-and-continue, fail-fast,
@@ -98,8 +102,9 @@ func NamedHandler(name string) (Handler, error) {
 		return h, nil
 	}
 	return nil, &perdure.Error{
-		Code: perdure.CodeNotFound, Op: "handler " + name, Message: "there is no handler of this name",
-		Hint: "default, log-and-continue, fail-fast, retry and robust are there",
+		Code: perdure.CodeNotFound, Op: "handler " + name,
+		Message: "there is no handler of this name",
+		Hint:    "default, log-and-continue, fail-fast, retry and robust are there",
 	}
 }
 

@@ -23,17 +23,22 @@ import (
 func TestABreakerSparesAStepOverAList(t *testing.T) {
 	var mu sync.Mutex
 	executed := map[int]bool{}
-	def := saga.New[int]("saga").Pressure(backpressure.CircuitBreaker{Failures: 2, Recovery: time.Hour})
-	before := saga.Add(def, "before", nothing).Undo(func(context.Context, int, int) error { return nil })
-	saga.AddEach(def, "call", func(int) []int { return []int{0, 1, 2, 3, 4, 5} }, func(_ context.Context, n int) (int, error) {
-		mu.Lock()
-		defer mu.Unlock()
-		executed[n] = true
-		if n == 0 {
-			return 0, nil
-		}
-		return 0, errBroken
-	}).After(before)
+	def := saga.New[int]("saga").Pressure(backpressure.CircuitBreaker{
+		Failures: 2, Recovery: time.Hour,
+	})
+	before := saga.Add(def, "before", nothing).Undo(func(context.Context, int, int) error {
+		return nil
+	})
+	saga.AddEach(def, "call", func(int) []int { return []int{0, 1, 2, 3, 4, 5} },
+		func(_ context.Context, n int) (int, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			executed[n] = true
+			if n == 0 {
+				return 0, nil
+			}
+			return 0, errBroken
+		}).After(before)
 	perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
 		clear(executed)
 		run := perduretest.Start(env, def.Workflow, 1)
@@ -55,8 +60,10 @@ func TestABreakerSparesAStepOverAList(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		began := slices.Sorted(maps.Keys(executed))
-		if len(r.FailedSteps()) != 5 || refused == 0 || refused+len(began) != 6 || !slices.Equal(r.CompensatedSteps(), []string{"before"}) {
-			env.Errorf("%v failed, %d of them refused, %v have begun, %v are undone", r.FailedSteps(), refused, began, r.CompensatedSteps())
+		if len(r.FailedSteps()) != 5 || refused == 0 || refused+len(began) != 6 ||
+			!slices.Equal(r.CompensatedSteps(), []string{"before"}) {
+			env.Errorf("%v failed, %d of them refused, %v have begun, %v are undone",
+				r.FailedSteps(), refused, began, r.CompensatedSteps())
 		}
 		return nil
 	}, def)
@@ -66,12 +73,14 @@ func TestABreakerSparesAStepOverAList(t *testing.T) {
 func TestAPressureThatCannotBeIsRefused(t *testing.T) {
 	def := saga.New[int]("saga").Pressure(backpressure.Limit(-1))
 	saga.Add(def, "a", nothing)
-	if err := newEngine(t).Register(def); err == nil || !strings.Contains(err.Error(), "pressure: ") {
+	if err := newEngine(t).Register(def); err == nil ||
+		!strings.Contains(err.Error(), "pressure: ") {
 		t.Errorf("registered: %v", err)
 	}
 	def = saga.New[int]("odd").Pressure((*odd)(nil))
 	saga.Add(def, "a", nothing)
-	if err := newEngine(t).Register(def); err == nil || !strings.Contains(err.Error(), "pressure: panic: ") {
+	if err := newEngine(t).Register(def); err == nil ||
+		!strings.Contains(err.Error(), "pressure: panic: ") {
 		t.Errorf("registered: %v", err)
 	}
 }

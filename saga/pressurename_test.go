@@ -19,7 +19,8 @@ import (
 // and fails each time.
 func calling(p backpressure.Policy) *saga.Saga[int] {
 	def := saga.New[int]("calling").Pressure(p)
-	saga.AddEach(def, "call", func(int) []int { return []int{0, 1, 2, 3, 4, 5} }, func(context.Context, int) (int, error) { return 0, errBroken })
+	saga.AddEach(def, "call", func(int) []int { return []int{0, 1, 2, 3, 4, 5} },
+		func(context.Context, int) (int, error) { return 0, errBroken })
 	return def
 }
 
@@ -39,13 +40,17 @@ func refusals(r report.Run) (n int) {
 func TestAStartNamesThePressureOfItsRun(t *testing.T) {
 	def := calling(nil)
 	perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
-		for want, opts := range map[int][]perdure.StartOption{4: {backpressure.Named("circuit-breaker-aggressive")}, 0: nil} {
+		for want, opts := range map[int][]perdure.StartOption{
+			4: {backpressure.Named("circuit-breaker-aggressive")},
+			0: nil,
+		} {
 			run := perduretest.Start(env, def.Workflow, 1, opts...)
 			_, _ = run.Result()
 			if err := env.Do(func(eng *perdure.Engine) error {
 				r, err := eng.Report(env.Context(), run.ID())
 				if n := refusals(r); n != want || len(r.Headers) != 0 {
-					env.Errorf("%d steps are refused, want %d; the headers are %v", n, want, r.Headers)
+					env.Errorf("%d steps are refused, want %d; the headers are %v", n, want,
+						r.Headers)
 				}
 				return err
 			}); err != nil {
@@ -82,7 +87,8 @@ func TestAPartIsUnderThePressureThatItNames(t *testing.T) {
 		}); err != nil {
 			env.Error(err)
 		}
-		if _, err := perduretest.Start(env, whole, "nobody").Result(); !errors.Is(err, &perdure.Error{Code: perdure.CodeNotFound}) {
+		if _, err := perduretest.Start(env, whole, "nobody").Result(); !errors.Is(
+			err, &perdure.Error{Code: perdure.CodeNotFound}) {
 			env.Error(err)
 		}
 	}, whole)
@@ -113,8 +119,15 @@ func TestAPressureThatMeansNothingIsRefusedAtTheCall(t *testing.T) {
 		_, byName := eng.Start(t.Context(), "gone", []byte("1"), batched)
 		_, empty := def.Start(t.Context(), eng, 1, backpressure.Named(""))
 		_, scope := perdure.Scope(t.Context(), "scope", batched)
-		for what, err := range map[string]error{"code": ofCode, "members": ofMembers, "not known": byName, "empty": empty, "scope": scope} {
-			if e := (*perdure.Error)(nil); !errors.As(err, &e) || e.Code != perdure.CodeInvalid || what != "empty" && e.Hint == "" {
+		for what, err := range map[string]error{
+			"code":      ofCode,
+			"members":   ofMembers,
+			"not known": byName,
+			"empty":     empty,
+			"scope":     scope,
+		} {
+			if e := (*perdure.Error)(nil); !errors.As(err, &e) || e.Code != perdure.CodeInvalid ||
+				what != "empty" && e.Hint == "" {
 				t.Errorf("%s: %v", what, err)
 			}
 		}

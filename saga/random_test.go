@@ -14,12 +14,16 @@ import (
 // random gives some saga, and what goes wrong in it.
 func random(rng *rand.Rand) shape {
 	s := shape{
-		name: "random", policy: policies[rng.IntN(len(policies))], fails: map[string]int{}, undoFail: map[string]int{},
-		handler: slices.Sorted(maps.Keys(handlers))[rng.IntN(len(handlers))],
+		name: "random", policy: policies[rng.IntN(len(policies))], fails: map[string]int{},
+		undoFail: map[string]int{},
+		handler:  slices.Sorted(maps.Keys(handlers))[rng.IntN(len(handlers))],
 	}
 	var steps []string
 	for i := range 1 + rng.IntN(7) {
-		u := unit{id: fmt.Sprintf("s%d", i), noUndo: rng.IntN(5) == 0, critical: rng.IntN(3) == 0, extra: rng.IntN(3), undo: rng.IntN(4) - 1}
+		u := unit{
+			id: fmt.Sprintf("s%d", i), noUndo: rng.IntN(5) == 0, critical: rng.IntN(3) == 0,
+			extra: rng.IntN(3), undo: rng.IntN(4) - 1,
+		}
 		for _, before := range steps {
 			if rng.IntN(3) == 0 {
 				u.after = append(u.after, before)
@@ -80,7 +84,9 @@ func TestRandomSagasThatAreCancelledAreUndone(t *testing.T) {
 		}
 		after := time.Duration(rng.Int64N(int64(2 * took(s, s.units[0].id))))
 		def := w.build(s)
-		perduretest.Test(t, func(env *perduretest.Env) { w.stop(env, s, def, cancelAfter(env, after)) }, def)
+		perduretest.Test(t, func(env *perduretest.Env) {
+			w.stop(env, s, def, cancelAfter(env, after))
+		}, def)
 		if t.Failed() {
 			t.Fatalf("seed %d: %v of %+v, cancelled after %v", seed, s, s.units, after)
 		}

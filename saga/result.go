@@ -29,7 +29,9 @@ func (r Result) FirstFailed() string {
 
 // FailedSteps gives the IDs of the steps that have failed, the first first.
 func (r Result) FailedSteps() []string {
-	return idsOf(slices.DeleteFunc(r.Failed(), func(s report.Step) bool { return s.Status == report.StepIsCompensationFailed }))
+	return idsOf(slices.DeleteFunc(r.Failed(), func(s report.Step) bool {
+		return s.Status == report.StepIsCompensationFailed
+	}))
 }
 
 // CompensatedSteps gives the IDs of the steps that were undone, in the order of their

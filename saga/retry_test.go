@@ -21,21 +21,29 @@ func TestASagaIsRetriedFromTheFailedStep(t *testing.T) {
 	type input struct{ Boxes []string }
 	var l patterntest.Ledger
 	did := func(what string) func(context.Context, struct{}) (string, error) {
-		return func(ctx context.Context, _ struct{}) (string, error) { return what, l.Book(ctx, what) }
+		return func(ctx context.Context, _ struct{}) (string, error) {
+			return what, l.Book(ctx, what)
+		}
 	}
 	def := saga.New[input]("order")
-	reserve := saga.Add(def, "reserve", did("reserve")).Undo(func(ctx context.Context, _ struct{}, _ string) error { return l.Book(ctx, "release") })
+	reserve := saga.Add(def, "reserve", did("reserve")).Undo(
+		func(ctx context.Context, _ struct{}, _ string) error { return l.Book(ctx, "release") })
 	look := saga.Add(def, "look", did("look")) // nothing undoes it
-	saga.AddEach(def, "pack", func(in input) []string { return in.Boxes }, func(ctx context.Context, box string) (string, error) {
-		return box, l.Book(ctx, "pack "+box)
-	}).After(reserve, look).Undo(func(ctx context.Context, box, _ string) error { return l.Book(ctx, "unpack "+box) })
+	saga.AddEach(def, "pack", func(in input) []string { return in.Boxes },
+		func(ctx context.Context, box string) (string, error) {
+			return box, l.Book(ctx, "pack "+box)
+		}).After(reserve, look).Undo(func(ctx context.Context, box, _ string) error {
+		return l.Book(ctx, "unpack "+box)
+	})
 	perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
 		l.Reset("pack b")
-		run := perduretest.Start(env, def.Workflow, input{[]string{"a", "b", "c"}}, perdure.ID("ord-1"))
+		run := perduretest.Start(env, def.Workflow, input{[]string{"a", "b", "c"}},
+			perdure.ID("ord-1"))
 		if _, err := run.Result(); err == nil {
 			env.Error("it does not fail")
 		}
-		if got, want := l.String(), "look 1, pack a 1, pack c 1, release 1, reserve 1, unpack a 1, unpack c 1"; got != want {
+		if got, want := l.String(), "look 1, pack a 1, pack c 1, release 1, reserve 1, unpack a "+
+			"1, unpack c 1"; got != want {
 			env.Errorf("took effect: %s, want %s", got, want)
 		}
 		letter := patterntest.Letters(env, 1)[0]
@@ -46,7 +54,8 @@ func TestASagaIsRetriedFromTheFailedStep(t *testing.T) {
 		if r := patterntest.Retry(env, letter); r.Status != perdure.StatusCompleted {
 			env.Errorf("retried, it is %v: %v", r.Status, r.Err)
 		}
-		if got, want := l.String(), "look 1, pack a 2, pack b 1, pack c 2, release 1, reserve 2, unpack a 1, unpack c 1"; got != want {
+		if got, want := l.String(), "look 1, pack a 2, pack b 1, pack c 2, release 1, reserve 2, "+
+			"unpack a 1, unpack c 1"; got != want {
 			env.Errorf("retried, took effect: %s, want %s", got, want)
 		}
 		patterntest.Letters(env, 0)
@@ -61,10 +70,14 @@ func TestASagaIsRetriedFromTheFailedStep(t *testing.T) {
 func TestARetryRedoesWhatWasUndoneAndNothingOfThatName(t *testing.T) {
 	var l patterntest.Ledger
 	pay := saga.New[string]("pay")
-	saga.Add(pay, "notify", func(ctx context.Context, in string) (string, error) { return in, l.Book(ctx, "notify "+in) }).
+	saga.Add(pay, "notify", func(ctx context.Context, in string) (string, error) {
+		return in, l.Book(ctx, "notify "+in)
+	}).
 		Undo(func(ctx context.Context, in, _ string) error { return l.Book(ctx, "un-notify "+in) })
 	whole := perdure.Define("whole", func(ctx context.Context, _ int) (int, error) {
-		if _, err := perdure.Step(ctx, "notify", func(ctx context.Context) (int, error) { return 0, l.Book(ctx, "top") }); err != nil {
+		if _, err := perdure.Step(ctx, "notify", func(ctx context.Context) (int, error) {
+			return 0, l.Book(ctx, "top")
+		}); err != nil {
 			return 0, err
 		}
 		var parts []*saga.Part
@@ -75,7 +88,9 @@ func TestARetryRedoesWhatWasUndoneAndNothingOfThatName(t *testing.T) {
 			}
 			parts = append(parts, part)
 		}
-		_, err := perdure.Step(ctx, "last", func(ctx context.Context) (int, error) { return 0, l.Book(ctx, "last") })
+		_, err := perdure.Step(ctx, "last", func(ctx context.Context) (int, error) {
+			return 0, l.Book(ctx, "last")
+		})
 		if err != nil {
 			if err := parts[1].Undo(ctx); err != nil {
 				return 0, err
@@ -87,10 +102,12 @@ func TestARetryRedoesWhatWasUndoneAndNothingOfThatName(t *testing.T) {
 		l.Reset("last")
 		_, _ = perduretest.Start(env, whole, 7, perdure.ID("x")).Result()
 		l.Break()
-		if r := patterntest.Retry(env, patterntest.Letters(env, 1)[0]); r.Status != perdure.StatusCompleted {
+		if r := patterntest.Retry(
+			env, patterntest.Letters(env, 1)[0]); r.Status != perdure.StatusCompleted {
 			env.Errorf("retried, it is %v: %v", r.Status, r.Err)
 		}
-		if got, want := l.String(), "last 1, notify one 1, notify two 2, top 1, un-notify two 1"; got != want {
+		if got, want := l.String(),
+			"last 1, notify one 1, notify two 2, top 1, un-notify two 1"; got != want {
 			env.Errorf("took effect: %s, want %s", got, want)
 		}
 		return nil
@@ -103,18 +120,24 @@ func TestARetryRedoesWhatWasUndoneAndNothingOfThatName(t *testing.T) {
 func TestARetryLeavesWhatWasDealtWith(t *testing.T) {
 	var l patterntest.Ledger
 	first := saga.New[int]("first")
-	saga.Add(first, "try-it", func(ctx context.Context, _ int) (int, error) { return 0, l.Book(ctx, "try-it") })
+	saga.Add(first, "try-it", func(ctx context.Context, _ int) (int, error) {
+		return 0, l.Book(ctx, "try-it")
+	})
 	whole := perdure.Define("whole", func(ctx context.Context, _ int) (int, error) {
 		part, err := first.Inline(ctx, "first", 1)
 		if err != nil {
 			return 0, err
 		}
 		if part.Err() != nil {
-			if _, err := perdure.Step(ctx, "plan-b", func(ctx context.Context) (int, error) { return 0, l.Book(ctx, "plan-b") }); err != nil {
+			if _, err := perdure.Step(ctx, "plan-b", func(ctx context.Context) (int, error) {
+				return 0, l.Book(ctx, "plan-b")
+			}); err != nil {
 				return 0, err
 			}
 		}
-		return perdure.Step(ctx, "last", func(ctx context.Context) (int, error) { return 0, l.Book(ctx, "last") })
+		return perdure.Step(ctx, "last", func(ctx context.Context) (int, error) {
+			return 0, l.Book(ctx, "last")
+		})
 	}, deadletter.Automatic(true))
 	perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
 		l.Reset("try-it", "last")
@@ -139,7 +162,9 @@ func TestARetryLeavesWhatWasDealtWith(t *testing.T) {
 //
 // spec: P-4, F-9
 func TestASuppressedErrorHasNoLetter(t *testing.T) {
-	def := saga.New[int]("saga").On(pattern.Callback{Failure: func(context.Context, error) (bool, error) { return true, nil }})
+	def := saga.New[int]("saga").On(pattern.Callback{
+		Failure: func(context.Context, error) (bool, error) { return true, nil },
+	})
 	saga.Add(def, "a", func(context.Context, int) (int, error) { return 0, errBroken })
 	perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
 		_, err := perduretest.Start(env, def.Workflow, 1).Result()
@@ -156,7 +181,9 @@ func TestARetriedSagaKeepsWhatBeganBesideTheFailure(t *testing.T) {
 	var l patterntest.Ledger
 	def := saga.New[int]("order").Pressure(backpressure.Limit(1))
 	for _, id := range []string{"bad", "keeps", "undone"} {
-		s := saga.Add(def, id, func(ctx context.Context, _ int) (string, error) { return id, l.Book(ctx, id) })
+		s := saga.Add(def, id, func(ctx context.Context, _ int) (string, error) {
+			return id, l.Book(ctx, id)
+		})
 		if id == "undone" {
 			s.Undo(func(ctx context.Context, _ int, _ string) error { return l.Book(ctx, "undo") })
 		}

@@ -15,7 +15,8 @@ import (
 type execution struct {
 	*plan
 	pressure backpressure.Policy
-	part     string     // its name in the run that it is a part of, with a dot; empty where it is the run
+	// its name in the run that it is a part of, with a dot; empty where it is the run
+	part     string
 	path     string     // of the scope that it runs in, with a slash; empty where it is the run
 	whole    *composing // that it is a member of; nil for none
 	optional bool       // as a member
@@ -63,7 +64,8 @@ func (p *plan) begin(input json.RawMessage) *execution {
 	x := &execution{
 		plan: p, pressure: p.pressure, input: input, calls: p.calls.Begin(),
 		units: map[string]*unit{}, clones: map[string][]*unit{}, left: map[string]int{},
-		results: map[string]json.RawMessage{}, undone: map[string]json.RawMessage{}, undoErrs: map[string]error{}, judged: map[string]bool{},
+		results: map[string]json.RawMessage{}, undone: map[string]json.RawMessage{},
+		undoErrs: map[string]error{}, judged: map[string]bool{},
 	}
 	if p.hasInputs() {
 		x.inputs, _ = pattern.Decode[Inputs](input) // it has been decoded once
@@ -159,7 +161,8 @@ func (x *execution) reader(m map[string]json.RawMessage) func(string) (json.RawM
 func (x *execution) task(u *unit) pattern.Task {
 	retry := u.retry
 	t := pattern.Task{
-		Name: u.step.id, Key: u.clone.key, Call: u.call, Retry: &retry, Timeout: u.timeout, Event: x.events.Step(u.event), Variable: u.variable,
+		Name: u.step.id, Key: u.clone.key, Call: u.call, Retry: &retry, Timeout: u.timeout,
+		Event: x.events.Step(u.event), Variable: u.variable,
 	}
 	if u.each != nil {
 		t.Variable = "" // it is set to the list, when that is complete
@@ -192,7 +195,10 @@ func (x *execution) beginStep(ctx context.Context, u *unit, alone bool) (pattern
 
 // repeat takes in a unit whose effect is there already: there is nothing to undo.
 func (x *execution) repeat(ctx context.Context, u *unit) error {
-	err := pattern.Record(ctx, pattern.Fact{Kind: pattern.StepSkipped, Name: u.step.id, Key: u.clone.key, Reason: pattern.ReasonDuplicate})
+	err := pattern.Record(ctx, pattern.Fact{
+		Kind: pattern.StepSkipped, Name: u.step.id, Key: u.clone.key,
+		Reason: pattern.ReasonDuplicate,
+	})
 	if err != nil {
 		return err
 	}

@@ -54,14 +54,20 @@ type declaration struct {
 // run; a retry policy has no meaning here: a step without one of its own has one
 // attempt.
 func New[I any](name string, opts ...perdure.WorkflowOption) *Saga[I] {
-	d := &declaration{name: name, input: reflect.TypeFor[I](), policy: StrictSequential, handler: ContinueHandler}
+	d := &declaration{
+		name: name, input: reflect.TypeFor[I](), policy: StrictSequential, handler: ContinueHandler,
+	}
 	d.key, d.compile = d, sync.OnceValue(d.plan)
 	if d.hasInputs() {
 		opts = append(slices.Clip(opts), pattern.Accepts(func(input json.RawMessage) error {
 			return d.compile().unknownInputs(input)
 		}))
 	}
-	return &Saga[I]{def: d, Workflow: define[I](name, opts, d.declare, d.callbacks, func() runner { return d.compile() })}
+	return &Saga[I]{
+		def: d, Workflow: define[I](name, opts, d.declare, d.callbacks, func() runner {
+			return d.compile()
+		}),
+	}
 }
 
 // A runner is a definition that is complete.
@@ -70,8 +76,11 @@ type runner interface {
 }
 
 // define makes the workflow of a definition.
-func define[I any](name string, opts []perdure.WorkflowOption, declare pattern.Declared, calls pattern.Calling, compile func() runner) *perdure.Workflow[I, json.RawMessage] {
-	opts = slices.Concat([]perdure.WorkflowOption{perdure.Timeout(DefaultTimeout), perdure.NoRetry, pattern.CleansUp, pattern.Saga}, opts, []perdure.WorkflowOption{
+func define[I any](name string, opts []perdure.WorkflowOption, declare pattern.Declared,
+	calls pattern.Calling, compile func() runner) *perdure.Workflow[I, json.RawMessage] {
+	opts = slices.Concat([]perdure.WorkflowOption{
+		perdure.Timeout(DefaultTimeout), perdure.NoRetry, pattern.CleansUp, pattern.Saga,
+	}, opts, []perdure.WorkflowOption{
 		declare, calls,
 	})
 	return perdure.Define(name, func(ctx context.Context, _ I) (json.RawMessage, error) {
@@ -84,7 +93,8 @@ func define[I any](name string, opts []perdure.WorkflowOption, declare pattern.D
 }
 
 // execute runs a workflow to its end and gives the report.
-func execute[I any](ctx context.Context, w *perdure.Workflow[I, json.RawMessage], c perdure.Caller, in I, opts []perdure.StartOption) (report.Run, error) {
+func execute[I any](ctx context.Context, w *perdure.Workflow[I, json.RawMessage], c perdure.Caller,
+	in I, opts []perdure.StartOption) (report.Run, error) {
 	run, err := w.Start(ctx, c, in, opts...)
 	if err != nil {
 		return report.Run{}, err
@@ -150,7 +160,8 @@ func (s *Saga[I]) On(c pattern.Callback) *Saga[I] {
 
 // Execute starts a run, waits for its end and tells how it went. A saga that has failed
 // is no error here: the result says so.
-func (s *Saga[I]) Execute(ctx context.Context, c perdure.Caller, in I, opts ...perdure.StartOption) (Result, error) {
+func (s *Saga[I]) Execute(ctx context.Context, c perdure.Caller, in I,
+	opts ...perdure.StartOption) (Result, error) {
 	r, err := execute(ctx, s.Workflow, c, in, opts)
 	if err != nil {
 		return Result{}, err

@@ -55,7 +55,10 @@ type step struct {
 // Add adds a step. What is wrong with it is told when the saga is registered.
 func Add[I, A, R any](s *Saga[I], id string, fn func(context.Context, A) (R, error)) *Step[A, R] {
 	args, of := pattern.NewArguments[A](), reflect.TypeFor[R]()
-	t := &step{of: s.def, id: id, call: pattern.TaskOf(args, fn), check: args.Check, result: of, one: of, retry: perdure.NoRetry}
+	t := &step{
+		of: s.def, id: id, call: pattern.TaskOf(args, fn), check: args.Check, result: of, one: of,
+		retry: perdure.NoRetry,
+	}
 	if fn == nil {
 		t.complain("", "a step needs a function")
 	}
@@ -83,7 +86,10 @@ func (t *step) afterIDs() []string {
 }
 
 func (t *step) complain(at, format string, args ...any) {
-	t.issues = append(t.issues, definition.Issue{Severity: definition.SeverityError, Where: where(t.id, at), Message: fmt.Sprintf(format, args...)})
+	t.issues = append(t.issues, definition.Issue{
+		Severity: definition.SeverityError, Where: where(t.id, at),
+		Message: fmt.Sprintf(format, args...),
+	})
 }
 
 func (s *Step[A, R]) step() *step {
@@ -168,7 +174,8 @@ func (s *Step[A, R]) Variable(name string) *Step[A, R] {
 // sources, and what it gave. Variables have the values that they have then: what undoing
 // depends on belongs into the result.
 func (s *Step[A, R]) Undo(fn func(ctx context.Context, in A, out R) error) *Step[A, R] {
-	s.s.undoBy(fn == nil, func(ctx context.Context, given pattern.Sources) (json.RawMessage, error) {
+	s.s.undoBy(fn == nil, func(ctx context.Context, given pattern.Sources) (json.RawMessage,
+		error) {
 		in, err := s.args.Fill(ctx, given)
 		if err != nil {
 			return nil, err
@@ -278,12 +285,18 @@ func (t *step) single() error {
 	if t.each == nil {
 		return nil
 	}
-	return &perdure.Error{Code: perdure.CodeMisuse, Op: "result of " + t.id, Message: "it is a step over a list", Hint: "ask for Outputs, or AllOf"}
+	return &perdure.Error{
+		Code: perdure.CodeMisuse, Op: "result of " + t.id, Message: "it is a step over a list",
+		Hint: "ask for Outputs, or AllOf",
+	}
 }
 
 func (t *step) multiple() error {
 	if t.each != nil {
 		return nil
 	}
-	return &perdure.Error{Code: perdure.CodeMisuse, Op: "results of " + t.id, Message: "it is no step over a list", Hint: "ask for Output, or Of"}
+	return &perdure.Error{
+		Code: perdure.CodeMisuse, Op: "results of " + t.id, Message: "it is no step over a list",
+		Hint: "ask for Output, or Of",
+	}
 }

@@ -22,7 +22,8 @@ func stoppable() (out []shape) {
 		good, bad, odd := shapes()[i], shapes()[1], shapes()[3]
 		good.policy, bad.policy, odd.policy = policy, policy, policy
 		good.handler, bad.handler, odd.handler = "continue", "continue", "retry"
-		bad.fails, bad.undoFail = map[string]int{"b": 1, "d": forever}, map[string]int{"b": forever, "c": 1}
+		bad.fails, bad.undoFail = map[string]int{"b": 1, "d": forever},
+			map[string]int{"b": forever, "c": 1}
 		odd.undoFail = map[string]int{"e#1": 2}
 		out = append(out, good, bad, odd)
 	}
@@ -31,7 +32,8 @@ func stoppable() (out []shape) {
 
 // stop begins a saga and has it stopped by stop, which gives the status that it then is to
 // end with; 0 where it was not stopped.
-func (w *world) stop(env *perduretest.Env, s shape, def *saga.Saga[string], stop func(id string) perdure.RunStatus) {
+func (w *world) stop(env *perduretest.Env, s shape, def *saga.Saga[string],
+	stop func(id string) perdure.RunStatus) {
 	w.reset()
 	run := perduretest.Start(env, def.Workflow, "input")
 	by := stop(string(run.RunID()))
@@ -62,8 +64,11 @@ func (w *world) stop(env *perduretest.Env, s shape, def *saga.Saga[string], stop
 
 // cancel cancels a run, and says whether that was refused.
 func cancel(env *perduretest.Env, id string) (refused bool) {
-	err := env.Do(func(eng *perdure.Engine) error { return eng.Cancel(env.Context(), id, "enough") })
-	if refused = errors.Is(err, &perdure.Error{Code: perdure.CodeWrongState}); err != nil && !refused {
+	err := env.Do(func(eng *perdure.Engine) error {
+		return eng.Cancel(env.Context(), id, "enough")
+	})
+	if refused = errors.Is(err, &perdure.Error{Code: perdure.CodeWrongState}); err != nil &&
+		!refused {
 		env.Fatal(err)
 	}
 	return refused
@@ -80,7 +85,8 @@ func cancelAfter(env *perduretest.Env, after time.Duration) func(id string) perd
 		}
 		before, refused := d.Head.Status, cancel(env, id)
 		switch {
-		case (before == journal.Compensating || before.IsTerminal()) && before != journal.Cancelled && !refused:
+		case (before == journal.Compensating || before.IsTerminal()) &&
+			before != journal.Cancelled && !refused:
 			env.Errorf("a saga that was %v was cancelled", before)
 		case refused && !before.IsDecided() && !before.IsTerminal():
 			env.Errorf("a saga that was %v could not be cancelled", before)
@@ -95,10 +101,13 @@ func cancelAfter(env *perduretest.Env, after time.Duration) func(id string) perd
 // spec: F-29, L-10, L-12
 func TestASagaThatIsCancelledAtAnyPointIsUndone(t *testing.T) {
 	for _, s := range stoppable() {
-		for after := time.Duration(0); after < 300*time.Millisecond; after += 3500 * time.Microsecond {
+		for after := time.Duration(
+			0); after < 300*time.Millisecond; after += 3500 * time.Microsecond {
 			w := &world{}
 			def := w.build(s)
-			perduretest.Test(t, func(env *perduretest.Env) { w.stop(env, s, def, cancelAfter(env, after)) }, def)
+			perduretest.Test(t, func(env *perduretest.Env) {
+				w.stop(env, s, def, cancelAfter(env, after))
+			}, def)
 			if t.Failed() {
 				t.Fatalf("cancelled after %v", after)
 			}
@@ -109,11 +118,14 @@ func TestASagaThatIsCancelledAtAnyPointIsUndone(t *testing.T) {
 // spec: F-6, F-29
 func TestASagaThatTimesOutAtAnyPointIsUndone(t *testing.T) {
 	for _, s := range stoppable() {
-		for s.timeout = time.Microsecond; s.timeout < 300*time.Millisecond; s.timeout += 3500 * time.Microsecond {
+		for s.timeout = time.Microsecond; s.timeout <
+			300*time.Millisecond; s.timeout += 3500 * time.Microsecond {
 			w := &world{}
 			def := w.build(s)
 			perduretest.Test(t, func(env *perduretest.Env) {
-				w.stop(env, s, def, func(id string) perdure.RunStatus { return outcome(env, def, id) })
+				w.stop(env, s, def, func(id string) perdure.RunStatus {
+					return outcome(env, def, id)
+				})
 			}, def)
 			if t.Failed() {
 				t.Fatalf("timed out after %v", s.timeout)
@@ -147,8 +159,10 @@ func outcome(env *perduretest.Env, def *saga.Saga[string], id string) perdure.Ru
 		turned = report.Ended
 	}
 	deadline := report.Started.Add(timeoutOf(env, def))
-	if timedOut := report.Status == perdure.StatusTimedOut; timedOut != !deadline.After(turned) && !deadline.Equal(turned) {
-		env.Errorf("the deadline is %v, it has turned at %v, and is %v", deadline, turned, report.Status)
+	if timedOut := report.Status == perdure.StatusTimedOut; timedOut != !deadline.After(turned) &&
+		!deadline.Equal(turned) {
+		env.Errorf("the deadline is %v, it has turned at %v, and is %v", deadline, turned,
+			report.Status)
 	}
 	if report.Status == perdure.StatusTimedOut {
 		return perdure.StatusTimedOut
@@ -176,18 +190,20 @@ func TestASagaThatIsCancelledIsUndoneWhereverItCrashes(t *testing.T) {
 			t.Run(fmt.Sprintf("%v after %v", s, after), func(t *testing.T) {
 				w := &world{}
 				def := w.build(s)
-				perduretest.Setup{Workflows: []perdure.Definition{def}, Crashes: 8}.CrashEverywhere(t, func(env *perduretest.Env) any {
-					w.stop(env, s, def, func(id string) perdure.RunStatus {
-						env.Sleep(after)
-						cancel(env, id)
-						run := perduretest.Get(env, def.Workflow, id)
-						if _, err := run.Result(); errors.Is(err, &perdure.Error{Code: perdure.CodeCancelled}) {
-							return perdure.StatusCancelled
-						}
-						return 0
+				perduretest.Setup{Workflows: []perdure.Definition{def}, Crashes: 8}.CrashEverywhere(
+					t, func(env *perduretest.Env) any {
+						w.stop(env, s, def, func(id string) perdure.RunStatus {
+							env.Sleep(after)
+							cancel(env, id)
+							run := perduretest.Get(env, def.Workflow, id)
+							if _, err := run.Result(); errors.Is(
+								err, &perdure.Error{Code: perdure.CodeCancelled}) {
+								return perdure.StatusCancelled
+							}
+							return 0
+						})
+						return nil
 					})
-					return nil
-				})
 			})
 		}
 	}

@@ -81,7 +81,9 @@ func (x *execution) undoAll(ctx context.Context) error {
 	if err := x.turn(ctx, true); err != nil {
 		return err
 	}
-	if err := pattern.Record(ctx, pattern.Fact{Kind: pattern.CompensationStarted, Name: "compensation", Reason: string(x.policy)}); err != nil {
+	if err := pattern.Record(ctx, pattern.Fact{
+		Kind: pattern.CompensationStarted, Name: "compensation", Reason: string(x.policy),
+	}); err != nil {
 		return err
 	}
 	for _, group := range groups {
@@ -165,7 +167,10 @@ func (x *execution) undoPolicy(u *unit) perdure.Retry {
 
 // undoTask is what undoes a unit.
 func (x *execution) undoTask(u *unit, retry perdure.Retry) pattern.Task {
-	return pattern.Task{Name: u.step.id, Key: u.clone.key, Phase: perdure.PhaseUndo, Call: u.undo, Retry: &retry, Timeout: u.undoTimeout}
+	return pattern.Task{
+		Name: u.step.id, Key: u.clone.key, Phase: perdure.PhaseUndo, Call: u.undo, Retry: &retry,
+		Timeout: u.undoTimeout,
+	}
 }
 
 // undoGiven is what the argument of a compensation is made of: what that of its step was
@@ -226,7 +231,9 @@ func (x *execution) judge(ctx context.Context, u *unit, f *perdure.Future[json.R
 func (x *execution) ask(u *unit, err error, attempts, retries int) Action {
 	action := Continue
 	_ = guard.Try(func() error {
-		action = x.handler(UndoError{Saga: x.name, Step: u.clone.id, Err: err, Attempt: attempts, Retries: retries})
+		action = x.handler(UndoError{
+			Saga: x.name, Step: u.clone.id, Err: err, Attempt: attempts, Retries: retries,
+		})
 		return nil
 	})
 	return action
@@ -240,7 +247,8 @@ func (x *execution) park(ctx context.Context, u *unit, why error) (done bool, er
 			open++
 		}
 	}
-	reason := fmt.Sprintf("rollback incomplete: %d not yet undone: %v", open, pattern.FailedUndo(u.clone.id, why))
+	reason := fmt.Sprintf("rollback incomplete: %d not yet undone: %v", open,
+		pattern.FailedUndo(u.clone.id, why))
 	d, err := perdure.Park(ctx, undone(x.part+u.name()), reason, "retry", "skip", "handled")
 	switch {
 	case err != nil:
@@ -260,7 +268,9 @@ func (x *execution) isUndone(ctx context.Context, u *unit, out json.RawMessage, 
 	x.mu.Lock()
 	x.undone[u.clone.id] = out
 	x.mu.Unlock()
-	return pattern.Record(ctx, pattern.Fact{Kind: pattern.StepCompensated, Name: u.step.id, Key: u.clone.key, Err: err})
+	return pattern.Record(ctx, pattern.Fact{
+		Kind: pattern.StepCompensated, Name: u.step.id, Key: u.clone.key, Err: err,
+	})
 }
 
 // giveUp passes over a compensation that has failed; a critical one may keep others from
@@ -274,7 +284,10 @@ func (x *execution) giveUp(ctx context.Context, u *unit, err error, reason strin
 func (x *execution) isNot(ctx context.Context, u *unit, err error, reason string) error {
 	x.judged[u.clone.id] = true
 	x.keepError(u, err)
-	return pattern.Record(ctx, pattern.Fact{Kind: pattern.StepCompensationFailed, Name: u.step.id, Key: u.clone.key, Err: err, Reason: reason})
+	return pattern.Record(ctx, pattern.Fact{
+		Kind: pattern.StepCompensationFailed, Name: u.step.id, Key: u.clone.key, Err: err,
+		Reason: reason,
+	})
 }
 
 func (x *execution) keepError(u *unit, err error) {

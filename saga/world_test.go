@@ -37,7 +37,8 @@ type world struct {
 func (w *world) reset() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.byKey, w.keyOf, w.there, w.stepDone = map[string]string{}, map[string]string{}, map[string]bool{}, map[string]int{}
+	w.byKey, w.keyOf, w.there, w.stepDone = map[string]string{}, map[string]string{},
+		map[string]bool{}, map[string]int{}
 	w.applied = map[string]bool{}
 	w.wrong, w.failures, w.complete = nil, nil, 0
 }
@@ -166,11 +167,14 @@ func (w *world) build(s shape) *saga.Saga[string] {
 			continue
 		}
 		if u.of == "" {
-			step = saga.Add(def, u.id, func(ctx context.Context, _ string) (string, error) { return w.do(ctx, s, u.id) })
-		} else {
-			step = saga.AddEach(def, u.of, func(string) []string { return s.clonesOf(u.of) }, func(ctx context.Context, item string) (string, error) {
-				return w.do(ctx, s, item)
+			step = saga.Add(def, u.id, func(ctx context.Context, _ string) (string, error) {
+				return w.do(ctx, s, u.id)
 			})
+		} else {
+			step = saga.AddEach(def, u.of, func(string) []string { return s.clonesOf(u.of) },
+				func(ctx context.Context, item string) (string, error) {
+					return w.do(ctx, s, item)
+				})
 			if strings.Contains(u.id, ":") {
 				step.Named(func(item string) string { return strings.TrimPrefix(item, u.of+":") })
 			}
@@ -268,21 +272,26 @@ func (w *world) play(env *perduretest.Env, s shape, def *saga.Saga[string]) any 
 func (w *world) callbacks(e expectation) (found []string) {
 	for id, status := range e.steps {
 		if (w.stepDone[id] > 0) != (status != report.StepIsFailed) {
-			found = append(found, fmt.Sprintf("the callback for %s, %v, was called %d times", id, status, w.stepDone[id]))
+			found = append(found, fmt.Sprintf("the callback for %s, %v, was called %d times", id,
+				status, w.stepDone[id]))
 		}
 	}
 	failures := slices.Compact(slices.Clone(w.failures))
 	switch {
-	case e.err == nil && len(failures) > 0, e.err != nil && !slices.Equal(failures, []string{blame(e.err)}):
-		found = append(found, fmt.Sprintf("the callback for failures was called with %q", w.failures))
+	case e.err == nil && len(failures) > 0, e.err != nil &&
+		!slices.Equal(failures, []string{blame(e.err)}):
+		found = append(found, fmt.Sprintf("the callback for failures was called with %q",
+			w.failures))
 	case (w.complete > 0) != (e.err == nil):
-		found = append(found, fmt.Sprintf("the callback for completion was called %d times", w.complete))
+		found = append(found, fmt.Sprintf("the callback for completion was called %d times",
+			w.complete))
 	}
 	return found
 }
 
 // look reads what came of a run: the units in the order of their ends, and dead letters.
-func (w *world) look(env *perduretest.Env, def *saga.Saga[string], id string) (r saga.Result, ended, letters []string) {
+func (w *world) look(env *perduretest.Env, def *saga.Saga[string], id string) (r saga.Result, ended,
+	letters []string) {
 	env.Helper()
 	err := env.Do(func(eng *perdure.Engine) error {
 		report, err := eng.Report(env.Context(), id)
@@ -297,7 +306,8 @@ func (w *world) look(env *perduretest.Env, def *saga.Saga[string], id string) (r
 		w.repeated(report, entries)
 		for _, e := range entries {
 			switch {
-			case strings.HasPrefix(e.Op.Name, "perdure:") || e.Detail != nil && e.Detail.Phase != "":
+			case strings.HasPrefix(e.Op.Name, "perdure:") ||
+				e.Detail != nil && e.Detail.Phase != "":
 			case e.Kind == journal.StepCompleted, e.Kind == journal.StepFailed:
 				ended = append(ended, unitID(e.Op, def))
 			case e.Kind == journal.DeadLettered:
@@ -320,7 +330,8 @@ func (w *world) repeated(r report.Run, entries []journal.Entry) {
 		if err := a.Apply(e); err != nil {
 			w.complain("%v", err)
 		}
-		if op := a.About(e.Op); e.Kind == journal.StepCompensated || e.Kind == journal.StepCompensationFailed {
+		if op := a.About(e.Op); e.Kind == journal.StepCompensated ||
+			e.Kind == journal.StepCompensationFailed {
 			if seen[op] {
 				w.complain("%s was undone twice", a.Path(op))
 			}
@@ -331,7 +342,9 @@ func (w *world) repeated(r report.Run, entries []journal.Entry) {
 
 // unitID is the ID of the unit whose operation that is.
 func unitID(op journal.Op, def *saga.Saga[string]) string {
-	r := def.ResultOf(report.Run{Steps: []report.Step{{ID: journal.Op{Name: op.Name, Key: op.Key, Occ: 1}.String()}}})
+	r := def.ResultOf(report.Run{
+		Steps: []report.Step{{ID: journal.Op{Name: op.Name, Key: op.Key, Occ: 1}.String()}},
+	})
 	return r.Steps[0].ID
 }
 
@@ -357,7 +370,8 @@ func (w *world) operate(env *perduretest.Env, s shape, id string) {
 			env.Fatal(err)
 		case status.IsTerminal():
 			return
-		case status != journal.CompensationFailed || len(parked) != 1 || len(parked[0].Decisions) != 1:
+		case status != journal.CompensationFailed || len(parked) != 1 ||
+			len(parked[0].Decisions) != 1:
 			env.Fatalf("%v: it is %v, and parked are %+v", s, status, parked)
 		}
 		w.decide(env, s, id, parked[0].Decisions[0].Op.Name)
@@ -371,7 +385,9 @@ func (w *world) decide(env *perduretest.Env, s shape, id, name string) {
 	if s.undoFail[unit] == forever {
 		d.Choice = "handled"
 	}
-	if err := env.Do(func(eng *perdure.Engine) error { return eng.Decide(env.Context(), id, name, d) }); err != nil {
+	if err := env.Do(func(eng *perdure.Engine) error {
+		return eng.Decide(env.Context(), id, name, d)
+	}); err != nil {
 		env.Fatal(err)
 	}
 }

@@ -46,7 +46,8 @@ func (b *bank) once(ctx context.Context, do func(of string) error) error {
 	info, _ := perdure.StepOf(ctx)
 	of := string(info.Run.ID) + "/" + info.Of
 	b.mu.Lock()
-	before, after, slow := b.rng.IntN(8) == 0, b.rng.IntN(8) == 0 && info.Phase != perdure.PhaseTry, b.rng.IntN(3)
+	before, after, slow := b.rng.IntN(8) == 0, b.rng.IntN(8) == 0 && info.Phase != perdure.PhaseTry,
+		b.rng.IntN(3)
 	b.mu.Unlock()
 	select {
 	case <-time.After(time.Duration(slow) * time.Millisecond):
@@ -115,14 +116,19 @@ func (b *bank) cancel(ctx context.Context) error {
 
 // transfers is the TCC of a bank; one in five confirms is refused for good.
 func (b *bank) transfers() *tcc.TCC[transferOf] {
-	d := tcc.New[transferOf]("transfer", perdure.Timeout(time.Minute)).Retry(perdure.Retry{Attempts: 50, First: time.Millisecond, Cap: time.Second})
+	d := tcc.New[transferOf]("transfer", perdure.Timeout(time.Minute)).
+		Retry(perdure.Retry{Attempts: 50, First: time.Millisecond, Cap: time.Second})
 	tcc.Add(d, "debit", func(ctx context.Context, in transferOf) (string, error) {
 		return in.From, b.try(ctx, in.From, in.Cents)
-	}).Confirm(func(ctx context.Context, in transferOf, _ string) error { return b.confirm(ctx, in.Cents%10 == 1) }).
+	}).Confirm(func(ctx context.Context, in transferOf, _ string) error {
+		return b.confirm(ctx, in.Cents%10 == 1)
+	}).
 		Cancel(func(ctx context.Context, _ transferOf, _ string) error { return b.cancel(ctx) })
 	tcc.Add(d, "credit", func(ctx context.Context, in transferOf) (string, error) {
 		return in.To, b.try(ctx, in.To, -in.Cents)
-	}).Confirm(func(ctx context.Context, in transferOf, _ string) error { return b.confirm(ctx, in.Cents%10 == 2) }).
+	}).Confirm(func(ctx context.Context, in transferOf, _ string) error {
+		return b.confirm(ctx, in.Cents%10 == 2)
+	}).
 		Cancel(func(ctx context.Context, _ transferOf, _ string) error { return b.cancel(ctx) })
 	return d
 }
@@ -137,7 +143,12 @@ func TestTransfersKeepTheSum(t *testing.T) {
 	for round := range 20 {
 		t.Run(fmt.Sprint(round), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, uint64(round)))
-			b := &bank{balances: map[string]int{}, holds: map[string]hold{}, done: map[string]error{}, rng: rand.New(rand.NewPCG(seed, uint64(round)+1000))}
+			b := &bank{
+				balances: map[string]int{},
+				holds:    map[string]hold{},
+				done:     map[string]error{},
+				rng:      rand.New(rand.NewPCG(seed, uint64(round)+1000)),
+			}
 			const accounts, each = 5, 300
 			for i := range accounts {
 				b.balances[fmt.Sprint("a", i)] = each
@@ -147,7 +158,10 @@ func TestTransfersKeepTheSum(t *testing.T) {
 				statuses := map[string]int{}
 				var ids []string
 				for i := range 60 {
-					in := transferOf{fmt.Sprint("a", rng.IntN(accounts)), fmt.Sprint("a", rng.IntN(accounts)), 1 + rng.IntN(200)}
+					in := transferOf{
+						fmt.Sprint("a", rng.IntN(accounts)), fmt.Sprint("a", rng.IntN(accounts)),
+						1 + rng.IntN(200),
+					}
 					ids = append(ids, perduretest.Start(env, d.Workflow, in).ID())
 					env.Sleep(time.Duration(rng.IntN(4)) * time.Millisecond)
 					if rng.IntN(4) == 0 {
@@ -173,9 +187,11 @@ func TestTransfersKeepTheSum(t *testing.T) {
 					sum += cents
 				}
 				if sum != accounts*each || len(b.holds) > 0 {
-					env.Errorf("seed %d: the sum is %d, want %d; held: %v; %v", seed, sum, accounts*each, b.holds, statuses)
+					env.Errorf("seed %d: the sum is %d, want %d; held: %v; %v", seed, sum,
+						accounts*each, b.holds, statuses)
 				}
-				if n := statuses["CONFIRMED"] + statuses["CANCELED"]; n != len(ids) || statuses["CONFIRMED"] == 0 || statuses["CANCELED"] == 0 {
+				if n := statuses["CONFIRMED"] + statuses["CANCELED"]; n != len(ids) ||
+					statuses["CONFIRMED"] == 0 || statuses["CANCELED"] == 0 {
 					env.Errorf("seed %d: %v", seed, statuses)
 				}
 			}, d)

@@ -52,7 +52,8 @@ func (s *slow) has(status journal.Status) bool {
 }
 
 // withSlowStore runs a test with an engine on such a store.
-func withSlowStore(t *testing.T, make func(*slow) *tcc.TCC[int], test func(t *testing.T, eng *perdure.Engine, s *slow, d *tcc.TCC[int])) {
+func withSlowStore(t *testing.T, make func(*slow) *tcc.TCC[int],
+	test func(t *testing.T, eng *perdure.Engine, s *slow, d *tcc.TCC[int])) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &slow{Store: memory.New(), durable: map[journal.Status]bool{}}
 		d := make(s)
@@ -83,7 +84,9 @@ func inBackground(run func() error) chan error {
 func participants(n int, of func(phase string, i int) error) *tcc.TCC[int] {
 	d := tcc.New[int]("some")
 	for i := range n {
-		tcc.Add(d, fmt.Sprint("p", i), func(context.Context, int) (int, error) { return i, of("try", i) }).
+		tcc.Add(d, fmt.Sprint("p", i), func(context.Context, int) (int, error) {
+			return i, of("try", i)
+		}).
 			Confirm(func(context.Context, int, int) error { return of("confirm", i) }).
 			Cancel(func(context.Context, int, int) error { return of("cancel", i) }).
 			Retry(perdure.NoRetry)
@@ -117,7 +120,8 @@ func TestDecisionIsDurableBeforeAnybodyHearsOfIt(t *testing.T) {
 			withSlowStore(t, func(s *slow) *tcc.TCC[int] {
 				return participants(3, func(phase string, i int) error {
 					heard.Store(phase, true)
-					if phase == "confirm" && !s.has(journal.Confirming) || phase == "cancel" && !s.has(journal.Canceling) {
+					if phase == "confirm" && !s.has(journal.Confirming) ||
+						phase == "cancel" && !s.has(journal.Canceling) {
 						t.Errorf("%s of p%d begins before that is durable", phase, i)
 					}
 					if fmt.Sprint(phase, " ", i) == fails {
@@ -127,12 +131,14 @@ func TestDecisionIsDurableBeforeAnybodyHearsOfIt(t *testing.T) {
 				})
 			}, func(t *testing.T, eng *perdure.Engine, s *slow, d *tcc.TCC[int]) {
 				r, err := d.Execute(t.Context(), eng, 1)
-				if err != nil || r.IsConfirmed() != (fails == "") || r.IsCanceled() != (fails != "") {
+				if err != nil || r.IsConfirmed() != (fails == "") ||
+					r.IsCanceled() != (fails != "") {
 					t.Error(r.Status, r.Err, err)
 				}
 				for _, phase := range []string{"confirm", "cancel"} {
 					_, did := heard.Load(phase)
-					if want := phase == "confirm" && fails != "try 2" || phase == "cancel" && fails != ""; did != want {
+					if want := phase == "confirm" && fails != "try 2" ||
+						phase == "cancel" && fails != ""; did != want {
 						t.Errorf("%s: %v", phase, did)
 					}
 				}

@@ -63,16 +63,18 @@ type Member struct {
 func Compose[I any](name string, opts ...perdure.WorkflowOption) *Composition[I] {
 	c := &composition{name: name, input: reflect.TypeFor[I]()}
 	c.compile = sync.OnceValue(c.assemble)
-	return &Composition[I]{workflow[I](name, c.declare, c.callbacks, func(ctx context.Context, in json.RawMessage) error {
-		return c.compile().run(ctx, in)
-	}, opts), c}
+	return &Composition[I]{workflow[I](name, c.declare, c.callbacks,
+		func(ctx context.Context, in json.RawMessage) error {
+			return c.compile().run(ctx, in)
+		}, opts), c}
 }
 
 // Include adds a member. What its TCC gets is made by input, of an argument that is made
 // by tags as that of a participant: try=alias/participant is what a participant of a
 // member that comes before gave. It must decide by its argument alone, and its error
 // fails the member.
-func Include[I, A, J any](c *Composition[I], alias string, t *TCC[J], input func(A) (J, error)) *Member {
+func Include[I, A, J any](c *Composition[I], alias string, t *TCC[J],
+	input func(A) (J, error)) *Member {
 	args := pattern.NewArguments[A]()
 	m := &Member{of: c.def, alias: alias, check: args.Check}
 	if t != nil {
@@ -129,7 +131,8 @@ func (c *Composition[I]) Publish(topic string) *Composition[I] {
 
 // Execute starts a run, waits for its end and tells how it went, as [TCC.Execute] does.
 // A participant has the ID alias/participant.
-func (c *Composition[I]) Execute(ctx context.Context, by perdure.Caller, in I, opts ...perdure.StartOption) (Result, error) {
+func (c *Composition[I]) Execute(ctx context.Context, by perdure.Caller, in I,
+	opts ...perdure.StartOption) (Result, error) {
 	return execute(ctx, by, c.Workflow, in, opts)
 }
 
@@ -173,14 +176,18 @@ func (c *composition) assemble() *assembly {
 		a.issues = append(a.issues, a.examine(m)...)
 	}
 	a.issues = append(a.issues, backpressure.Check("pressure", whole.pressure)...)
-	a.issues = append(a.issues, whole.calls.Check(func(alias string) bool { return a.byAlias[alias] != nil })...)
+	a.issues = append(a.issues, whole.calls.Check(func(alias string) bool {
+		return a.byAlias[alias] != nil
+	})...)
 	return a
 }
 
 // examine says what is wrong with a member.
 func (a *assembly) examine(m *Member) []definition.Issue {
 	wrong := func(message string) definition.Issue {
-		return definition.Issue{Severity: definition.SeverityError, Where: m.alias, Message: message}
+		return definition.Issue{
+			Severity: definition.SeverityError, Where: m.alias, Message: message,
+		}
 	}
 	var issues []definition.Issue
 	if !pattern.ValidName(m.alias) {
@@ -193,13 +200,14 @@ func (a *assembly) examine(m *Member) []definition.Issue {
 		issues = append(issues, wrong("a member needs what makes its input"))
 	}
 	before := a.before(m.alias, map[string]bool{})
-	for _, i := range m.check(pattern.SourceTypes{Input: a.input, Tried: func(key string) (reflect.Type, bool) {
-		alias, id, _ := strings.Cut(key, "/")
-		if !before[alias] || a.byAlias[alias].def == nil {
-			return nil, false
-		}
-		return a.byAlias[alias].def.compile().resultOf(id)
-	}}) {
+	for _, i := range m.check(
+		pattern.SourceTypes{Input: a.input, Tried: func(key string) (reflect.Type, bool) {
+			alias, id, _ := strings.Cut(key, "/")
+			if !before[alias] || a.byAlias[alias].def == nil {
+				return nil, false
+			}
+			return a.byAlias[alias].def.compile().resultOf(id)
+		}}) {
 		i.Where = within(m.alias+".input", i.Where)
 		issues = append(issues, i)
 	}

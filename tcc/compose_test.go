@@ -37,7 +37,8 @@ func (w *tour) act(ctx context.Context, tried string) (string, error) {
 	w.mu.Lock()
 	for key, of := range w.keys {
 		if (of == what) != (key == perdure.IdempotencyKey(ctx)) {
-			w.wrong = append(w.wrong, fmt.Sprintf("key %s is of %s, and %s is of %s", key, of, perdure.IdempotencyKey(ctx), what))
+			w.wrong = append(w.wrong, fmt.Sprintf("key %s is of %s, and %s is of %s", key, of,
+				perdure.IdempotencyKey(ctx), what))
 		}
 	}
 	w.keys[perdure.IdempotencyKey(ctx)] = what
@@ -48,7 +49,9 @@ func (w *tour) act(ctx context.Context, tried string) (string, error) {
 	w.mu.Unlock()
 	<-time.After(time.Millisecond)
 	if w.when == what {
-		if err := w.env.Engine().Cancel(context.Background(), string(info.Run.ID), "enough"); err != nil && !stopped(err) && !errors.Is(err, &perdure.Error{Code: journal.CodeWrongState}) {
+		if err := w.env.Engine().Cancel(context.Background(), string(info.Run.ID),
+			"enough"); err != nil && !stopped(err) &&
+			!errors.Is(err, &perdure.Error{Code: journal.CodeWrongState}) {
 			return "", err
 		}
 		select {
@@ -76,13 +79,22 @@ func (w *tour) define(pressure backpressure.Policy, optional ...string) *tcc.Com
 		t := tcc.New[leg](name).Retry(perdure.NoRetry)
 		for _, id := range []string{"a", "b"} {
 			p := tcc.Add(t, id, func(ctx context.Context, in leg) (string, error) {
-				if want := map[string]string{"hotel": "of flight/a", "car": "of flight/b"}[name]; in.Name != "tour" || in.Before != want {
+				if want := map[string]string{
+					"hotel": "of flight/a",
+					"car":   "of flight/b",
+				}[name]; in.Name != "tour" || in.Before != want {
 					return "", perdure.Permanent(fmt.Errorf("%s got %+v", name, in))
 				}
 				return w.act(ctx, "")
 			})
-			p.Confirm(func(ctx context.Context, _ leg, tried string) error { _, err := w.act(ctx, tried); return err })
-			p.Cancel(func(ctx context.Context, _ leg, tried string) error { _, err := w.act(ctx, tried); return err })
+			p.Confirm(func(ctx context.Context, _ leg, tried string) error {
+				_, err := w.act(ctx, tried)
+				return err
+			})
+			p.Cancel(func(ctx context.Context, _ leg, tried string) error {
+				_, err := w.act(ctx, tried)
+				return err
+			})
 		}
 		if w.park {
 			t.Park()
@@ -105,7 +117,12 @@ func (w *tour) define(pressure backpressure.Policy, optional ...string) *tcc.Com
 		return leg{in.Tour, in.Tried}, nil
 	}).After(flight)
 	insurance := tcc.Include(c, "insurance", one("insurance"), first).After(hotel, car)
-	for alias, m := range map[string]*tcc.Member{"flight": flight, "hotel": hotel, "car": car, "insurance": insurance} {
+	for alias, m := range map[string]*tcc.Member{
+		"flight":    flight,
+		"hotel":     hotel,
+		"car":       car,
+		"insurance": insurance,
+	} {
 		if slices.Contains(optional, alias) {
 			m.Optional()
 		}
@@ -114,14 +131,18 @@ func (w *tour) define(pressure backpressure.Policy, optional ...string) *tcc.Com
 }
 
 // made plays a tour and tells how it ended, and what was done, by member.
-func (w *tour) made(t *testing.T, c *tcc.Composition[string], check func(env *perduretest.Env, r tcc.Result, order []string)) {
+func (w *tour) made(t *testing.T, c *tcc.Composition[string], check func(env *perduretest.Env,
+	r tcc.Result, order []string)) {
 	t.Helper()
 	perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
 		w.env, w.order, w.keys, w.wrong = env, nil, map[string]string{}, nil
 		run := perduretest.Start(env, c.Workflow, "tour")
 		_, _ = run.Result()
 		var r tcc.Result
-		if err := env.Do(func(eng *perdure.Engine) (err error) { r.Run, err = eng.Report(env.Context(), run.ID()); return err }); err != nil {
+		if err := env.Do(func(eng *perdure.Engine) (err error) {
+			r.Run, err = eng.Report(env.Context(), run.ID())
+			return err
+		}); err != nil {
 			env.Fatal(err)
 		}
 		env.Settle()
@@ -149,18 +170,24 @@ func of(order []string, phase string, aliases ...string) []string {
 
 // spec: F-42
 func TestMembersAreConfirmedInOrder(t *testing.T) {
-	for name, pressure := range map[string]backpressure.Policy{"free": nil, "one at a time": backpressure.Limit(1)} {
+	for name, pressure := range map[string]backpressure.Policy{
+		"free":          nil,
+		"one at a time": backpressure.Limit(1),
+	} {
 		t.Run(name, func(t *testing.T) {
 			w := &tour{}
 			w.made(t, w.define(pressure), func(env *perduretest.Env, r tcc.Result, order []string) {
-				if !r.IsConfirmed() || r.Err != nil || len(of(order, "try")) != 8 || len(of(order, "confirm")) != 8 || len(of(order, "cancel")) != 0 {
+				if !r.IsConfirmed() || r.Err != nil || len(of(order, "try")) != 8 ||
+					len(of(order, "confirm")) != 8 || len(of(order, "cancel")) != 0 {
 					env.Errorf("%v %v", r.Status, r.Err)
 				}
 				last := func(alias string) int {
-					return max(slices.Index(order, "confirm:"+alias+"/a"), slices.Index(order, "confirm:"+alias+"/b"))
+					return max(slices.Index(order, "confirm:"+alias+"/a"),
+						slices.Index(order, "confirm:"+alias+"/b"))
 				}
 				first := func(alias string) int { return slices.Index(order, "try:"+alias+"/a") }
-				if first("hotel") < last("flight") || first("car") < last("flight") || first("insurance") < max(last("hotel"), last("car")) {
+				if first("hotel") < last("flight") || first("car") < last("flight") ||
+					first("insurance") < max(last("hotel"), last("car")) {
 					env.Error("a member begins before those that it comes after")
 				}
 				if beside := first("car") < last("hotel"); beside != (pressure == nil) {
@@ -181,20 +208,87 @@ func TestMemberThatFailsCancelsTheConfirmedOnes(t *testing.T) {
 		canceled []string // members, in the order of their cancels
 		letters  int
 	}{
-		"the first":           {map[string]int{"try:flight/b": 1}, nil, journal.Canceled, "TRY flight/b", []string{"flight/a"}, 0},
-		"the last":            {map[string]int{"try:insurance/a": 1}, nil, journal.Canceled, "TRY insurance/a", []string{"car/b", "car/a", "hotel/b", "hotel/a", "flight/b", "flight/a"}, 0},
-		"a confirm":           {map[string]int{"confirm:insurance/a": 1}, nil, journal.Canceled, "CONFIRM insurance/a", []string{"insurance/b", "insurance/a", "car/b", "car/a", "hotel/b", "hotel/a", "flight/b", "flight/a"}, 0},
-		"one beside another":  {map[string]int{"try:hotel/a": 1}, nil, journal.Canceled, "TRY hotel/a", []string{"car/b", "car/a", "flight/b", "flight/a"}, 0},
-		"one that is skipped": {map[string]int{"try:hotel/b": 1}, []string{"hotel"}, journal.Confirmed, "", []string{"hotel/a"}, 0},
-		"its own cancel":      {map[string]int{"try:insurance/b": 1, "cancel:insurance/a": 1}, nil, journal.Failed, "CANCEL insurance/a", []string{"car/b", "car/a", "hotel/b", "hotel/a", "flight/b", "flight/a"}, 1},
-		"a cancel afterwards": {map[string]int{"try:insurance/b": 1, "cancel:hotel/b": 1}, nil, journal.Failed, "CANCEL hotel/b", []string{"insurance/a", "car/b", "car/a", "hotel/a", "flight/b", "flight/a"}, 1},
-		"skipped, uncanceled": {map[string]int{"try:car/b": 1, "cancel:car/a": 1}, []string{"car"}, journal.Confirmed, "", nil, 1},
-		"all that can":        {map[string]int{"try:insurance/b": 1, "cancel:hotel/b": 1, "cancel:flight/a": 1}, nil, journal.Failed, "CANCEL hotel/b", []string{"insurance/a", "car/b", "car/a", "hotel/a", "flight/b"}, 2},
+		"the first": {
+			map[string]int{"try:flight/b": 1},
+			nil,
+			journal.Canceled,
+			"TRY flight/b",
+			[]string{"flight/a"},
+			0,
+		},
+		"the last": {
+			map[string]int{"try:insurance/a": 1},
+			nil,
+			journal.Canceled,
+			"TRY insurance/a",
+			[]string{"car/b", "car/a", "hotel/b", "hotel/a", "flight/b", "flight/a"},
+			0,
+		},
+		"a confirm": {
+			map[string]int{"confirm:insurance/a": 1},
+			nil,
+			journal.Canceled,
+			"CONFIRM insurance/a",
+			[]string{
+				"insurance/b", "insurance/a", "car/b", "car/a", "hotel/b", "hotel/a", "flight/b",
+				"flight/a",
+			},
+			0,
+		},
+		"one beside another": {
+			map[string]int{"try:hotel/a": 1},
+			nil,
+			journal.Canceled,
+			"TRY hotel/a",
+			[]string{"car/b", "car/a", "flight/b", "flight/a"},
+			0,
+		},
+		"one that is skipped": {
+			map[string]int{"try:hotel/b": 1},
+			[]string{"hotel"},
+			journal.Confirmed,
+			"",
+			[]string{"hotel/a"},
+			0,
+		},
+		"its own cancel": {
+			map[string]int{"try:insurance/b": 1, "cancel:insurance/a": 1},
+			nil,
+			journal.Failed,
+			"CANCEL insurance/a",
+			[]string{"car/b", "car/a", "hotel/b", "hotel/a", "flight/b", "flight/a"},
+			1,
+		},
+		"a cancel afterwards": {
+			map[string]int{"try:insurance/b": 1, "cancel:hotel/b": 1},
+			nil,
+			journal.Failed,
+			"CANCEL hotel/b",
+			[]string{"insurance/a", "car/b", "car/a", "hotel/a", "flight/b", "flight/a"},
+			1,
+		},
+		"skipped, uncanceled": {
+			map[string]int{"try:car/b": 1, "cancel:car/a": 1},
+			[]string{"car"},
+			journal.Confirmed,
+			"",
+			nil,
+			1,
+		},
+		"all that can": {
+			map[string]int{"try:insurance/b": 1, "cancel:hotel/b": 1, "cancel:flight/a": 1},
+			nil,
+			journal.Failed,
+			"CANCEL hotel/b",
+			[]string{"insurance/a", "car/b", "car/a", "hotel/a", "flight/b"},
+			2,
+		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			w := &tour{fails: c.fails}
-			w.made(t, w.define(nil, c.optional...), func(env *perduretest.Env, r tcc.Result, order []string) {
+			w.made(t, w.define(nil, c.optional...), func(env *perduretest.Env, r tcc.Result,
+				order []string) {
 				phase, by := r.Failed()
 				if r.Status != c.status || strings.TrimSpace(string(phase)+" "+by) != c.failed {
 					env.Errorf("%v %v %q", r.Status, phase, by)
@@ -236,18 +330,22 @@ func TestCompositionIsToldToEnd(t *testing.T) {
 					if phase == "cancel" {
 						w.fails["confirm:insurance/b"] = 1
 					}
-					w.made(t, w.define(nil), func(env *perduretest.Env, r tcc.Result, order []string) {
+					w.made(t, w.define(nil), func(env *perduretest.Env, r tcc.Result,
+						order []string) {
 						if !r.IsCanceled() {
 							env.Errorf("%v %v", r.Status, r.Err)
 						}
 						for _, member := range all {
-							if confirmed := len(of(order, "confirm", member)); confirmed != 0 && confirmed != 2 && w.fails["confirm:"+member+"/b"] == 0 {
+							if confirmed := len(of(order, "confirm", member)); confirmed != 0 &&
+								confirmed != 2 && w.fails["confirm:"+member+"/b"] == 0 {
 								env.Errorf("of %s %d have confirmed", member, confirmed)
 							}
 							for _, p := range []string{"a", "b"} {
-								tried := slices.Contains(order, "try:"+member+"/"+p) || when == "try:"+member+"/"+p
+								tried := slices.Contains(order, "try:"+member+"/"+p) ||
+									when == "try:"+member+"/"+p
 								at := slices.Index(order, "cancel:"+member+"/"+p)
-								if tried && (at < 0 || at < slices.Index(order, "confirm:"+member+"/"+p)) {
+								if tried &&
+									(at < 0 || at < slices.Index(order, "confirm:"+member+"/"+p)) {
 									env.Errorf("%s/%s is not cancelled after all else", member, p)
 								}
 							}
@@ -277,11 +375,16 @@ func (f *refusing) Ended(error, time.Time) { f.ended = true }
 
 // spec: F-42
 func TestMemberThatIsRefusedHasFailed(t *testing.T) {
-	for name, optional := range map[string][]string{"required": nil, "optional": {"hotel", "car", "insurance"}} {
+	for name, optional := range map[string][]string{
+		"required": nil,
+		"optional": {"hotel", "car", "insurance"},
+	} {
 		t.Run(name, func(t *testing.T) {
 			w := &tour{}
-			w.made(t, w.define(onlyOne{}, optional...), func(env *perduretest.Env, r tcc.Result, order []string) {
-				if r.IsConfirmed() != (optional != nil) || r.IsCanceled() != (optional == nil) || len(of(order, "try")) != 2 {
+			w.made(t, w.define(onlyOne{}, optional...), func(env *perduretest.Env, r tcc.Result,
+				order []string) {
+				if r.IsConfirmed() != (optional != nil) || r.IsCanceled() != (optional == nil) ||
+					len(of(order, "try")) != 2 {
 					env.Errorf("%v %v", r.Status, r.Err)
 				}
 				if _, by := r.Failed(); optional == nil && by != "hotel" {

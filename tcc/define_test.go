@@ -66,7 +66,8 @@ func TestADefinitionIsCheckedWithoutRegistering(t *testing.T) {
 			lines = append(lines, i.String())
 		}
 		slices.Sort(lines)
-		if refused := register(t, false, def); len(lines) == 0 || refused != strings.Join(lines, "\n") {
+		if refused := register(t, false, def); len(lines) == 0 ||
+			refused != strings.Join(lines, "\n") {
 			t.Errorf("checked: %v, registered: %v", lines, refused)
 		}
 	}
@@ -79,28 +80,60 @@ func TestWhatIsWrongWithADefinition(t *testing.T) {
 		define func(*tcc.TCC[order])
 		want   []string // issues, each of which begins so
 	}{
-		"nothing":        {func(d *tcc.TCC[order]) { complete(d, "a"); complete(d, "b").Order(-1) }, nil},
+		"nothing": {
+			func(d *tcc.TCC[order]) { complete(d, "a"); complete(d, "b").Order(-1) },
+			nil,
+		},
 		"no participant": {func(*tcc.TCC[order]) {}, []string{"ERROR: there are no steps"}},
-		"no confirm":     {func(d *tcc.TCC[order]) { tcc.Add(d, "a", tries).Cancel(then) }, []string{"ERROR: a.confirm: the phase has no function"}},
-		"no cancel":      {func(d *tcc.TCC[order]) { tcc.Add(d, "a", tries).Confirm(then) }, []string{"ERROR: a.cancel: the phase has no function"}},
+		"no confirm": {
+			func(d *tcc.TCC[order]) { tcc.Add(d, "a", tries).Cancel(then) },
+			[]string{"ERROR: a.confirm: the phase has no function"},
+		},
+		"no cancel": {
+			func(d *tcc.TCC[order]) { tcc.Add(d, "a", tries).Confirm(then) },
+			[]string{"ERROR: a.cancel: the phase has no function"},
+		},
 		"nil functions": {func(d *tcc.TCC[order]) {
 			p := tcc.Add[order, order, string](d, "a", nil).Confirm(nil)
 			tcc.CancelWith[order, string, order, int](p, nil)
-		}, []string{"ERROR: a.cancel: the phase", "ERROR: a.confirm: the phase", "ERROR: a.try: the phase"}},
-		"two functions":  {func(d *tcc.TCC[order]) { complete(d, "a").Cancel(then) }, []string{"ERROR: a.CANCEL: two functions"}},
-		"duplicates":     {func(d *tcc.TCC[order]) { complete(d, "a"); complete(d, "b"); complete(d, "a") }, []string{"ERROR: a: two steps have this name"}},
-		"an odd ID":      {func(d *tcc.TCC[order]) { complete(d, "a b") }, []string{"ERROR: a b: this cannot be an ID: 1 to 247"}},
-		"no ID":          {func(d *tcc.TCC[order]) { complete(d, "") }, []string{"ERROR: a step has no name", "ERROR: this cannot be an ID"}},
-		"a long ID":      {func(d *tcc.TCC[order]) { complete(d, long) }, []string{"ERROR: " + long + ": this cannot be an ID"}},
+		}, []string{
+			"ERROR: a.cancel: the phase", "ERROR: a.confirm: the phase", "ERROR: a.try: the phase",
+		}},
+		"two functions": {
+			func(d *tcc.TCC[order]) { complete(d, "a").Cancel(then) },
+			[]string{"ERROR: a.CANCEL: two functions"},
+		},
+		"duplicates": {
+			func(d *tcc.TCC[order]) { complete(d, "a"); complete(d, "b"); complete(d, "a") },
+			[]string{"ERROR: a: two steps have this name"},
+		},
+		"an odd ID": {
+			func(d *tcc.TCC[order]) { complete(d, "a b") },
+			[]string{"ERROR: a b: this cannot be an ID: 1 to 247"},
+		},
+		"no ID": {
+			func(d *tcc.TCC[order]) { complete(d, "") },
+			[]string{"ERROR: a step has no name", "ERROR: this cannot be an ID"},
+		},
+		"a long ID": {
+			func(d *tcc.TCC[order]) { complete(d, long) },
+			[]string{"ERROR: " + long + ": this cannot be an ID"},
+		},
 		"the longest ID": {func(d *tcc.TCC[order]) { complete(d, long[1:]) }, nil},
 		"retries": {func(d *tcc.TCC[order]) {
 			d.Retry(perdure.Retry{Attempts: -1})
-			complete(d, "a").Retry(perdure.Retry{Factor: math.NaN()}, perdure.PhaseTry).Retry(perdure.Retry{First: 25 * time.Hour})
-		}, []string{"ERROR: a.retry: ", "WARNING: a.retry: a delay of 25h0m0s", "WARNING: retry: -1 attempts"}},
+			complete(d, "a").Retry(perdure.Retry{Factor: math.NaN()}, perdure.PhaseTry).
+				Retry(perdure.Retry{First: 25 * time.Hour})
+		}, []string{
+			"ERROR: a.retry: ", "WARNING: a.retry: a delay of 25h0m0s",
+			"WARNING: retry: -1 attempts",
+		}},
 		"timeouts": {func(d *tcc.TCC[order]) {
 			d.AttemptTimeout(-time.Second)
 			complete(d, "a").Timeout(25*time.Hour, perdure.PhaseCancel)
-		}, []string{"WARNING: a.timeout: a timeout of 25h0m0s", "WARNING: timeout: a timeout of -1s"}},
+		}, []string{
+			"WARNING: a.timeout: a timeout of 25h0m0s", "WARNING: timeout: a timeout of -1s",
+		}},
 		"tries of nobody": {func(d *tcc.TCC[order]) {
 			p := complete(d, "b")
 			q := tcc.Add(d, "a", func(context.Context, struct {
@@ -121,13 +154,18 @@ func TestWhatIsWrongWithADefinition(t *testing.T) {
 				return 0, nil
 			})
 			_ = p
-		}, []string{"ERROR: a.cancel.B: it is of type int", "ERROR: a.confirm.C: there is no try of participant", "ERROR: a.try.B: there is no try of participant"}},
+		}, []string{
+			"ERROR: a.cancel.B: it is of type int", "ERROR: a.confirm.C: there is no try of " +
+				"participant", "ERROR: a.try.B: there is no try of participant",
+		}},
 		"events": {func(d *tcc.TCC[order]) {
 			complete(d, "a").Event(pattern.StepEvent{Type: "order placed"})
 		}, []string{"ERROR: a.event: this cannot be the type of an event: \"order placed\""}},
 		"callbacks": {func(d *tcc.TCC[order]) {
 			complete(d, "a")
-			d.On(pattern.Callback{Steps: []string{"z"}, Step: func(context.Context, string) error { return nil }})
+			d.On(pattern.Callback{Steps: []string{"z"}, Step: func(context.Context, string) error {
+				return nil
+			}})
 		}, []string{"ERROR: callbacks.0: there is no step"}},
 	}
 	for name, c := range cases {
@@ -146,7 +184,9 @@ func TestWhatIsWrongWithADefinition(t *testing.T) {
 					t.Errorf("issue %q, want %q", got[i], w)
 				}
 			}
-			warnings := !slices.ContainsFunc(c.want, func(w string) bool { return strings.HasPrefix(w, "ERROR") })
+			warnings := !slices.ContainsFunc(c.want, func(w string) bool {
+				return strings.HasPrefix(w, "ERROR")
+			})
 			d = tcc.New[order]("d")
 			c.define(d)
 			if issues := register(t, false, d); (issues == "") != warnings {
@@ -164,18 +204,36 @@ func TestWhatIsWrongWithAComposition(t *testing.T) {
 		define func(*tcc.Composition[order])
 		want   []string
 	}{
-		"nothing":    {func(c *tcc.Composition[order]) { tcc.Include(c, "m", good(), as) }, nil},
-		"no member":  {func(*tcc.Composition[order]) {}, []string{"ERROR: there are no steps"}},
-		"a nil one":  {func(c *tcc.Composition[order]) { tcc.Include[order, order, order](c, "m", nil, as) }, []string{"ERROR: m: a member needs a TCC"}},
-		"no input":   {func(c *tcc.Composition[order]) { tcc.Include[order, order](c, "m", good(), nil) }, []string{"ERROR: m: a member needs what makes its input"}},
-		"an alias":   {func(c *tcc.Composition[order]) { tcc.Include(c, "m/m", good(), as) }, []string{"ERROR: m/m: the alias and the ID of a are", "ERROR: m/m: this cannot be an alias"}},
-		"duplicates": {func(c *tcc.Composition[order]) { tcc.Include(c, "m", good(), as); tcc.Include(c, "m", good(), as) }, []string{"ERROR: m: two steps have this name"}},
+		"nothing":   {func(c *tcc.Composition[order]) { tcc.Include(c, "m", good(), as) }, nil},
+		"no member": {func(*tcc.Composition[order]) {}, []string{"ERROR: there are no steps"}},
+		"a nil one": {
+			func(c *tcc.Composition[order]) { tcc.Include[order, order, order](c, "m", nil, as) },
+			[]string{"ERROR: m: a member needs a TCC"},
+		},
+		"no input": {
+			func(c *tcc.Composition[order]) { tcc.Include[order, order](c, "m", good(), nil) },
+			[]string{"ERROR: m: a member needs what makes its input"},
+		},
+		"an alias": {
+			func(c *tcc.Composition[order]) { tcc.Include(c, "m/m", good(), as) },
+			[]string{
+				"ERROR: m/m: the alias and the ID of a are", "ERROR: m/m: this cannot be an alias",
+			},
+		},
+		"duplicates": {
+			func(c *tcc.Composition[order]) {
+				tcc.Include(c, "m", good(), as)
+				tcc.Include(c, "m", good(), as)
+			},
+			[]string{"ERROR: m: two steps have this name"},
+		},
 		"a circle": {func(c *tcc.Composition[order]) {
 			a := tcc.Include(c, "a", good(), as)
 			a.After(tcc.Include(c, "b", good(), as).After(a))
 		}, []string{"ERROR: a: a circle"}},
 		"a member of another": {func(c *tcc.Composition[order]) {
-			tcc.Include(c, "a", good(), as).After(tcc.Include(tcc.Compose[order]("other"), "b", good(), as))
+			tcc.Include(c, "a", good(), as).After(tcc.Include(tcc.Compose[order]("other"), "b",
+				good(), as))
 		}, []string{`ERROR: a: member b is one of another composition`}},
 		"a wrong TCC": {func(c *tcc.Composition[order]) {
 			tcc.Include(c, "m", tcc.New[order]("empty"), as)
@@ -198,7 +256,11 @@ func TestWhatIsWrongWithAComposition(t *testing.T) {
 			}) (order, error) {
 				return order{}, nil
 			})
-		}, []string{"ERROR: c.input.Beside: there is no", "ERROR: c.input.None: there is no", "ERROR: c.input.Odd: it is of type int", "ERROR: d.input.City: it is of type int", "ERROR: d: a member needs a TCC"}},
+		}, []string{
+			"ERROR: c.input.Beside: there is no", "ERROR: c.input.None: there is no",
+			"ERROR: c.input.Odd: it is of type int", "ERROR: d.input.City: it is of type int",
+			"ERROR: d: a member needs a TCC",
+		}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -230,12 +292,48 @@ func TestPoliciesOfPhasesParticipantsAndTCCs(t *testing.T) {
 		attempts         map[string]int
 		delay            time.Duration // before the second attempt of a try
 	}{
-		"nothing":     {nil, nil, nil, map[string]int{"try": 4, "confirm": 4, "cancel": 4}, time.Second},
-		"TCC":         {ptr(of(2)), nil, nil, map[string]int{"try": 2, "confirm": 2, "cancel": 2}, 2 * time.Second},
-		"none at all": {ptr(perdure.NoRetry), nil, nil, map[string]int{"try": 1, "confirm": 1, "cancel": 1}, 0},
-		"participant": {ptr(of(2)), ptr(of(3)), nil, map[string]int{"try": 3, "confirm": 3, "cancel": 3}, 3 * time.Second},
-		"phase":       {ptr(of(2)), ptr(of(3)), ptr(of(5)), map[string]int{"try": 3, "confirm": 5, "cancel": 5}, 3 * time.Second},
-		"phase, TCC":  {ptr(perdure.NoRetry), nil, ptr(of(5)), map[string]int{"try": 1, "confirm": 5, "cancel": 5}, 0},
+		"nothing": {
+			nil,
+			nil,
+			nil,
+			map[string]int{"try": 4, "confirm": 4, "cancel": 4},
+			time.Second,
+		},
+		"TCC": {
+			ptr(of(2)),
+			nil,
+			nil,
+			map[string]int{"try": 2, "confirm": 2, "cancel": 2},
+			2 * time.Second,
+		},
+		"none at all": {
+			ptr(perdure.NoRetry),
+			nil,
+			nil,
+			map[string]int{"try": 1, "confirm": 1, "cancel": 1},
+			0,
+		},
+		"participant": {
+			ptr(of(2)),
+			ptr(of(3)),
+			nil,
+			map[string]int{"try": 3, "confirm": 3, "cancel": 3},
+			3 * time.Second,
+		},
+		"phase": {
+			ptr(of(2)),
+			ptr(of(3)),
+			ptr(of(5)),
+			map[string]int{"try": 3, "confirm": 5, "cancel": 5},
+			3 * time.Second,
+		},
+		"phase, TCC": {
+			ptr(perdure.NoRetry),
+			nil,
+			ptr(of(5)),
+			map[string]int{"try": 1, "confirm": 5, "cancel": 5},
+			0,
+		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -255,7 +353,9 @@ func TestPoliciesOfPhasesParticipantsAndTCCs(t *testing.T) {
 				if c.tcc != nil {
 					d.Retry(*c.tcc)
 				}
-				p := tcc.Add(d, "a", func(context.Context, order) (string, error) { return "", fail("try") }).
+				p := tcc.Add(d, "a", func(context.Context, order) (string, error) {
+					return "", fail("try")
+				}).
 					Confirm(func(context.Context, order, string) error { return fail("confirm") }).
 					Cancel(func(context.Context, order, string) error { return fail("cancel") })
 				if c.phase != nil {
@@ -267,10 +367,12 @@ func TestPoliciesOfPhasesParticipantsAndTCCs(t *testing.T) {
 				perduretest.Test(t, func(env *perduretest.Env) {
 					_, _ = perduretest.Start(env, d.Workflow, order{}).Result()
 					if len(began[fails]) != c.attempts[fails] {
-						env.Errorf("%s was attempted %d times, want %d", fails, len(began[fails]), c.attempts[fails])
+						env.Errorf("%s was attempted %d times, want %d", fails, len(began[fails]),
+							c.attempts[fails])
 					}
 					if times := began["try"]; len(times) > 1 && times[1].Sub(times[0]) != c.delay {
-						env.Errorf("the second try began after %v, want %v", times[1].Sub(times[0]), c.delay)
+						env.Errorf("the second try began after %v, want %v", times[1].Sub(times[0]),
+							c.delay)
 					}
 				}, d)
 			}
@@ -289,7 +391,9 @@ func TestTimeoutsOfPhasesParticipantsAndTCCs(t *testing.T) {
 		"none":        {0, 0, 0, 0, 0},
 		"TCC":         {time.Minute, 0, 0, time.Minute, time.Minute},
 		"participant": {time.Minute, 2 * time.Minute, 0, 2 * time.Minute, 2 * time.Minute},
-		"phase":       {time.Minute, 2 * time.Minute, 3 * time.Minute, 2 * time.Minute, 3 * time.Minute},
+		"phase": {
+			time.Minute, 2 * time.Minute, 3 * time.Minute, 2 * time.Minute, 3 * time.Minute,
+		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -308,9 +412,14 @@ func TestTimeoutsOfPhasesParticipantsAndTCCs(t *testing.T) {
 						return nil
 					}
 				}
-				d := tcc.New[order]("d", perdure.Timeout(100*time.Hour)).Retry(perdure.NoRetry).AttemptTimeout(c.tcc)
-				p := tcc.Add(d, "a", func(ctx context.Context, _ order) (string, error) { return "", wait(ctx, "try") }).
-					Confirm(func(ctx context.Context, _ order, _ string) error { return wait(ctx, "confirm") }).Cancel(then)
+				d := tcc.New[order]("d", perdure.Timeout(100*time.Hour)).Retry(perdure.NoRetry).
+					AttemptTimeout(c.tcc)
+				p := tcc.Add(d, "a", func(ctx context.Context, _ order) (string, error) {
+					return "", wait(ctx, "try")
+				}).
+					Confirm(func(ctx context.Context, _ order, _ string) error {
+						return wait(ctx, "confirm")
+					}).Cancel(then)
 				if c.confirm > 0 {
 					p.Timeout(c.confirm, perdure.PhaseConfirm)
 				}
@@ -357,10 +466,20 @@ func TestBodiesThatPanicOrGiveWhatCannotBeKept(t *testing.T) {
 				}
 				d := tcc.New[order]("d", perdure.Timeout(time.Hour))
 				complete(d, "first")
-				p := tcc.Add(d, "odd", func(context.Context, order) (any, error) { return act("try") })
-				tcc.ConfirmWith(p, func(context.Context, struct{}) (any, error) { return act("confirm") })
-				tcc.CancelWith(p, func(context.Context, struct{}) (any, error) { return act("cancel") })
-				want := map[string]journal.Status{"try": journal.Canceled, "confirm": journal.Canceled, "cancel": journal.Failed}[phase]
+				p := tcc.Add(d, "odd", func(context.Context, order) (any, error) {
+					return act("try")
+				})
+				tcc.ConfirmWith(p, func(context.Context, struct{}) (any, error) {
+					return act("confirm")
+				})
+				tcc.CancelWith(p, func(context.Context, struct{}) (any, error) {
+					return act("cancel")
+				})
+				want := map[string]journal.Status{
+					"try":     journal.Canceled,
+					"confirm": journal.Canceled,
+					"cancel":  journal.Failed,
+				}[phase]
 				perduretest.Test(t, func(env *perduretest.Env) {
 					r, err := d.Execute(env.Context(), env.Engine(), order{})
 					if err != nil || r.Status != want {
@@ -422,12 +541,15 @@ func TestArgumentsByTags(t *testing.T) {
 		return 1, nil
 	})
 	perduretest.Test(t, func(env *perduretest.Env) {
-		r, err := d.Execute(env.Context(), env.Engine(), order{"Ulm"}, perdure.Headers{"tenant": "X"})
+		r, err := d.Execute(env.Context(), env.Engine(), order{"Ulm"},
+			perdure.Headers{"tenant": "X"})
 		if err != nil || !r.IsConfirmed() {
 			env.Fatal(r.Status, r.Err, err)
 		}
 		slices.Sort(got)
-		if want := []string{"confirm a: Ulm UlmX", "confirm b: b after UlmX in Ulm, UlmX"}; !slices.Equal(got, want) {
+		if want := []string{
+			"confirm a: Ulm UlmX", "confirm b: b after UlmX in Ulm, UlmX",
+		}; !slices.Equal(got, want) {
 			env.Errorf("%q", got)
 		}
 		if tried, found, err := b.Of(r); tried.Of != "b after UlmX in Ulm" || !found || err != nil {
@@ -444,10 +566,21 @@ func TestWhatIsAddedLaterDoesNotCount(t *testing.T) {
 	d := tcc.New[order]("d")
 	p := complete(d, "a")
 	perduretest.Test(t, func(env *perduretest.Env) {
-		tcc.Add(d, "later", func(context.Context, order) (string, error) { wrong = append(wrong, "it tried"); return "", errOdd }).
+		tcc.Add(d, "later", func(context.Context, order) (string, error) {
+			wrong = append(wrong, "it tried")
+			return "", errOdd
+		}).
 			Confirm(then).Cancel(then)
-		d.On(pattern.Callback{Step: func(context.Context, string) error { wrong = append(wrong, "it was called"); return nil }})
-		p.Confirm(func(context.Context, order, string) error { wrong = append(wrong, "it confirmed"); return errOdd })
+		d.On(pattern.Callback{
+			Step: func(context.Context, string) error {
+				wrong = append(wrong, "it was called")
+				return nil
+			},
+		})
+		p.Confirm(func(context.Context, order, string) error {
+			wrong = append(wrong, "it confirmed")
+			return errOdd
+		})
 		d.Park()
 		r, err := d.Execute(env.Context(), env.Engine(), order{})
 		if err != nil || !r.IsConfirmed() || len(wrong) > 0 {
@@ -466,18 +599,27 @@ func TestEventsTellOfConfirms(t *testing.T) {
 			type hold struct{ Number string }
 			try := func(context.Context, order) (hold, error) { return hold{"4711"}, nil }
 			then := func(context.Context, order, hold) error { return nil }
-			tcc.Add(d, "plain", try).Confirm(then).Cancel(then).Event(pattern.StepEvent{Topic: "t", Type: "held", Key: "Number"})
-			with := tcc.Add(d, "with", try).Cancel(then).Event(pattern.StepEvent{Topic: "t", Key: "Number"})
-			tcc.ConfirmWith(with, func(context.Context, struct{}) (hold, error) { return hold{"4712"}, nil })
-			tcc.Add(d, "handled", try).Confirm(func(context.Context, order, hold) error { return errOdd }).Cancel(then).Event(pattern.StepEvent{Topic: "t"})
+			tcc.Add(d, "plain", try).Confirm(then).Cancel(then).
+				Event(pattern.StepEvent{Topic: "t", Type: "held", Key: "Number"})
+			with := tcc.Add(d, "with", try).Cancel(then).
+				Event(pattern.StepEvent{Topic: "t", Key: "Number"})
+			tcc.ConfirmWith(with, func(context.Context, struct{}) (hold, error) {
+				return hold{"4712"}, nil
+			})
+			tcc.Add(d, "handled", try).Confirm(func(context.Context, order, hold) error {
+				return errOdd
+			}).Cancel(then).Event(pattern.StepEvent{Topic: "t"})
 			tcc.Add(d, "silent", try).Confirm(then).Cancel(then)
-			tcc.Add(d, "absent", func(context.Context, order) (hold, error) { return hold{}, errOdd }).Confirm(then).Cancel(then).
+			tcc.Add(d, "absent", func(context.Context, order) (hold, error) {
+				return hold{}, errOdd
+			}).Confirm(then).Cancel(then).
 				Optional().Event(pattern.StepEvent{Topic: "t"})
 			setup := perduretest.Setup{Workflows: []perdure.Definition{d}}
 			setup.Options.Publisher = func(_ context.Context, e perdure.Event) error {
 				mu.Lock()
 				defer mu.Unlock()
-				told[e.ID] = fmt.Sprintf("%s %s %s %s %s %v %s", e.Step, e.Type, e.Topic, e.Key, e.Data, e.Status, e.Kind)
+				told[e.ID] = fmt.Sprintf("%s %s %s %s %s %v %s", e.Step, e.Type, e.Topic, e.Key,
+					e.Data, e.Status, e.Kind)
 				return nil
 			}
 			scenario := func(env *perduretest.Env) any {
@@ -485,8 +627,10 @@ func TestEventsTellOfConfirms(t *testing.T) {
 				run := perduretest.Start(env, d.Workflow, order{}, perdure.ID("x"))
 				for range 100 {
 					env.Sleep(time.Second)
-					_ = env.Engine().Decide(env.Context(), "x", "confirm:handled", perdure.Decision{Choice: "handled"})
-					if all, err := env.Engine().Statuses(env.Context(), "x"); err == nil && all[0].Head.Status.IsTerminal() {
+					_ = env.Engine().Decide(env.Context(), "x", "confirm:handled",
+						perdure.Decision{Choice: "handled"})
+					if all, err := env.Engine().Statuses(env.Context(), "x"); err == nil &&
+						all[0].Head.Status.IsTerminal() {
 						break
 					}
 				}
@@ -531,7 +675,8 @@ func TestAMemberOfAnotherCompositionIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := eng.Register(c); err == nil || !strings.Contains(err.Error(), "b: member a is one of another composition") {
+	if err := eng.Register(c); err == nil ||
+		!strings.Contains(err.Error(), "b: member a is one of another composition") {
 		t.Errorf("registered: %v", err)
 	}
 }

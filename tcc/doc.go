@@ -47,14 +47,13 @@
 //
 // # Confirmed, then cancelled
 //
-// A confirm does not end the matter. A participant that has confirmed is cancelled where
-// another one could not confirm, and where a composition is called off of which its TCC
-// is a member. So a cancel undoes what its try has done, and what its confirm has done if
-// it did: what was held is released, what was booked is booked back. It is told which by
-// what the participant itself has kept, not by the engine, since a confirm that failed
-// for good may have taken effect all the same; in a transaction of package barrier it is
-// told by barrier.Confirmed. A participant that cannot take back what it has confirmed belongs into a
-// TCC that nothing comes after, and last in it.
+// A confirm does not end the matter. A participant that has confirmed is cancelled where another
+// one could not confirm, and where a composition is called off of which its TCC is a member. So a
+// cancel undoes what its try has done, and what its confirm has done if it did: what was held is
+// released, what was booked is booked back. It is told which by what the participant itself has
+// kept, not by the engine, since a confirm that failed for good may have taken effect all the same;
+// in a transaction of package barrier it is told by barrier.Confirmed. A participant that cannot
+// take back what it has confirmed belongs into a TCC that nothing comes after, and last in it.
 //
 // # When the definition changes
 //

@@ -26,7 +26,12 @@ func (a *assembly) run(ctx context.Context, input json.RawMessage) error {
 	if err := a.events.Begin(ctx); err != nil {
 		return err
 	}
-	e := &ensemble{assembly: a, input: input, calls: a.calls.Begin(), parts: map[string]*execution{}}
+	e := &ensemble{
+		assembly: a,
+		input:    input,
+		calls:    a.calls.Begin(),
+		parts:    map[string]*execution{},
+	}
 	if err := perdure.OnCancel(ctx, "call-off", e.callOff); err != nil {
 		return err
 	}
@@ -39,7 +44,9 @@ func (a *assembly) run(ctx context.Context, input json.RawMessage) error {
 		Begin: func(alias string, _ bool) (pattern.Awaitable, error) {
 			m := a.byAlias[alias]
 			e.begun = append(e.begun, m)
-			return perdure.Go(ctx, alias, func(ctx context.Context) (bool, error) { return true, e.play(ctx, m) }), nil
+			return perdure.Go(ctx, alias, func(ctx context.Context) (bool, error) {
+				return true, e.play(ctx, m)
+			}), nil
 		},
 		Ended: func(alias string, f pattern.Awaitable, refused error) (pattern.Awaitable, error) {
 			return nil, e.ended(ctx, a.byAlias[alias], f, refused)
@@ -151,7 +158,10 @@ func (e *ensemble) callOff(ctx context.Context) error {
 			letters = append(letters, func() error { return x.letter(in, x.err) })
 		}
 		if x.status == perdure.StatusFailed {
-			if failed = append(failed, pattern.Failing{Err: x.err, IDs: []string{m.alias}}); len(failed) == 1 {
+			if failed = append(failed, pattern.Failing{
+				Err: x.err,
+				IDs: []string{m.alias},
+			}); len(failed) == 1 {
 				ends = x.err
 			}
 		}
@@ -161,7 +171,8 @@ func (e *ensemble) callOff(ctx context.Context) error {
 
 // end ends a composition that is cancelled, but for members that have failed, about which
 // there are letters to write.
-func (e *ensemble) end(ctx context.Context, why error, failed []pattern.Failing, letters []func() error) error {
+func (e *ensemble) end(ctx context.Context, why error, failed []pattern.Failing,
+	letters []func() error) error {
 	status := perdure.StatusCanceled
 	if len(failed) > 0 {
 		suppressed, err := e.calls.Failed(ctx, why, failed...)

@@ -33,7 +33,9 @@ func pair(name string, fails ...string) *tcc.TCC[int] {
 			}
 			return nil
 		}
-		tcc.Add(t, id, func(context.Context, int) (string, error) { return id, do(perdure.PhaseTry) }).
+		tcc.Add(t, id, func(context.Context, int) (string, error) {
+			return id, do(perdure.PhaseTry)
+		}).
 			Confirm(func(context.Context, int, string) error { return do(perdure.PhaseConfirm) }).
 			Cancel(func(context.Context, int, string) error { return do(perdure.PhaseCancel) })
 	}
@@ -53,7 +55,8 @@ EXECUTION_COMPLETED CONFIRMED tccs/EXECUTION_COMPLETED/id null`},
 		"cancelled": {[]string{"try:b"}, `EXECUTION_STARTED TRYING tccs/EXECUTION_STARTED/id 7
 STEP_FAILED TRYING tccs/STEP_FAILED/id try:b {"error":"no"}
 EXECUTION_COMPLETED CANCELED tccs/EXECUTION_COMPLETED/id {"error":"try of b failed: no"}`},
-		"failed": {[]string{"confirm:b", "cancel:a"}, `EXECUTION_STARTED TRYING tccs/EXECUTION_STARTED/id 7
+		"failed": {[]string{"confirm:b", "cancel:a"},
+			`EXECUTION_STARTED TRYING tccs/EXECUTION_STARTED/id 7
 STEP_COMPLETED CONFIRMING tccs/STEP_COMPLETED/id confirm:a "a"
 STEP_FAILED CONFIRMING tccs/STEP_FAILED/id confirm:b {"error":"no"}
 STEP_FAILED CANCELING tccs/STEP_FAILED/id cancel:a {"error":"no"}
@@ -61,7 +64,10 @@ EXECUTION_COMPLETED FAILED tccs/EXECUTION_COMPLETED/id {"error":"cancel of a fai
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, def := &patterntest.Board{}, pair("pair", c.fails...).Publish("tccs")
-			setup := perduretest.Setup{Workflows: []perdure.Definition{def}, Options: perdure.Options{Publisher: b.Publish}}
+			setup := perduretest.Setup{
+				Workflows: []perdure.Definition{def},
+				Options:   perdure.Options{Publisher: b.Publish},
+			}
 			setup.CrashEverywhere(t, func(env *perduretest.Env) any {
 				b.Reset()
 				_, _ = perduretest.Start(env, def.Workflow, 7).Result()
@@ -90,14 +96,25 @@ func (c *calls) add(format string, args ...any) {
 // callbacks adds some of every kind, which panic or end their goroutine where nothing else
 // is to come of it.
 func (c *calls) callbacks(on func(pattern.Callback), suppress bool) {
-	on(pattern.Callback{Priority: -2, Step: func(context.Context, string) error { runtime.Goexit(); return nil }})
-	on(pattern.Callback{Priority: -2, Failure: func(context.Context, error) (bool, error) { runtime.Goexit(); return true, nil }})
-	on(pattern.Callback{Priority: -2, Complete: func(context.Context, report.Run) error { runtime.Goexit(); return nil }})
+	on(pattern.Callback{Priority: -2, Step: func(context.Context, string) error {
+		runtime.Goexit()
+		return nil
+	}})
+	on(pattern.Callback{Priority: -2, Failure: func(context.Context, error) (bool, error) {
+		runtime.Goexit()
+		return true, nil
+	}})
+	on(pattern.Callback{Priority: -2, Complete: func(context.Context, report.Run) error {
+		runtime.Goexit()
+		return nil
+	}})
 	on(pattern.Callback{Step: func(_ context.Context, step string) error {
 		c.add("step %s", step)
 		panic("odd")
 	}})
-	on(pattern.Callback{Priority: -1, Failure: func(context.Context, error) (bool, error) { panic("odd") }})
+	on(pattern.Callback{Priority: -1, Failure: func(context.Context, error) (bool, error) {
+		panic("odd")
+	}})
 	on(pattern.Callback{Failure: func(_ context.Context, err error) (bool, error) {
 		c.add("failure %v", err)
 		return suppress, nil
@@ -121,11 +138,17 @@ func TestCallbacksOfATCCAndOfACompositionOfThem(t *testing.T) {
 		status   perdure.RunStatus
 		of, by   []string // the calls of a TCC, and of a composition that it is the member of
 	}{
-		"confirmed": {status: perdure.StatusConfirmed, of: []string{"step a", "step b", "complete CONFIRMED"}, by: []string{"step m", "complete CONFIRMED"}},
+		"confirmed": {
+			status: perdure.StatusConfirmed,
+			of:     []string{"step a", "step b", "complete CONFIRMED"},
+			by:     []string{"step m", "complete CONFIRMED"},
+		},
 		"cancelled": {fails: []string{"try:b"}, status: perdure.StatusCanceled},
 		"failed": {
 			fails: []string{"try:b", "cancel:a"}, status: perdure.StatusFailed,
-			of: []string{"failure cancel of a failed: no"}, by: []string{"failure cancel of m/a failed: no"},
+			of: []string{"failure cancel of a failed: no"}, by: []string{
+				"failure cancel of m/a failed: no",
+			},
 		},
 		"suppressed": {
 			fails: []string{"try:b", "cancel:a"}, suppress: true, status: perdure.StatusConfirmed,
@@ -134,7 +157,8 @@ func TestCallbacksOfATCCAndOfACompositionOfThem(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			single, composed := pair("single", c.fails...), compose("composed", pair("member", c.fails...))
+			single, composed := pair("single", c.fails...),
+				compose("composed", pair("member", c.fails...))
 			var ofSingle, ofComposed calls
 			ofSingle.callbacks(func(b pattern.Callback) { single.On(b) }, c.suppress)
 			ofComposed.callbacks(func(b pattern.Callback) { composed.On(b) }, c.suppress)
@@ -191,10 +215,11 @@ func TestWhichFailuresCallbacksAreFor(t *testing.T) {
 	var c calls
 	def := pair("pair", "try:b", "cancel:a")
 	for _, steps := range [][]string{{"a"}, {"b"}} {
-		def.On(pattern.Callback{Steps: steps, On: []error{context.Canceled}, Failure: func(context.Context, error) (bool, error) {
-			c.add("other")
-			return false, nil
-		}})
+		def.On(pattern.Callback{Steps: steps, On: []error{context.Canceled},
+			Failure: func(context.Context, error) (bool, error) {
+				c.add("other")
+				return false, nil
+			}})
 		def.On(pattern.Callback{Steps: steps, Failure: func(context.Context, error) (bool, error) {
 			c.add("for %s", steps[0])
 			return true, errNo

@@ -75,7 +75,11 @@ func (p *plan) placeOf(opts []perdure.BranchOption) (string, error) {
 	}
 	for _, one := range p.inOrder {
 		if p.parks && !pattern.ValidName(perdure.PhaseConfirm.Of(place+one.id)) {
-			return "", &perdure.Error{Code: perdure.CodeInvalid, Op: "run " + p.name, Message: "name, key and the ID of " + one.id + " are too long together for an operator"}
+			return "", &perdure.Error{
+				Code: perdure.CodeInvalid, Op: "run " + p.name,
+				Message: "name, key and the ID of " + one.id +
+					" are too long together for an operator",
+			}
 		}
 	}
 	return place, nil

@@ -21,9 +21,17 @@ func one(w *tour, name string) (*tcc.TCC[string], *tcc.Participant[string, strin
 	d := tcc.New[string](name).Retry(perdure.NoRetry)
 	var first *tcc.Participant[string, string]
 	for _, id := range []string{"a", "b"} {
-		p := tcc.Add(d, id, func(ctx context.Context, _ string) (string, error) { return w.act(ctx, "") }).
-			Confirm(func(ctx context.Context, _ string, tried string) error { _, err := w.act(ctx, tried); return err }).
-			Cancel(func(ctx context.Context, _ string, tried string) error { _, err := w.act(ctx, tried); return err })
+		p := tcc.Add(d, id, func(ctx context.Context, _ string) (string, error) {
+			return w.act(ctx, "")
+		}).
+			Confirm(func(ctx context.Context, _ string, tried string) error {
+				_, err := w.act(ctx, tried)
+				return err
+			}).
+			Cancel(func(ctx context.Context, _ string, tried string) error {
+				_, err := w.act(ctx, tried)
+				return err
+			})
 		if first == nil {
 			first = p
 		}
@@ -40,17 +48,56 @@ func TestTCCIsAPartOfAWorkflow(t *testing.T) {
 		order []string
 		gives string
 	}{
-		"confirmed": {nil, "", "", []string{"try:one/a", "try:one/b", "confirm:one/a", "confirm:one/b"}, "CONFIRMED <nil> of one/a true"},
-		"canceled":  {map[string]int{"try:one/b": 1}, "", "", []string{"try:one/a", "cancel:one/a"}, "CANCELED try of b failed: odd of one/a true"},
-		"failed": {map[string]int{"confirm:one/b": 1, "cancel:one/b": 1}, "", "", []string{"try:one/a", "try:one/b", "confirm:one/a", "cancel:one/a"},
+		"confirmed": {
+			nil,
+			"",
+			"",
+			[]string{"try:one/a", "try:one/b", "confirm:one/a", "confirm:one/b"},
+			"CONFIRMED <nil> of one/a true",
+		},
+		"canceled": {
+			map[string]int{"try:one/b": 1},
+			"",
+			"",
+			[]string{"try:one/a", "cancel:one/a"},
+			"CANCELED try of b failed: odd of one/a true",
+		},
+		"failed": {map[string]int{"confirm:one/b": 1, "cancel:one/b": 1}, "", "",
+			[]string{"try:one/a", "try:one/b", "confirm:one/a", "cancel:one/a"},
 			"FAILED cancel of b failed: odd of one/a true"},
-		"cancelled trying":     {nil, "try:one/b", "CANCELLED", []string{"try:one/a", "cancel:one/b", "cancel:one/a"}, ""},
-		"cancelled confirming": {nil, "confirm:one/b", "CANCELLED", []string{"try:one/a", "try:one/b", "confirm:one/a", "confirm:one/b"}, ""},
+		"cancelled trying": {
+			nil,
+			"try:one/b",
+			"CANCELLED",
+			[]string{"try:one/a", "cancel:one/b", "cancel:one/a"},
+			"",
+		},
+		"cancelled confirming": {
+			nil,
+			"confirm:one/b",
+			"CANCELLED",
+			[]string{"try:one/a", "try:one/b", "confirm:one/a", "confirm:one/b"},
+			"",
+		},
 		"cancelled, unconfirmed": {map[string]int{"confirm:one/a": 1}, "confirm:one/b", "CANCELLED",
-			[]string{"try:one/a", "try:one/b", "confirm:one/b", "cancel:one/b", "cancel:one/a"}, ""},
-		"cancelled canceling":  {map[string]int{"confirm:one/a": 1}, "cancel:one/b", "CANCELLED", []string{"try:one/a", "try:one/b", "confirm:one/b", "cancel:one/b", "cancel:one/a"}, ""},
-		"cancelled afterwards": {nil, "after", "CANCELLED", []string{"try:one/a", "try:one/b", "confirm:one/a", "confirm:one/b"}, ""},
-		"failed, cancelled afterwards": {map[string]int{"confirm:one/b": 1, "cancel:one/b": 1}, "after", "CANCELLED",
+			[]string{"try:one/a", "try:one/b", "confirm:one/b", "cancel:one/b", "cancel:one/a"},
+			""},
+		"cancelled canceling": {
+			map[string]int{"confirm:one/a": 1},
+			"cancel:one/b",
+			"CANCELLED",
+			[]string{"try:one/a", "try:one/b", "confirm:one/b", "cancel:one/b", "cancel:one/a"},
+			"",
+		},
+		"cancelled afterwards": {
+			nil,
+			"after",
+			"CANCELLED",
+			[]string{"try:one/a", "try:one/b", "confirm:one/a", "confirm:one/b"},
+			"",
+		},
+		"failed, cancelled afterwards": {map[string]int{"confirm:one/b": 1, "cancel:one/b": 1},
+			"after", "CANCELLED",
 			[]string{"try:one/a", "try:one/b", "confirm:one/a", "cancel:one/a"}, ""},
 	}
 	for name, c := range cases {
@@ -83,7 +130,8 @@ func TestTCCIsAPartOfAWorkflow(t *testing.T) {
 				w.env, w.order, w.keys, w.wrong = env, nil, map[string]string{}, nil
 				run := perduretest.Start(env, wf, "x")
 				out, err := run.Result()
-				if c.ends == "" && (out != c.gives || err != nil) || c.ends != "" && !errors.Is(err, &perdure.Error{Code: journal.CodeCancelled}) {
+				if c.ends == "" && (out != c.gives || err != nil) ||
+					c.ends != "" && !errors.Is(err, &perdure.Error{Code: journal.CodeCancelled}) {
 					env.Errorf("%q %v", out, err)
 				}
 				env.Settle()
@@ -137,7 +185,9 @@ func TestTCCThatIsLeftBehindIsCalledOff(t *testing.T) {
 				w.when = "none"
 				_, _ = perduretest.Start(env, wf, "x").Result()
 				env.Sleep(time.Second)
-				if got := of(w.order, "cancel"); !slices.Equal(got, []string{"cancel:beside/one[k]/b", "cancel:beside/one[k]/a"}) || len(w.wrong) > 0 {
+				if got := of(w.order, "cancel"); !slices.Equal(got, []string{
+					"cancel:beside/one[k]/b", "cancel:beside/one[k]/a",
+				}) || len(w.wrong) > 0 {
 					env.Errorf("%v %v", w.order, w.wrong)
 				}
 			}, wf)
@@ -168,7 +218,8 @@ func TestTCCInABranchThatIsCancelledIsCalledOff(t *testing.T) {
 		w.env, w.order, w.keys, w.wrong = env, nil, map[string]string{}, nil
 		run := perduretest.Start(env, wf, "x")
 		env.Sleep(time.Minute)
-		if got := of(w.order, "cancel"); !slices.Equal(got, []string{"cancel:beside/one/b", "cancel:beside/one/a"}) || len(w.wrong) > 0 {
+		if got := of(w.order, "cancel"); !slices.Equal(
+			got, []string{"cancel:beside/one/b", "cancel:beside/one/a"}) || len(w.wrong) > 0 {
 			env.Errorf("%v %v", w.order, w.wrong)
 		}
 		run.Returns("out")
@@ -202,7 +253,9 @@ func TestStepOfASagaIsATCC(t *testing.T) {
 			d, _ := one(w, "one")
 			s := saga.New[string]("saga")
 			undone := false
-			before := saga.Add(s, "before", func(context.Context, string) (string, error) { return "", nil }).
+			before := saga.Add(s, "before", func(context.Context, string) (string, error) {
+				return "", nil
+			}).
 				Undo(func(context.Context, string, string) error { undone = true; return nil })
 			saga.Add(s, "book", func(ctx context.Context, in string) (string, error) {
 				key := perdure.ID("one-" + fmt.Sprintf("%x", perdure.IdempotencyKey(ctx)))
@@ -219,7 +272,8 @@ func TestStepOfASagaIsATCC(t *testing.T) {
 					env.Errorf("%v, undone: %v", err, undone)
 				}
 				env.Settle()
-				if len(of(w.order, "confirm")) != map[bool]int{false: 2, true: 0}[fails] || len(w.wrong) > 0 {
+				if len(of(w.order, "confirm")) != map[bool]int{false: 2, true: 0}[fails] ||
+					len(w.wrong) > 0 {
 					env.Errorf("%v %v", w.order, w.wrong)
 				}
 				return fmt.Sprint(err)
@@ -251,9 +305,15 @@ func TestATCCIsCarriedOutWhenTheContextAroundItEnds(t *testing.T) {
 			}
 			def := tcc.New[int]("pay").Retry(perdure.NoRetry)
 			for _, id := range []string{"a", "b"} {
-				tcc.Add(def, id, func(ctx context.Context, _ int) (string, error) { return id, does(ctx, "try "+id) }).
-					Confirm(func(ctx context.Context, _ int, _ string) error { return does(ctx, "confirm "+id) }).
-					Cancel(func(ctx context.Context, _ int, _ string) error { return does(ctx, "cancel "+id) })
+				tcc.Add(def, id, func(ctx context.Context, _ int) (string, error) {
+					return id, does(ctx, "try "+id)
+				}).
+					Confirm(func(ctx context.Context, _ int, _ string) error {
+						return does(ctx, "confirm "+id)
+					}).
+					Cancel(func(ctx context.Context, _ int, _ string) error {
+						return does(ctx, "cancel "+id)
+					})
 			}
 			whole := perdure.Define("whole", func(ctx context.Context, _ int) (int, error) {
 				short, stop := context.WithTimeout(ctx, time.Minute)
@@ -261,7 +321,9 @@ func TestATCCIsCarriedOutWhenTheContextAroundItEnds(t *testing.T) {
 				if _, err := def.Inline(short, 1); !errors.Is(err, context.DeadlineExceeded) {
 					return 0, fmt.Errorf("inline returns %w", err)
 				}
-				return perdure.Step(ctx, "go-on", func(ctx context.Context) (int, error) { return 7, l.Book(ctx, "go-on") })
+				return perdure.Step(ctx, "go-on", func(ctx context.Context) (int, error) {
+					return 7, l.Book(ctx, "go-on")
+				})
 			})
 			perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
 				l.Reset()

@@ -9,7 +9,8 @@ import (
 // three are the participants of most plots: they do not try in the order of their IDs.
 func three() []part {
 	return []part{
-		{id: "b", order: 2, fails: map[string]int{}}, {id: "c", order: 3, fails: map[string]int{}}, {id: "a", order: 1, fails: map[string]int{}},
+		{id: "b", order: 2, fails: map[string]int{}}, {id: "c", order: 3, fails: map[string]int{}},
+		{id: "a", order: 1, fails: map[string]int{}},
 	}
 }
 
@@ -41,7 +42,8 @@ func faults() []map[string]int {
 	}
 	for _, id := range []string{"a", "b"} {
 		for _, n := range []int{1, attempts + 1, forever} {
-			out = append(out, map[string]int{"try:c": forever, "cancel:" + id: n}, map[string]int{"confirm:b": forever, "cancel:" + id: n})
+			out = append(out, map[string]int{"try:c": forever, "cancel:" + id: n},
+				map[string]int{"confirm:b": forever, "cancel:" + id: n})
 		}
 	}
 	return append(out,
@@ -63,7 +65,12 @@ func TestWhatATCCDoesWhereParticipantsFail(t *testing.T) {
 
 // spec: F-9, F-38, F-40
 func TestOperatorDecidesOfWhatFails(t *testing.T) {
-	for _, decisions := range [][]string{{"skip"}, {"handled"}, {"retry", "skip"}, {"retry", "retry", "handled"}} {
+	for _, decisions := range [][]string{
+		{"skip"},
+		{"handled"},
+		{"retry", "skip"},
+		{"retry", "retry", "handled"},
+	} {
 		for _, f := range faults() {
 			t.Run(fmt.Sprint(decisions, f), func(t *testing.T) {
 				played(t, plot{parts: withFaults(f), decisions: decisions}, len(decisions) == 2)
@@ -86,9 +93,16 @@ func TestTCCIsToldToEnd(t *testing.T) {
 	for _, ends := range []string{"cancel", "timeout"} {
 		for _, phase := range []string{"try", "confirm", "cancel"} {
 			for _, id := range []string{"a", "b", "c"} {
-				for _, f := range []map[string]int{{}, {"confirm:b": forever}, {"confirm:b": forever, "cancel:a": forever}, {"cancel:a": 1, "cancel:b": forever}} {
+				for _, f := range []map[string]int{
+					{},
+					{"confirm:b": forever},
+					{"confirm:b": forever, "cancel:a": forever},
+					{"cancel:a": 1, "cancel:b": forever},
+				} {
 					p := plot{parts: withFaults(f), ends: ends, when: phase + ":" + id}
-					t.Run(fmt.Sprint(ends, " in ", p.when, " ", f), func(t *testing.T) { played(t, p, true) })
+					t.Run(fmt.Sprint(ends, " in ", p.when, " ", f), func(t *testing.T) {
+						played(t, p, true)
+					})
 				}
 			}
 		}
@@ -113,7 +127,12 @@ func TestRandomTCCs(t *testing.T) {
 func randomPlot(rng *rand.Rand) plot {
 	p := plot{suppress: rng.IntN(4) == 0}
 	for i := range 1 + rng.IntN(5) {
-		one := part{id: fmt.Sprint("p", i), order: rng.IntN(3), optional: rng.IntN(3) == 0, fails: map[string]int{}}
+		one := part{
+			id:       fmt.Sprint("p", i),
+			order:    rng.IntN(3),
+			optional: rng.IntN(3) == 0,
+			fails:    map[string]int{},
+		}
 		for _, phase := range []string{"try", "confirm", "cancel"} {
 			if rng.IntN(4) == 0 {
 				one.fails[phase] = 1 + rng.IntN(2*attempts)
@@ -131,7 +150,8 @@ func randomPlot(rng *rand.Rand) plot {
 		}
 	case 1:
 		one := p.parts[rng.IntN(len(p.parts))]
-		p.ends, p.when = []string{"cancel", "timeout"}[rng.IntN(2)], []string{"try:", "confirm:", "cancel:"}[rng.IntN(3)]+one.id
+		p.ends, p.when = []string{"cancel", "timeout"}[rng.IntN(2)],
+			[]string{"try:", "confirm:", "cancel:"}[rng.IntN(3)]+one.id
 	}
 	return p
 }

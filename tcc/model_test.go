@@ -9,11 +9,13 @@ import (
 
 // A plot is a TCC and what befalls it.
 type plot struct {
-	parts     []part
-	decisions []string // what an operator chooses, one after the other; the last one goes on. Without any a failure is not his
-	ends      string   // "cancel" or "timeout": how the run is told to end
-	when      string   // the body that is called then, as phase:participant
-	suppress  bool     // a callback suppresses the failure
+	parts []part
+	// what an operator chooses, one after the other; the last one goes on. Without any a failure is
+	// not his
+	decisions []string
+	ends      string // "cancel" or "timeout": how the run is told to end
+	when      string // the body that is called then, as phase:participant
+	suppress  bool   // a callback suppresses the failure
 }
 
 // A part is a participant. Of each phase so many attempts fail, one after the other.
@@ -31,11 +33,12 @@ const (
 
 // An outcome is what must come of a plot, whatever crashes.
 type outcome struct {
-	Status      string
-	Failed      string
-	Err         string
-	Steps       []string // participants that have begun: status and attempts in the last phase
-	Calls       []string // bodies with their attempts: tries in order, confirms by name, cancels in order
+	Status string
+	Failed string
+	Err    string
+	Steps  []string // participants that have begun: status and attempts in the last phase
+	// bodies with their attempts: tries in order, confirms by name, cancels in order
+	Calls       []string
 	DeadLetters []string
 	Callbacks   []string
 	Suppressed  string
@@ -53,13 +56,19 @@ type model struct {
 
 // expect gives what must come of a plot.
 func (p plot) expect() outcome {
-	m := &model{plot: p, status: map[string]string{}, attempts: map[string]int{}, asked: map[string]int{}}
+	m := &model{
+		plot:     p,
+		status:   map[string]string{},
+		attempts: map[string]int{},
+		asked:    map[string]int{},
+	}
 	sorted := slices.Clone(p.parts)
 	slices.SortStableFunc(sorted, func(a, b part) int { return cmp.Compare(a.order, b.order) })
 	m.all(sorted)
 	for _, one := range sorted {
 		if m.status[one.id] != "" {
-			m.Steps = append(m.Steps, fmt.Sprintf("%s %s %d", one.id, m.status[one.id], m.attempts[one.id]))
+			m.Steps = append(m.Steps, fmt.Sprintf("%s %s %d", one.id, m.status[one.id],
+				m.attempts[one.id]))
 		}
 	}
 	return m.outcome
@@ -70,7 +79,10 @@ func (m *model) all(sorted []part) {
 	for _, one := range sorted {
 		if m.ends != "" && m.when == "try:"+one.id { // it is under way
 			m.note("try", one.id, 1)
-			m.Err = map[string]string{"cancel": "workflow cancelled: enough", "timeout": "workflow timed out"}[m.ends]
+			m.Err = map[string]string{
+				"cancel":  "workflow cancelled: enough",
+				"timeout": "workflow timed out",
+			}[m.ends]
 			m.cancel(append(tried, one), "")
 			return
 		}

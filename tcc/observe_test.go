@@ -53,48 +53,56 @@ func TestObserversHearOfCompositionsOfTCCs(t *testing.T) {
 			c := tcc.Compose[string]("order")
 			tcc.Include(c, "second", member("second", how == "failure"), same).
 				After(tcc.Include(c, "first", member("first", false), same))
-			perduretest.Setup{Workflows: []perdure.Definition{c}, Options: o}.Test(t, func(env *perduretest.Env) {
-				run := perduretest.Start(env, c.Workflow, "in")
-				if how == "cancel" {
-					if err := env.Engine().Cancel(env.Context(), run.ID(), "enough"); err != nil {
-						env.Fatal(err)
-					}
-				}
-				_, _ = run.Result()
-				env.Settle()
-				mu.Lock()
-				defer mu.Unlock()
-				of := func(kind observe.Kind) []string {
-					var out []string
-					for _, n := range heard {
-						if n.Kind != kind {
-							continue
-						}
-						if n.Run == "" || n.WorkflowID != run.ID() || n.Workflow != "order" || n.Pattern != "TCC" || n.At.IsZero() {
-							env.Errorf("a field is missing: %+v", n)
-						}
-						out = append(out, fmt.Sprintf("%s %s", n.Step, n.Phase))
-						if kind == observe.CompositionEnded {
-							out[len(out)-1] = fmt.Sprintf("%s %v %s %s", kind, n.Took, n.Phase, n.Err)
+			perduretest.Setup{Workflows: []perdure.Definition{c}, Options: o}.Test(
+				t, func(env *perduretest.Env) {
+					run := perduretest.Start(env, c.Workflow, "in")
+					if how == "cancel" {
+						if err := env.Engine().Cancel(env.Context(), run.ID(),
+							"enough"); err != nil {
+							env.Fatal(err)
 						}
 					}
-					return out
-				}
-				if got := of(observe.CompositionStarted); !slices.Equal(got, []string{"composition COMPOSITION"}) {
-					env.Errorf("started: %v", got)
-				}
-				if got := of(observe.CompositionEnded); strings.Join(got, ", ") != want {
-					env.Errorf("ended: %v, want %s", got, want)
-				}
-				if got := of(observe.ParticipantSucceeded); how == "success" && !slices.Equal(got, []string{
-					"first/try:pay TRY", "first/confirm:pay CONFIRM", "second/try:pay TRY", "second/confirm:pay CONFIRM",
-				}) {
-					env.Errorf("participants: %v", got)
-				}
-				if got := of(observe.ParticipantFailed); how == "failure" && !slices.Equal(got, []string{"second/try:pay TRY"}) {
-					env.Errorf("participants that failed: %v", got)
-				}
-			})
+					_, _ = run.Result()
+					env.Settle()
+					mu.Lock()
+					defer mu.Unlock()
+					of := func(kind observe.Kind) []string {
+						var out []string
+						for _, n := range heard {
+							if n.Kind != kind {
+								continue
+							}
+							if n.Run == "" || n.WorkflowID != run.ID() || n.Workflow != "order" ||
+								n.Pattern != "TCC" || n.At.IsZero() {
+								env.Errorf("a field is missing: %+v", n)
+							}
+							out = append(out, fmt.Sprintf("%s %s", n.Step, n.Phase))
+							if kind == observe.CompositionEnded {
+								out[len(out)-1] = fmt.Sprintf("%s %v %s %s", kind, n.Took, n.Phase,
+									n.Err)
+							}
+						}
+						return out
+					}
+					if got := of(observe.CompositionStarted); !slices.Equal(
+						got, []string{"composition COMPOSITION"}) {
+						env.Errorf("started: %v", got)
+					}
+					if got := of(observe.CompositionEnded); strings.Join(got, ", ") != want {
+						env.Errorf("ended: %v, want %s", got, want)
+					}
+					if got := of(observe.ParticipantSucceeded); how == "success" &&
+						!slices.Equal(got, []string{
+							"first/try:pay TRY", "first/confirm:pay CONFIRM", "second/try:pay TRY",
+							"second/confirm:pay CONFIRM",
+						}) {
+						env.Errorf("participants: %v", got)
+					}
+					if got := of(observe.ParticipantFailed); how == "failure" &&
+						!slices.Equal(got, []string{"second/try:pay TRY"}) {
+						env.Errorf("participants that failed: %v", got)
+					}
+				})
 		})
 	}
 }

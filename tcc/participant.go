@@ -39,11 +39,13 @@ const always = perdure.Phase("")
 
 // Add adds a participant with its try. What is wrong with it is told when the TCC is
 // registered.
-func Add[I, A, R any](t *TCC[I], id string, try func(context.Context, A) (R, error)) *Participant[A, R] {
+func Add[I, A, R any](t *TCC[I], id string, try func(context.Context, A) (R,
+	error)) *Participant[A, R] {
 	args := pattern.NewArguments[A]()
 	p := &participant{
 		d: t.def, id: id, result: reflect.TypeFor[R](),
-		check: map[perdure.Phase]func(pattern.SourceTypes) []definition.Issue{}, call: map[perdure.Phase]pattern.TaskFunc{},
+		check: map[perdure.Phase]func(pattern.SourceTypes) []definition.Issue{},
+		call:  map[perdure.Phase]pattern.TaskFunc{},
 		retry: map[perdure.Phase]*perdure.Retry{}, timeout: map[perdure.Phase]time.Duration{},
 	}
 	p.set(perdure.PhaseTry, try == nil, pattern.TaskOf(args, try), args.Check)
@@ -52,7 +54,8 @@ func Add[I, A, R any](t *TCC[I], id string, try func(context.Context, A) (R, err
 }
 
 // set sets what a participant does in a phase.
-func (p *participant) set(phase perdure.Phase, missing bool, call pattern.TaskFunc, check func(pattern.SourceTypes) []definition.Issue) {
+func (p *participant) set(phase perdure.Phase, missing bool, call pattern.TaskFunc,
+	check func(pattern.SourceTypes) []definition.Issue) {
 	switch {
 	case missing:
 		return // it is complained of when the definition is complete
@@ -67,19 +70,22 @@ func (p *Participant[A, R]) ID() string { return p.p.id }
 
 // Confirm is what the participant does when all have tried: it gets what its try got and
 // gave.
-func (p *Participant[A, R]) Confirm(fn func(ctx context.Context, in A, tried R) error) *Participant[A, R] {
+func (p *Participant[A, R]) Confirm(
+	fn func(ctx context.Context, in A, tried R) error) *Participant[A, R] {
 	p.p.set(perdure.PhaseConfirm, fn == nil, p.then(fn), nil)
 	return p
 }
 
 // Cancel is what it does when the TCC is called off.
-func (p *Participant[A, R]) Cancel(fn func(ctx context.Context, in A, tried R) error) *Participant[A, R] {
+func (p *Participant[A, R]) Cancel(
+	fn func(ctx context.Context, in A, tried R) error) *Participant[A, R] {
 	p.p.set(perdure.PhaseCancel, fn == nil, p.then(fn), nil)
 	return p
 }
 
 // then makes the body of a phase after the try.
-func (p *Participant[A, R]) then(fn func(ctx context.Context, in A, tried R) error) pattern.TaskFunc {
+func (p *Participant[A, R]) then(
+	fn func(ctx context.Context, in A, tried R) error) pattern.TaskFunc {
 	return func(ctx context.Context, given pattern.Sources) (json.RawMessage, error) {
 		in, err := p.args.Fill(ctx, given)
 		if err != nil {
@@ -97,14 +103,16 @@ func (p *Participant[A, R]) then(fn func(ctx context.Context, in A, tried R) err
 
 // ConfirmWith is [Participant.Confirm] by a function whose argument is made by tags, such
 // as try=debit, and whose result is that of its [Participant.Event].
-func ConfirmWith[A, R, C, U any](p *Participant[A, R], fn func(context.Context, C) (U, error)) *Participant[A, R] {
+func ConfirmWith[A, R, C, U any](p *Participant[A, R], fn func(context.Context, C) (U,
+	error)) *Participant[A, R] {
 	args := pattern.NewArguments[C]()
 	p.p.set(perdure.PhaseConfirm, fn == nil, pattern.TaskOf(args, fn), args.Check)
 	return p
 }
 
 // CancelWith is the same for [Participant.Cancel].
-func CancelWith[A, R, C, U any](p *Participant[A, R], fn func(context.Context, C) (U, error)) *Participant[A, R] {
+func CancelWith[A, R, C, U any](p *Participant[A, R], fn func(context.Context, C) (U,
+	error)) *Participant[A, R] {
 	args := pattern.NewArguments[C]()
 	p.p.set(perdure.PhaseCancel, fn == nil, pattern.TaskOf(args, fn), args.Check)
 	return p
@@ -134,7 +142,8 @@ func (p *Participant[A, R]) Retry(r perdure.Retry, phases ...perdure.Phase) *Par
 
 // Timeout limits one attempt, in these phases; in all that have none of their own
 // without phases.
-func (p *Participant[A, R]) Timeout(limit time.Duration, phases ...perdure.Phase) *Participant[A, R] {
+func (p *Participant[A, R]) Timeout(limit time.Duration,
+	phases ...perdure.Phase) *Participant[A, R] {
 	for _, phase := range orAlways(phases) {
 		p.p.timeout[phase] = p.p.d.limit(p.p.id+".timeout", limit)
 	}
@@ -164,13 +173,16 @@ func (p *Participant[A, R]) Of(r Result) (R, bool, error) {
 func (p *participant) frozen(d *declaration) *participant {
 	f := *p
 	f.d = d
-	f.check, f.call, f.retry, f.timeout = maps.Clone(p.check), maps.Clone(p.call), maps.Clone(p.retry), maps.Clone(p.timeout)
+	f.check, f.call, f.retry, f.timeout = maps.Clone(p.check), maps.Clone(p.call),
+		maps.Clone(p.retry), maps.Clone(p.timeout)
 	return &f
 }
 
 // task is what the participant does in a phase.
 func (p *participant) task(phase perdure.Phase) pattern.Task {
-	t := pattern.Task{Name: p.id, Phase: phase, Call: p.call[phase], Retry: &p.d.retry, Timeout: p.d.timeout}
+	t := pattern.Task{
+		Name: p.id, Phase: phase, Call: p.call[phase], Retry: &p.d.retry, Timeout: p.d.timeout,
+	}
 	for _, of := range []perdure.Phase{always, phase} {
 		if r := p.retry[of]; r != nil {
 			t.Retry = r

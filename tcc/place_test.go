@@ -33,7 +33,10 @@ func TestPartsThatAreParkedAreDecidedApart(t *testing.T) {
 	perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
 		run := perduretest.Start(env, whole, 7, perdure.ID("x"))
 		env.Sleep(time.Minute)
-		for name, choice := range map[string]string{"confirm:pay.one.a": "handled", "confirm:pay.two.a": "skip"} {
+		for name, choice := range map[string]string{
+			"confirm:pay.one.a": "handled",
+			"confirm:pay.two.a": "skip",
+		} {
 			if err := env.Do(func(eng *perdure.Engine) error {
 				return eng.Decide(env.Context(), "x", name, perdure.Decision{Choice: choice})
 			}); err != nil {
@@ -70,10 +73,11 @@ func TestPartsHaveTheirOwnKeys(t *testing.T) {
 		_, err := left.Await(ctx)
 		_, other := right.Await(ctx)
 		_, own := twice(ctx)
-		return 0, errors.Join(err, other, own, perdure.Finally(ctx, "finally", func(ctx context.Context) error {
-			_, err := twice(ctx)
-			return err
-		}))
+		return 0, errors.Join(err, other, own, perdure.Finally(ctx, "finally",
+			func(ctx context.Context) error {
+				_, err := twice(ctx)
+				return err
+			}))
 	})
 	perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
 		clear(keys)

@@ -72,16 +72,21 @@ func (p *plan) check(i int, one *participant) []definition.Issue {
 	if longest := perdure.PhaseConfirm.Of(one.id); !pattern.ValidName(longest) || one.id == "" {
 		issues = append(issues, definition.Issue{
 			Severity: definition.SeverityError, Where: one.id,
-			Message: fmt.Sprintf("this cannot be an ID: 1 to %d of A-Z a-z 0-9 . _ : -", 255-len(perdure.PhaseConfirm.Of(""))),
+			Message: fmt.Sprintf("this cannot be an ID: 1 to %d of A-Z a-z 0-9 . _ : -",
+				255-len(perdure.PhaseConfirm.Of(""))),
 		})
 	}
 	if e := one.event; e != nil && e.Type != "" && !pattern.ValidName(e.Type) {
-		issues = append(issues, definition.Issue{Severity: definition.SeverityError, Where: one.id + ".event", Message: "this cannot be the type of an event: " + strconv.Quote(e.Type)})
+		issues = append(issues, definition.Issue{Severity: definition.SeverityError, Where: one.id +
+			".event", Message: "this cannot be the type of an event: " + strconv.Quote(e.Type)})
 	}
 	for _, phase := range phases {
 		where := one.id + "." + strings.ToLower(string(phase))
 		if one.call[phase] == nil {
-			issues = append(issues, definition.Issue{Severity: definition.SeverityError, Where: where, Message: "the phase has no function"})
+			issues = append(issues, definition.Issue{
+				Severity: definition.SeverityError, Where: where,
+				Message: "the phase has no function",
+			})
 			continue
 		}
 		if check := one.check[phase]; check != nil {

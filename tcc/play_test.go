@@ -50,8 +50,12 @@ func (s *stage) define() *tcc.TCC[int] {
 		p := tcc.Add(t, one.id, func(ctx context.Context, in int) (string, error) {
 			return fmt.Sprint(one.id, in), s.act(ctx, "try", one)
 		}).Order(one.order)
-		p.Confirm(func(ctx context.Context, in int, tried string) error { return s.then(ctx, "confirm", one, in, tried) })
-		p.Cancel(func(ctx context.Context, in int, tried string) error { return s.then(ctx, "cancel", one, in, tried) })
+		p.Confirm(func(ctx context.Context, in int, tried string) error {
+			return s.then(ctx, "confirm", one, in, tried)
+		})
+		p.Cancel(func(ctx context.Context, in int, tried string) error {
+			return s.then(ctx, "cancel", one, in, tried)
+		})
 		if one.optional {
 			p.Optional()
 		}
@@ -59,7 +63,9 @@ func (s *stage) define() *tcc.TCC[int] {
 	if len(s.decisions) > 0 {
 		t.Park()
 	}
-	t.On(pattern.Callback{Step: func(_ context.Context, step string) error { return s.called("step " + step) }})
+	t.On(pattern.Callback{Step: func(_ context.Context, step string) error {
+		return s.called("step " + step)
+	}})
 	t.On(pattern.Callback{Failure: func(_ context.Context, err error) (bool, error) {
 		return s.suppress, s.called("failure " + err.Error())
 	}})
@@ -131,9 +137,14 @@ func (s *stage) act(ctx context.Context, phase string, one part) error {
 
 // decided checks that a phase after the try begins when it is durable that it does.
 func (s *stage) decided(info perdure.StepInfo, phase string) {
-	status := map[string]journal.Status{"confirm": journal.Confirming, "cancel": journal.Canceling}[phase]
+	status := map[string]journal.Status{
+		"confirm": journal.Confirming,
+		"cancel":  journal.Canceling,
+	}[phase]
 	h, err := s.env.Engine().History(context.Background(), string(info.Run.ID), 0, 0)
-	if err == nil && status != 0 && !slices.ContainsFunc(h, func(e journal.Entry) bool { return e.Status == status }) {
+	if err == nil && status != 0 && !slices.ContainsFunc(h, func(e journal.Entry) bool {
+		return e.Status == status
+	}) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.complain("%s begins, and %v is not durable", info.Step, status)
@@ -166,7 +177,8 @@ func (s *stage) told(ctx context.Context, id string, trying bool) error {
 
 // stopped says whether err is that of an engine that has died.
 func stopped(err error) bool {
-	return errors.Is(err, &perdure.Error{Code: journal.CodeStopped}) || errors.Is(err, &perdure.Error{Code: journal.CodeUnavailable})
+	return errors.Is(err, &perdure.Error{Code: journal.CodeStopped}) ||
+		errors.Is(err, &perdure.Error{Code: journal.CodeUnavailable})
 }
 
 // play plays a plot and gives what has come of it.
@@ -199,14 +211,17 @@ func (s *stage) decide(d perdure.Description) {
 		if d.Head.Status != journal.Suspended {
 			s.complain("it waits for %s, and is %v", w.Path, d.Head.Status)
 		}
-		if err := s.env.Engine().Cancel(context.Background(), string(d.Head.ID), "enough"); !errors.Is(err, &perdure.Error{Code: journal.CodeWrongState}) && !stopped(err) {
+		if err := s.env.Engine().Cancel(context.Background(), string(d.Head.ID),
+			"enough"); !errors.Is(err, &perdure.Error{Code: journal.CodeWrongState}) &&
+			!stopped(err) {
 			s.complain("told to end while it is SUSPENDED, it gives %v", err)
 		}
 		name, occ, _ := strings.Cut(w.Path, "#")
 		name = name[strings.LastIndexByte(name, '/')+1:]
 		k := 0
 		fmt.Sscan(occ, &k)
-		_ = s.env.Engine().Decide(context.Background(), string(d.Head.ID), name, perdure.Decision{Choice: s.decisions[min(k/2, len(s.decisions))-1]})
+		_ = s.env.Engine().Decide(context.Background(), string(d.Head.ID), name,
+			perdure.Decision{Choice: s.decisions[min(k/2, len(s.decisions))-1]})
 	}
 }
 

@@ -40,7 +40,10 @@ func TestAStartNamesThePressureOfItsComposition(t *testing.T) {
 		tcc.Include(whole, fmt.Sprint("m", i), member, func(n int) (int, error) { return n, nil })
 	}
 	perduretest.Test(t, func(env *perduretest.Env) {
-		for want, opts := range map[int32][]perdure.StartOption{1: {backpressure.Named("one-at-a-time")}, 3: nil} {
+		for want, opts := range map[int32][]perdure.StartOption{
+			1: {backpressure.Named("one-at-a-time")},
+			3: nil,
+		} {
 			most.Store(0)
 			run := perduretest.Start(env, whole.Workflow, 1, opts...)
 			_, _ = run.Result()

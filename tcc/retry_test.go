@@ -23,9 +23,15 @@ func TestATCCThatHasFailedIsRetried(t *testing.T) {
 	var l patterntest.Ledger
 	def := tcc.New[int]("pay").Retry(perdure.NoRetry)
 	for _, id := range []string{"a", "b"} {
-		tcc.Add(def, id, func(ctx context.Context, _ int) (string, error) { return id, l.Book(ctx, "try "+id) }).
-			Confirm(func(ctx context.Context, _ int, _ string) error { return l.Book(ctx, "confirm "+id) }).
-			Cancel(func(ctx context.Context, _ int, _ string) error { return l.Book(ctx, "cancel "+id) })
+		tcc.Add(def, id, func(ctx context.Context, _ int) (string, error) {
+			return id, l.Book(ctx, "try "+id)
+		}).
+			Confirm(func(ctx context.Context, _ int, _ string) error {
+				return l.Book(ctx, "confirm "+id)
+			}).
+			Cancel(func(ctx context.Context, _ int, _ string) error {
+				return l.Book(ctx, "cancel "+id)
+			})
 	}
 	perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
 		l.Reset("confirm b", "cancel a")
@@ -43,7 +49,8 @@ func TestATCCThatHasFailedIsRetried(t *testing.T) {
 		if r := patterntest.Retry(env, letter); r.Status != perdure.StatusCanceled {
 			env.Errorf("retried, it is %v: %v", r.Status, r.Err)
 		}
-		if got, want := l.String(), "cancel a 1, cancel b 1, confirm a 1, try a 1, try b 1"; got != want {
+		if got, want := l.String(),
+			"cancel a 1, cancel b 1, confirm a 1, try a 1, try b 1"; got != want {
 			env.Errorf("retried, took effect: %s, want %s", got, want)
 		}
 		patterntest.Letters(env, 0)
@@ -68,8 +75,12 @@ func TestARetryRedoesTheTCCThatWasCalledOff(t *testing.T) {
 				}
 				return id, l.Book(ctx, "try "+id)
 			}).
-				Confirm(func(ctx context.Context, _ int, _ string) error { return l.Book(ctx, "confirm "+id) }).
-				Cancel(func(ctx context.Context, _ int, _ string) error { return l.Book(ctx, "cancel "+id) })
+				Confirm(func(ctx context.Context, _ int, _ string) error {
+					return l.Book(ctx, "confirm "+id)
+				}).
+				Cancel(func(ctx context.Context, _ int, _ string) error {
+					return l.Book(ctx, "cancel "+id)
+				})
 		}
 		return def
 	}
@@ -87,7 +98,8 @@ func TestARetryRedoesTheTCCThatWasCalledOff(t *testing.T) {
 		run := perduretest.Start(env, whole, 7, perdure.ID("x"))
 		_, _ = run.Result()
 		run.Is(journal.TimedOut)
-		if got, want := l.String(), "cancel y 1, cancel z 1, confirm x 1, try x 1, try y 1"; got != want {
+		if got, want := l.String(),
+			"cancel y 1, cancel z 1, confirm x 1, try x 1, try y 1"; got != want {
 			env.Errorf("took effect: %s, want %s", got, want)
 		}
 		hangs = false
@@ -99,7 +111,8 @@ func TestARetryRedoesTheTCCThatWasCalledOff(t *testing.T) {
 		if string(out) != `"CONFIRMED CONFIRMED"` || err != nil {
 			env.Errorf("retried, it gives %s, %v", out, err)
 		}
-		if got, want := l.String(), "cancel y 1, cancel z 1, confirm x 1, confirm y 1, confirm z 1, try x 1, try y 2, try z 1"; got != want {
+		if got, want := l.String(), "cancel y 1, cancel z 1, confirm x 1, confirm y 1, confirm z "+
+			"1, try x 1, try y 2, try z 1"; got != want {
 			env.Errorf("retried, took effect: %s, want %s", got, want)
 		}
 	}, whole)
@@ -122,11 +135,14 @@ func TestLettersOfACompositionOfTCCs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			def := tcc.Compose[int]("composed")
-			m := tcc.Include(def, "m", pair("member", "try:b", "cancel:a"), func(in int) (int, error) { return in, nil })
+			m := tcc.Include(def, "m", pair("member", "try:b", "cancel:a"),
+				func(in int) (int, error) { return in, nil })
 			if c.optional {
 				m.Optional()
 			}
-			def.On(pattern.Callback{Failure: func(context.Context, error) (bool, error) { return c.suppress, nil }})
+			def.On(pattern.Callback{Failure: func(context.Context, error) (bool, error) {
+				return c.suppress, nil
+			}})
 			perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
 				run := perduretest.Start(env, def.Workflow, 7)
 				_, _ = run.Result()
@@ -152,13 +168,20 @@ func TestARetriedTCCKeepsWhatBeganBesideTheFailure(t *testing.T) {
 	var l patterntest.Ledger
 	def := tcc.New[int]("pay").Retry(perdure.NoRetry)
 	for _, id := range []string{"a", "b"} {
-		tcc.Add(def, id, func(ctx context.Context, _ int) (string, error) { return id, l.Book(ctx, "try "+id) }).
-			Confirm(func(ctx context.Context, _ int, _ string) error { return l.Book(ctx, "confirm "+id) }).
-			Cancel(func(ctx context.Context, _ int, _ string) error { return l.Book(ctx, "cancel "+id) })
+		tcc.Add(def, id, func(ctx context.Context, _ int) (string, error) {
+			return id, l.Book(ctx, "try "+id)
+		}).
+			Confirm(func(ctx context.Context, _ int, _ string) error {
+				return l.Book(ctx, "confirm "+id)
+			}).
+			Cancel(func(ctx context.Context, _ int, _ string) error {
+				return l.Book(ctx, "cancel "+id)
+			})
 	}
 	perduretest.Test(t, func(env *perduretest.Env) {
 		l.Reset("confirm a", "cancel b")
 		_, _ = perduretest.Start(env, def.Workflow, 7, perdure.ID("x")).Result()
-		l.Retried(env, "cancel a, cancel b, confirm a, confirm b, try a, try b", perdure.StatusCanceled, "cancel b")
+		l.Retried(env, "cancel a, cancel b, confirm a, confirm b, try a, try b",
+			perdure.StatusCanceled, "cancel b")
 	}, def)
 }

@@ -45,7 +45,8 @@ type execution struct {
 func (p *plan) begin(input json.RawMessage) *execution {
 	return &execution{
 		plan: p, input: input, calls: p.calls.Begin(), phase: perdure.PhaseTry,
-		settled: map[string]bool{}, tries: map[string]json.RawMessage{}, flying: map[string]*perdure.Future[json.RawMessage]{},
+		settled: map[string]bool{}, tries: map[string]json.RawMessage{},
+		flying: map[string]*perdure.Future[json.RawMessage]{},
 	}
 }
 
@@ -155,7 +156,9 @@ func (x *execution) enter(ctx context.Context, phase perdure.Phase) error {
 	if x.phase == phase {
 		return nil
 	}
-	status, before := perdure.StatusConfirming, pattern.Fact{Kind: pattern.PhaseCompleted, Name: "phase", Phase: string(x.phase)}
+	status, before := perdure.StatusConfirming, pattern.Fact{
+		Kind: pattern.PhaseCompleted, Name: "phase", Phase: string(x.phase),
+	}
 	if phase == perdure.PhaseCancel {
 		status, before.Kind, before.Err = perdure.StatusCanceling, pattern.PhaseFailed, x.why
 	}
@@ -167,7 +170,9 @@ func (x *execution) enter(ctx context.Context, phase perdure.Phase) error {
 	if err := pattern.Record(ctx, before); err != nil {
 		return err
 	}
-	if err := pattern.Record(ctx, pattern.Fact{Kind: pattern.PhaseStarted, Name: "phase", Phase: string(phase)}); err != nil {
+	if err := pattern.Record(ctx, pattern.Fact{
+		Kind: pattern.PhaseStarted, Name: "phase", Phase: string(phase),
+	}); err != nil {
 		return err
 	}
 	x.phase, x.failure = phase, nil
@@ -213,7 +218,8 @@ func (x *execution) cancel(ctx context.Context, why error) error {
 		if x.settled[p.id] {
 			continue
 		}
-		if _, err := x.settle(ctx, p, p.task(perdure.PhaseCancel).Async(ctx, x.given())); err != nil {
+		if _, err := x.settle(ctx, p, p.task(perdure.PhaseCancel).
+			Async(ctx, x.given())); err != nil {
 			return err
 		}
 	}
@@ -226,7 +232,8 @@ func (x *execution) cancel(ctx context.Context, why error) error {
 // settle waits for what a participant does in the phase, and says whether it has done it.
 // Where it could not, and that is for an operator, it is as he decides. It fails where
 // the run ends meanwhile.
-func (x *execution) settle(ctx context.Context, p *participant, f *perdure.Future[json.RawMessage]) (done bool, err error) {
+func (x *execution) settle(ctx context.Context, p *participant,
+	f *perdure.Future[json.RawMessage]) (done bool, err error) {
 	for {
 		_, failed := f.Await(ctx)
 		if over := pattern.EndedBy(ctx); over != nil {
@@ -239,7 +246,8 @@ func (x *execution) settle(ctx context.Context, p *participant, f *perdure.Futur
 		why := pattern.FailedPhase(x.phase, x.prefix+p.id, failed)
 		choice := "skip"
 		if x.parks {
-			d, err := perdure.Park(ctx, x.phase.Of(x.place+p.id), why.Error(), "retry", "skip", "handled")
+			d, err := perdure.Park(ctx, x.phase.Of(x.place+p.id), why.Error(), "retry", "skip",
+				"handled")
 			if err != nil {
 				return false, err
 			}
@@ -267,7 +275,9 @@ func (x *execution) settle(ctx context.Context, p *participant, f *perdure.Futur
 
 // end ends a TCC that is confirmed or cancelled.
 func (x *execution) end(ctx context.Context, status perdure.RunStatus, why error) error {
-	if err := pattern.Record(ctx, pattern.Fact{Kind: pattern.PhaseCompleted, Name: "phase", Phase: string(x.phase)}); err != nil {
+	if err := pattern.Record(ctx, pattern.Fact{
+		Kind: pattern.PhaseCompleted, Name: "phase", Phase: string(x.phase),
+	}); err != nil {
 		return err
 	}
 	return x.finish(ctx, status, why)
@@ -275,7 +285,9 @@ func (x *execution) end(ctx context.Context, status perdure.RunStatus, why error
 
 // fail ends a TCC that is neither confirmed nor cancelled as a whole.
 func (x *execution) fail(ctx context.Context, why error) error {
-	if err := pattern.Record(ctx, pattern.Fact{Kind: pattern.PhaseFailed, Name: "phase", Phase: string(x.phase), Err: why}); err != nil {
+	if err := pattern.Record(ctx, pattern.Fact{
+		Kind: pattern.PhaseFailed, Name: "phase", Phase: string(x.phase), Err: why,
+	}); err != nil {
 		return err
 	}
 	_, id := failedOf(why)

@@ -49,14 +49,19 @@ type declaration struct {
 func New[I any](name string, opts ...perdure.WorkflowOption) *TCC[I] {
 	d := &declaration{name: name, input: reflect.TypeFor[I](), retry: DefaultRetry}
 	d.compile = sync.OnceValue(d.plan)
-	return &TCC[I]{workflow[I](name, d.declare, d.callbacks, func(ctx context.Context, in json.RawMessage) error {
-		return d.compile().run(ctx, in)
-	}, opts), d}
+	return &TCC[I]{workflow[I](name, d.declare, d.callbacks,
+		func(ctx context.Context, in json.RawMessage) error {
+			return d.compile().run(ctx, in)
+		}, opts), d}
 }
 
 // workflow makes the workflow of a TCC or a composition.
-func workflow[I any](name string, declare pattern.Declared, calls pattern.Calling, run func(context.Context, json.RawMessage) error, opts []perdure.WorkflowOption) *perdure.Workflow[I, json.RawMessage] {
-	opts = slices.Concat([]perdure.WorkflowOption{perdure.Timeout(DefaultTimeout), pattern.TCC, pattern.CleansUp}, opts,
+func workflow[I any](name string, declare pattern.Declared, calls pattern.Calling,
+	run func(context.Context, json.RawMessage) error,
+	opts []perdure.WorkflowOption) *perdure.Workflow[I, json.RawMessage] {
+	opts = slices.Concat([]perdure.WorkflowOption{
+		perdure.Timeout(DefaultTimeout), pattern.TCC, pattern.CleansUp,
+	}, opts,
 		[]perdure.WorkflowOption{declare, calls})
 	return perdure.Define(name, func(ctx context.Context, _ I) (json.RawMessage, error) {
 		in, err := perdure.Payload[json.RawMessage](ctx)
@@ -127,11 +132,13 @@ func (t *TCC[I]) Publish(topic string) *TCC[I] {
 
 // Execute starts a run, waits for its end and tells how it went. A TCC that was
 // cancelled, or has failed, is no error here: the result says so.
-func (t *TCC[I]) Execute(ctx context.Context, c perdure.Caller, in I, opts ...perdure.StartOption) (Result, error) {
+func (t *TCC[I]) Execute(ctx context.Context, c perdure.Caller, in I,
+	opts ...perdure.StartOption) (Result, error) {
 	return execute(ctx, c, t.Workflow, in, opts)
 }
 
-func execute[I any](ctx context.Context, c perdure.Caller, w *perdure.Workflow[I, json.RawMessage], in I, opts []perdure.StartOption) (Result, error) {
+func execute[I any](ctx context.Context, c perdure.Caller, w *perdure.Workflow[I, json.RawMessage],
+	in I, opts []perdure.StartOption) (Result, error) {
 	run, err := w.Start(ctx, c, in, opts...)
 	if err != nil {
 		return Result{}, err

@@ -67,8 +67,10 @@ func TestTheBudgetHolds(t *testing.T) {
 	for budget := 120; budget <= 420; budget += 20 {
 		begin(t)
 		perduretest.Test(t, func(env *perduretest.Env) {
-			answer, err := perduretest.Start(env, Agent, assistant.Question{Budget: budget}).Result()
-			if err != nil || answer.Spent > budget || (answer.Text == "42 teapots") != (budget >= 400) {
+			answer, err := perduretest.Start(env, Agent, assistant.Question{Budget: budget}).
+				Result()
+			if err != nil || answer.Spent > budget ||
+				(answer.Text == "42 teapots") != (budget >= 400) {
 				t.Errorf("with %d: %+v %v", budget, answer, err)
 			}
 			if _, tokens := paid(t); tokens != answer.Spent {
@@ -93,7 +95,8 @@ func TestAVetoKeepsTheMailFromBeingSent(t *testing.T) {
 func TestAgentsBearCrashesEverywhere(t *testing.T) {
 	perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
 		begin(t)
-		perduretest.Start(env, Agent, question).Returns(assistant.Answer{Text: "42 teapots", Spent: 400})
+		perduretest.Start(env, Agent, question).
+			Returns(assistant.Answer{Text: "42 teapots", Spent: 400})
 		all, tokens := paid(t)
 		return []any{all, tokens}
 	}, Agent, Research)
@@ -106,7 +109,8 @@ func TestAnAgentSurvivesAKill(t *testing.T) {
 	at.Until(func() bool { return strings.Contains(at.File("bill.txt"), "120 tokens") })
 	kill()
 	at.Serve()
-	if answer := at.Run("runs", "wait", "q-1"); !strings.Contains(answer, `{"text":"the budget is spent","spent":160}`) {
+	if answer := at.Run("runs", "wait", "q-1"); !strings.Contains(answer,
+		`{"text":"the budget is spent","spent":160}`) {
 		t.Errorf("answer: %s", answer)
 	}
 	for _, what := range []string{"120 tokens", "search teapots", "40 tokens", "math 6*7"} {

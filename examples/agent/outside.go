@@ -34,7 +34,8 @@ var (
 type provider struct{}
 
 // Think asks the model, whose first answer to each turn with an even number is lost.
-func (provider) Think(_ context.Context, key string, talk []string, budget int) (assistant.Reply, error) {
+func (provider) Think(_ context.Context, key string, talk []string, budget int) (assistant.Reply,
+	error) {
 	reply := script[len(talk)-1]
 	if reply.Tokens > budget {
 		return assistant.Reply{Text: "the budget is spent"}, nil

@@ -31,7 +31,9 @@ func TestAnApprovedExpenseIsPaidOnce(t *testing.T) {
 		run := perduretest.Start(env, Approve, taxi)
 		env.Sleep(3 * time.Hour)
 		run.Published("waiting-for", "manager")
-		perduretest.Send(env, expense.Answered, run.ID(), expense.Answer{By: "manager", Approved: true})
+		perduretest.Send(env, expense.Answered, run.ID(), expense.Answer{
+			By: "manager", Approved: true,
+		})
 		run.Returns("approved by manager")
 		run.Executed("pay", 2) // the bank does not answer at first
 	}, Approve)
@@ -57,7 +59,9 @@ func TestWhoDoesNotAnswerIsRemindedAndThenTheNextOneUpIsAsked(t *testing.T) {
 		env.Sleep(2 * expense.Day)
 		run.WaitsUntil(began.Add(7 * expense.Day))
 		run.Published("waiting-for", "director")
-		perduretest.Send(env, expense.Answered, run.ID(), expense.Answer{By: "director", Why: "walk"})
+		perduretest.Send(env, expense.Answered, run.ID(), expense.Answer{
+			By: "director", Why: "walk",
+		})
 		run.Returns("refused by director: walk")
 		run.Executed("ask", 3)
 		run.Executed("pay", 0)
@@ -80,19 +84,28 @@ func TestAnswersThatDoNotCountAreLeftAlone(t *testing.T) {
 	begin()
 	perduretest.Test(t, func(env *perduretest.Env) {
 		run := perduretest.Start(env, Approve, taxi)
-		perduretest.Send(env, expense.Answered, run.ID(), expense.Answer{By: "ada", Approved: true})      // her own
-		perduretest.Send(env, expense.Answered, run.ID(), expense.Answer{By: "director", Approved: true}) // not asked yet
+		// her own
+		perduretest.Send(env, expense.Answered, run.ID(), expense.Answer{By: "ada", Approved: true})
+		// not asked yet
+		perduretest.Send(env, expense.Answered, run.ID(), expense.Answer{
+			By: "director", Approved: true,
+		})
 		env.Settle()
 		run.Waits(journal.WaitSignal, "answer")
-		perduretest.Send(env, expense.Answered, run.ID(), expense.Answer{By: "manager", Why: "no receipt"}, perdure.SendKey("click"))
-		if d := perduretest.Send(env, expense.Answered, run.ID(), expense.Answer{By: "manager", Why: "no receipt"}, perdure.SendKey("click")); !d.Duplicate {
+		perduretest.Send(env, expense.Answered, run.ID(), expense.Answer{
+			By: "manager", Why: "no receipt",
+		}, perdure.SendKey("click"))
+		if d := perduretest.Send(env, expense.Answered, run.ID(), expense.Answer{
+			By: "manager", Why: "no receipt",
+		}, perdure.SendKey("click")); !d.Duplicate {
 			t.Error("a second click counts")
 		}
 		run.Returns("refused by manager: no receipt")
 		run.Unread("answer", "answer")
 
 		late := expense.Answer{By: "manager", Approved: true}
-		if d, err := expense.Answered.Send(env.Context(), env.Engine(), string(run.RunID()), late); err != nil || !d.NotDelivered {
+		if d, err := expense.Answered.Send(env.Context(), env.Engine(), string(run.RunID()),
+			late); err != nil || !d.NotDelivered {
 			t.Errorf("a late answer to the run gives %+v, %v", d, err)
 		}
 		if d := perduretest.Send(env, expense.Answered, run.ID(), late); !d.Unrouted {
@@ -107,7 +120,9 @@ func TestApprovalsBearCrashesEverywhere(t *testing.T) {
 		begin()
 		run := perduretest.Start(env, Approve, taxi)
 		env.Sleep(4 * expense.Day)
-		perduretest.Send(env, expense.Answered, run.ID(), expense.Answer{By: "director", Approved: true})
+		perduretest.Send(env, expense.Answered, run.ID(), expense.Answer{
+			By: "director", Approved: true,
+		})
 		run.Returns("approved by director")
 		return outside.log
 	}, Approve)
@@ -116,7 +131,8 @@ func TestApprovalsBearCrashesEverywhere(t *testing.T) {
 func TestAnAnswerIsTakenThoughNothingRanWhenItWasSent(t *testing.T) {
 	at := terminal.Open(t)
 	kill := at.Serve()
-	at.Run("start", "expense-approval", "--id", "exp-1", "-i", `{"by":"ada","for":"a train","cents":9900}`)
+	at.Run("start", "expense-approval", "--id", "exp-1", "-i",
+		`{"by":"ada","for":"a train","cents":9900}`)
 	at.Until(func() bool { return strings.Contains(at.Run("runs", "get", "exp-1"), "WAITING") })
 	kill()
 	at.Run("runs", "signal", "exp-1", "answer", "-i", `{"by":"manager","why":"walk"}`)

@@ -16,7 +16,9 @@ var greet = perdure.Define("greet", func(ctx context.Context, name string) (stri
 	if err != nil {
 		return "", err
 	}
-	return perdure.Step(ctx, "sign", func(context.Context) (string, error) { return text + "!", nil })
+	return perdure.Step(ctx, "sign", func(context.Context) (string, error) {
+		return text + "!", nil
+	})
 })
 
 func main() {

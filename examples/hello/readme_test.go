@@ -16,7 +16,9 @@ type (
 	fake    struct{}
 )
 
-func (fake) Charge(_ context.Context, key string, _ int) (Payment, error) { return Payment{key}, nil }
+func (fake) Charge(_ context.Context, key string, _ int) (Payment, error) {
+	return Payment{key}, nil
+}
 
 var bank fake
 
@@ -90,7 +92,8 @@ func TestTheWaitOfTheReadme(t *testing.T) {
 			t.Error(err)
 		}
 		began := time.Now()
-		if by, err := run.Result(ctx); by != "ada" || err != nil || time.Since(began) != 30*24*time.Hour {
+		if by, err := run.Result(ctx); by != "ada" || err != nil ||
+			time.Since(began) != 30*24*time.Hour {
 			t.Error(by, err, time.Since(began))
 		}
 		stop()

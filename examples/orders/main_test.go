@@ -51,7 +51,8 @@ func TestAnOrderIsChargedOnceThoughTheAnswerIsLost(t *testing.T) {
 	begin(t)
 	perduretest.Test(t, func(env *perduretest.Env) {
 		run := perduretest.Start(env, Fulfil.Workflow, teapot("IS"))
-		run.Returns(json.RawMessage(`{"hold":"reserve-ord-1","charge":"charge-ord-1","tracking":"ship-ord-1"}`))
+		run.Returns(json.RawMessage(
+			`{"hold":"reserve-ord-1","charge":"charge-ord-1","tracking":"ship-ord-1"}`))
 		run.Executed("charge", 2)
 	}, Fulfil)
 	if got := done(t); !slices.Equal(got, []string{"reserve", "charge", "ship"}) {
@@ -84,7 +85,8 @@ func TestARefundThatFailsWaitsForAnOperator(t *testing.T) {
 		env.Sleep(24 * time.Hour)
 		run.Is(journal.CompensationFailed)
 		outside = good
-		if err := env.Engine().Decide(env.Context(), run.ID(), "undo:charge", perdure.Decision{Choice: "retry"}); err != nil {
+		if err := env.Engine().Decide(env.Context(), run.ID(), "undo:charge",
+			perdure.Decision{Choice: "retry"}); err != nil {
 			t.Error(err)
 		}
 		run.Fails(errRefused)
@@ -112,14 +114,16 @@ func TestOrdersBearCrashesEverywhere(t *testing.T) {
 func TestAnOrderSurvivesAKill(t *testing.T) {
 	at := terminal.Open(t)
 	kill := at.Serve()
-	at.Run("start", "order-fulfilment", "--id", "ord-1", "-i", `{"id":"ord-1","item":"cup","cents":700,"country":"IS"}`)
+	at.Run("start", "order-fulfilment", "--id", "ord-1", "-i",
+		`{"id":"ord-1","item":"cup","cents":700,"country":"IS"}`)
 	at.Until(func() bool { return strings.Contains(at.File("outside.txt"), "charge") })
 	kill()
 	if text := at.Run("runs", "get", "ord-1"); !strings.Contains(text, "ord-1") {
 		t.Errorf("while nothing runs: %s", text)
 	}
 	at.Serve()
-	if receipt := at.Run("runs", "wait", "ord-1"); !strings.Contains(receipt, `"tracking":"ship-ord-1"`) {
+	if receipt := at.Run("runs", "wait", "ord-1"); !strings.Contains(receipt,
+		`"tracking":"ship-ord-1"`) {
 		t.Errorf("receipt: %s", receipt)
 	}
 	for _, what := range []string{"reserve", "charge", "ship"} {

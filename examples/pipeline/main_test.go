@@ -20,7 +20,8 @@ const day = "2026-01-31"
 
 func deliver(t testing.TB, dir, name, text string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(dir, name+"-"+day+".csv"), []byte(text), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, name+"-"+day+".csv"), []byte(text),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -30,12 +31,16 @@ func TestTheReportIsMadeOfWhatCameLate(t *testing.T) {
 	dir := t.TempDir()
 	deliver(t, dir, "sales", "cup,3\npot,1\n")
 	deliver(t, dir, "stock", "cup,10\npot,5\n")
-	if err := run(dir, day, false); err == nil || !strings.Contains(err.Error(), "step read-returns failed") {
+	if err := run(dir, day, false); err == nil ||
+		!strings.Contains(err.Error(), "step read-returns failed") {
 		t.Errorf("without a file it ends with %v", err)
 	}
 	deliver(t, dir, "returns", "cup,1\n")
 	told := terminal.Open(t).Run("-dir", dir, "-retry")
-	for _, want := range []string{"dead letter: read-returns failed", "reading returns", "writing the report", `join DONE {"cup":8,"pot":4}`} {
+	for _, want := range []string{
+		"dead letter: read-returns failed", "reading returns", "writing the report",
+		`join DONE {"cup":8,"pot":4}`,
+	} {
 		if !strings.Contains(told, want) {
 			t.Errorf("it told %q, which has no %q", told, want)
 		}
@@ -45,7 +50,8 @@ func TestTheReportIsMadeOfWhatCameLate(t *testing.T) {
 			t.Errorf("it told %q: what was done is done again", told)
 		}
 	}
-	if text, err := os.ReadFile(filepath.Join(dir, day+".json")); err != nil || string(text) != `{"cup":8,"pot":4}` {
+	if text, err := os.ReadFile(filepath.Join(dir, day+".json")); err != nil ||
+		string(text) != `{"cup":8,"pot":4}` {
 		t.Errorf("the report is %s, %v", text, err)
 	}
 }

@@ -29,7 +29,8 @@ var ada = billing.Subscription{Customer: "ada", Plan: "basic", Card: "tok_1"}
 func TestThreeYearsOfASubscription(t *testing.T) {
 	begin()
 	perduretest.Test(t, func(env *perduretest.Env) {
-		env.Sleep(24 * time.Hour) // it is the 2nd of January 2000: the trial ends on the 1st of February
+		// it is the 2nd of January 2000: the trial ends on the 1st of February
+		env.Sleep(24 * time.Hour)
 		run := perduretest.Start(env, Subscribe, ada)
 		env.Sleep(3 * 366 * 24 * time.Hour)
 		perduretest.Send(env, billing.Changed, run.ID(), billing.Change{Stop: true})
@@ -46,7 +47,8 @@ func TestThreeYearsOfASubscription(t *testing.T) {
 func TestChargesStayOnTheLastDayOfTheMonth(t *testing.T) {
 	begin()
 	perduretest.Test(t, func(env *perduretest.Env) {
-		run := perduretest.Start(env, Subscribe, ada) // on the 1st of January 2000, so that the trial ends on the 31st
+		// on the 1st of January 2000, so that the trial ends on the 31st
+		run := perduretest.Start(env, Subscribe, ada)
 		for _, day := range []string{"2000-01-31", "2000-02-29", "2000-03-31", "2000-04-30"} {
 			due, err := time.Parse(time.DateOnly, day)
 			if err != nil {
@@ -128,13 +130,15 @@ func TestSubscriptionsBearCrashesEverywhere(t *testing.T) {
 func TestASubscriptionIsChangedThoughNothingRuns(t *testing.T) {
 	at := terminal.Open(t)
 	kill := at.Serve()
-	at.Run("start", "subscription", "--id", "sub-1", "-i", `{"customer":"ada","plan":"basic","card":"tok_1"}`)
+	at.Run("start", "subscription", "--id", "sub-1", "-i",
+		`{"customer":"ada","plan":"basic","card":"tok_1"}`)
 	at.Until(func() bool { return strings.Contains(at.Run("runs", "get", "sub-1"), "WAITING") })
 	kill()
 	at.Run("runs", "signal", "sub-1", "change", "-i", `{"plan":"pro","stop":true}`)
 	at.Serve()
 	out := at.Run("runs", "wait", "sub-1")
-	if !strings.Contains(out, `"plan":"pro"`) || !strings.Contains(out, `"ended":"the customer left"`) {
+	if !strings.Contains(out, `"plan":"pro"`) ||
+		!strings.Contains(out, `"ended":"the customer left"`) {
 		t.Errorf("it ended with %s", out)
 	}
 }

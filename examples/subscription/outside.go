@@ -28,7 +28,8 @@ func charge(_ context.Context, key string, s billing.Subscription) (paid bool, e
 		return charged[key], nil
 	}
 	charged[key] = true
-	books = append(books, fmt.Sprintf("%s %s %d", s.Customer, s.Due().Format(time.DateOnly), cents[s.Plan]))
+	books = append(books, fmt.Sprintf("%s %s %d", s.Customer, s.Due().Format(time.DateOnly),
+		cents[s.Plan]))
 	log.Println("charged", books[len(books)-1])
 	if s.Months%3 == 2 {
 		return false, errors.New("the bank's answer was lost")

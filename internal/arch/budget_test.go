@@ -86,7 +86,8 @@ type Narrow interface { G(); H() }`},
 			want: []string{hello + " has 46 lines"},
 		},
 		{
-			name:  "budget/examples have at most 260 lines with their packages, and say what they show",
+			name: "budget/examples have at most 260 lines with their packages, and say what " +
+				"they show",
 			check: longExamples,
 			bad: map[string]string{
 				"examples/x/main.go":       "package main\n" + strings.Repeat("\n", 200),

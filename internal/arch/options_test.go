@@ -15,12 +15,15 @@ func optionRules() []rule {
 				"type CallOption interface{ ApplyToCall(int) error }\n" +
 				"type Key int\nfunc (Key) ApplyToCall(int) error { return nil }\n" +
 				"type Limit int\nfunc (Limit) ApplyToCall(int) error { return nil }\n" +
-				"type once int\nvar Once once\nfunc (once) ApplyToCall(int) error { return nil }\n" +
+				"type once int\nvar Once once\nfunc (once) ApplyToCall(int) error { " +
+				"return nil }\n" +
 				"type own int\nfunc (own) ApplyToCall(int) error { return nil }",
 			"pattern/p.go": "package pattern\ntype Mode int\n" +
 				"func (Mode) ApplyToCall(int) error { return nil }",
 		},
-		want: []string{"does not list [Limit]", "does not list [Once]", "does not list pattern.Mode"},
+		want: []string{
+			"does not list [Limit]", "does not list [Once]", "does not list pattern.Mode",
+		},
 		fine: []string{"[Key]", "own"},
 	}}
 }

@@ -43,8 +43,14 @@ var registry = struct {
 	types     map[string]reflect.Type
 	typeNames map[reflect.Type]string
 }{
-	sentinels: map[string]error{"context.Canceled": context.Canceled, "context.DeadlineExceeded": context.DeadlineExceeded},
-	names:     map[error]string{context.Canceled: "context.Canceled", context.DeadlineExceeded: "context.DeadlineExceeded"},
+	sentinels: map[string]error{
+		"context.Canceled":         context.Canceled,
+		"context.DeadlineExceeded": context.DeadlineExceeded,
+	},
+	names: map[error]string{
+		context.Canceled:         "context.Canceled",
+		context.DeadlineExceeded: "context.DeadlineExceeded",
+	},
 	types:     map[string]reflect.Type{},
 	typeNames: map[reflect.Type]string{},
 }
@@ -59,8 +65,10 @@ func Register(name string, sentinel error) error {
 	}
 	registry.Lock()
 	defer registry.Unlock()
-	if registry.sentinels[name] != nil || registry.types[name] != nil || registry.names[sentinel] != "" {
-		return &journal.Error{Code: journal.CodeDuplicate, Op: "register error " + name, Message: "the name or the error is registered already"}
+	if registry.sentinels[name] != nil || registry.types[name] != nil ||
+		registry.names[sentinel] != "" {
+		return &journal.Error{Code: journal.CodeDuplicate, Op: "register error " +
+			name, Message: "the name or the error is registered already"}
 	}
 	registry.sentinels[name], registry.names[sentinel] = sentinel, name
 	return nil
@@ -72,12 +80,15 @@ func RegisterType(name string, t reflect.Type) error {
 	case !journal.ValidName(name):
 		return Invalid("register error type", "not a name: %q", name)
 	case t.Kind() == reflect.Interface:
-		return Invalid("register error type "+name, "%v is an interface: register the types that implement it", t)
+		return Invalid("register error type "+name,
+			"%v is an interface: register the types that implement it", t)
 	}
 	registry.Lock()
 	defer registry.Unlock()
-	if registry.sentinels[name] != nil || registry.types[name] != nil || registry.typeNames[t] != "" {
-		return &journal.Error{Code: journal.CodeDuplicate, Op: "register error type " + name, Message: "the name or the type is registered already"}
+	if registry.sentinels[name] != nil || registry.types[name] != nil ||
+		registry.typeNames[t] != "" {
+		return &journal.Error{Code: journal.CodeDuplicate, Op: "register error type " +
+			name, Message: "the name or the type is registered already"}
 	}
 	registry.types[name], registry.typeNames[t] = t, name
 	return nil
@@ -250,7 +261,8 @@ func (r *recorded) Is(target error) bool {
 	if r.self == nil {
 		return false
 	}
-	if reflect.TypeOf(r.self) == reflect.TypeOf(target) && reflect.ValueOf(target).Comparable() && r.self == target {
+	if reflect.TypeOf(r.self) == reflect.TypeOf(target) && reflect.ValueOf(target).Comparable() &&
+		r.self == target {
 		return true
 	}
 	is, ok := r.self.(interface{ Is(error) bool })

@@ -80,7 +80,13 @@ type link struct {
 func New(t testing.TB, target string) *Proxy {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	p := &Proxy{t: t, target: target, ctx: ctx, links: map[*link]struct{}{}, changed: make(chan struct{})}
+	p := &Proxy{
+		t:       t,
+		target:  target,
+		ctx:     ctx,
+		links:   map[*link]struct{}{},
+		changed: make(chan struct{}),
+	}
 	l, err := listen()
 	if err != nil {
 		cancel()
@@ -101,7 +107,8 @@ func listen() (net.Listener, error) {
 	var err error
 	for range 100 {
 		var l net.Listener
-		if l, err = net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(12000+rand.IntN(18000)))); err == nil {
+		if l, err = net.Listen("tcp",
+			net.JoinHostPort("127.0.0.1", strconv.Itoa(12000+rand.IntN(18000)))); err == nil {
 			return l, nil
 		}
 	}

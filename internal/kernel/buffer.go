@@ -131,7 +131,8 @@ func (a *dispatcher) audience(o store.OutboxEntry) []*Listener {
 func (a *dispatcher) admit(o store.OutboxEntry, all []*Listener, since int64) *telling {
 	run := o.Head.Number
 	g, waits := a.behind[run]
-	if waits && (o.Number > g.last || since >= g.from || o.Number > g.from && g.missed == a.reading) {
+	if waits && (o.Number > g.last || since >= g.from ||
+		o.Number > g.from && g.missed == a.reading) {
 		g.last = max(g.last, o.Number)
 		a.behind[run] = g
 		return nil
@@ -231,7 +232,9 @@ func (a *dispatcher) begin(t *telling, all []*Listener) {
 
 // without returns all listeners except some.
 func without(all []*Listener, some ...*Listener) []*Listener {
-	return slices.DeleteFunc(slices.Clone(all), func(l *Listener) bool { return slices.Contains(some, l) })
+	return slices.DeleteFunc(slices.Clone(all), func(l *Listener) bool {
+		return slices.Contains(some, l)
+	})
 }
 
 // hasHeard frees the place of a listener that has heard of an end.

@@ -156,7 +156,9 @@ func (q *claims) claimDue() (again bool, err error) {
 	if err := k.reclaim(); err != nil {
 		return false, err
 	}
-	claimed, err := k.claim(store.TakeDue{Engine: k.engine, Workflows: names, Max: room, Now: time.Now()})
+	claimed, err := k.claim(store.TakeDue{
+		Engine: k.engine, Workflows: names, Max: room, Now: time.Now(),
+	})
 	if err != nil {
 		return false, err
 	}

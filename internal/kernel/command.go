@@ -54,14 +54,19 @@ func (c command) do() {
 		o := r.operations.timer(c.Op.Key)
 		if done = o != nil; done {
 			o.settle(journal.Entry{
-				Kind:   journal.TimerCancelled,
-				Detail: &journal.Detail{Reason: d.Reason, MessageDetail: journal.MessageDetail{Mail: c.Seq}},
+				Kind: journal.TimerCancelled,
+				Detail: &journal.Detail{
+					Reason:        d.Reason,
+					MessageDetail: journal.MessageDetail{Mail: c.Seq},
+				},
 			})
 		}
 	}
 	if !done {
 		r.outside(journal.Entry{
-			Kind: journal.StatusChanged, Status: r.status(), Detail: &journal.Detail{MessageDetail: journal.MessageDetail{Mail: c.Seq}},
+			Kind: journal.StatusChanged, Status: r.status(), Detail: &journal.Detail{
+				MessageDetail: journal.MessageDetail{Mail: c.Seq},
+			},
 		})
 	}
 }
@@ -100,7 +105,9 @@ func suspension(m *journal.Entry) *journal.Detail {
 func (r *run) takeSuspends(first *journal.Detail) (last *journal.Detail) {
 	last = first
 	for {
-		e := r.inbox.find(func(e *journal.Entry) bool { return e.Kind == journal.SuspendAsked || e.Kind == journal.ResumeAsked })
+		e := r.inbox.find(func(e *journal.Entry) bool {
+			return e.Kind == journal.SuspendAsked || e.Kind == journal.ResumeAsked
+		})
 		if e == nil || e.Kind == journal.ResumeAsked {
 			return last
 		}
@@ -108,13 +115,17 @@ func (r *run) takeSuspends(first *journal.Detail) (last *journal.Detail) {
 		r.inbox.remove(next.Mail, r.last()+1)
 		switch {
 		case last != nil && last.Reason != next.Reason:
-			r.outside(journal.Entry{Kind: journal.RunSuspended, Status: journal.Suspended, Detail: last})
+			r.outside(journal.Entry{
+				Kind: journal.RunSuspended, Status: journal.Suspended, Detail: last,
+			})
 			last = next
 		case last == nil && r.head().Cause != next.Reason:
 			last = next
 		default:
 			r.outside(journal.Entry{
-				Kind: journal.StatusChanged, Status: r.status(), Detail: &journal.Detail{MessageDetail: next.MessageDetail},
+				Kind: journal.StatusChanged, Status: r.status(), Detail: &journal.Detail{
+					MessageDetail: next.MessageDetail,
+				},
 			})
 		}
 	}

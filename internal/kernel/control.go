@@ -39,8 +39,9 @@ func (k *Kernel) live(n journal.Number) Live {
 // ended otherwise is an error that names its status.
 func (e *Engine) Cancel(ctx context.Context, id, reason string) error {
 	return e.order(ctx, order{
-		op: "cancel " + id, id: id, judge: mayCancel, ends: true, kind: journal.CancelAsked, reason: reason,
-		do: func(r *run) { r.finish(cancelledBy(reason, 0), true) },
+		op: "cancel " + id, id: id, judge: mayCancel, ends: true, kind: journal.CancelAsked,
+		reason: reason,
+		do:     func(r *run) { r.finish(cancelledBy(reason, 0), true) },
 	})
 }
 
@@ -107,7 +108,10 @@ func (e *Engine) order(ctx context.Context, o order) error {
 	for again := false; ; again = true {
 		k, err := e.running(ctx, o.op)
 		if err != nil && again {
-			return &journal.Error{Code: journal.CodeOf(err), Op: o.op, Message: "the engine has lost its lease: it may or may not be done", Err: context.Cause(ctx)}
+			return &journal.Error{
+				Code: journal.CodeOf(err), Op: o.op, Message: "the engine has lost its lease: it " +
+					"may or may not be done", Err: context.Cause(ctx),
+			}
 		}
 		if err != nil {
 			return err
@@ -183,7 +187,9 @@ func (k *Kernel) order(ctx context.Context, o order) error {
 		if head.Owner != 0 && head.Owner != k.engine {
 			return k.ask(ctx, o.op, o.kind, head, o.reason)
 		}
-		r, err := k.activation(ctx, head.Number, func(h journal.Head) bool { return errors.Is(o.judge(o.op, h), errOpen) }, o.ends)
+		r, err := k.activation(ctx, head.Number, func(h journal.Head) bool {
+			return errors.Is(o.judge(o.op, h), errOpen)
+		}, o.ends)
 		if err != nil {
 			return err
 		}
@@ -202,7 +208,10 @@ func (k *Kernel) order(ctx context.Context, o order) error {
 		case <-r.done: // the run may have left memory without the order
 			err = errOpen
 		case <-ctx.Done():
-			return &journal.Error{Code: journal.CodeUnavailable, Op: o.op, Message: "the store has not answered: it may or may not be done", Err: context.Cause(ctx)}
+			return &journal.Error{
+				Code: journal.CodeUnavailable, Op: o.op, Message: "the store has not answered: " +
+					"it may or may not be done", Err: context.Cause(ctx),
+			}
 		case <-k.dead:
 			if k.lost() {
 				return k.cause() // the caller asks again
@@ -213,7 +222,9 @@ func (k *Kernel) order(ctx context.Context, o order) error {
 		why := r.refusedBy()
 		r.mu.Unlock()
 		if refusal(why) {
-			return &journal.Error{Code: journal.CodeInvalid, Op: o.op, Message: "the store refuses it", Err: why}
+			return &journal.Error{
+				Code: journal.CodeInvalid, Op: o.op, Message: "the store refuses it", Err: why,
+			}
 		}
 		if !errors.Is(err, errOpen) {
 			return err

@@ -28,7 +28,8 @@ type Listener struct {
 
 // NewListener returns a listener of the ends of a workflow's runs. An empty name means all
 // workflows. No statuses mean any status.
-func NewListener(workflow string, statuses []journal.Status, tell func(context.Context, End) error) *Listener {
+func NewListener(workflow string, statuses []journal.Status,
+	tell func(context.Context, End) error) *Listener {
 	return &Listener{Workflow: workflow, Statuses: statuses, Tell: tell}
 }
 
@@ -62,7 +63,8 @@ type Event struct {
 
 // wants reports whether the listener listens to the end of such a run.
 func (l *Listener) wants(h journal.Head) bool {
-	if l.Workflow != "" && l.Workflow != h.Workflow || l.Workflow == "" && isOwnWorkflow(h.Workflow) || h.Status == journal.ContinuedAsNew {
+	if l.Workflow != "" && l.Workflow != h.Workflow ||
+		l.Workflow == "" && isOwnWorkflow(h.Workflow) || h.Status == journal.ContinuedAsNew {
 		return false
 	}
 	return len(l.Statuses) == 0 || slices.Contains(l.Statuses, h.Status)
@@ -128,8 +130,10 @@ type dispatcher struct {
 
 func newDispatcher(k *Kernel, stop, calls context.Context) *dispatcher {
 	return &dispatcher{
-		k: k, stop: stop, calls: calls, known: map[string]bool{}, most: maxHeld, page: owedPage, skips: maxSkipped, buffers: map[*Listener]*buffer{},
-		lines: map[journal.Number]*follow{}, mine: map[int64]bool{}, behind: map[journal.Number]gap{}, parts: map[int64]*part{},
+		k: k, stop: stop, calls: calls, known: map[string]bool{}, most: maxHeld, page: owedPage,
+		skips: maxSkipped, buffers: map[*Listener]*buffer{},
+		lines: map[journal.Number]*follow{}, mine: map[int64]bool{},
+		behind: map[journal.Number]gap{}, parts: map[int64]*part{},
 	}
 }
 
@@ -183,7 +187,8 @@ func (a *dispatcher) look() bool {
 	a.mu.Lock()
 	a.reads = true
 	a.mu.Unlock()
-	goesOn := a.read(fresh, 0, a.after, nil) && a.read(names, a.after, math.MaxInt64, func(int64) bool { return a.crowded() }) && a.catchUp(names)
+	goesOn := a.read(fresh, 0, a.after, nil) && a.read(names, a.after, math.MaxInt64,
+		func(int64) bool { return a.crowded() }) && a.catchUp(names)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.reads = false
@@ -282,7 +287,8 @@ func (a *dispatcher) tell(t *telling) bool {
 		if err == nil {
 			return true
 		}
-		if err == errStopping { //nolint:errorlint // it is ours; an error of the application's is not asked
+		if err ==
+			errStopping { //nolint:errorlint // it is ours; an error of the application's is not asked
 			return false
 		}
 		a.k.listenerFailed(t.Head, err)
@@ -304,7 +310,11 @@ func (a *dispatcher) try(t *telling, call func(*telling) error) error {
 	if err := call(t); err != nil || !a.isTold(t) {
 		return err
 	}
-	l := &submission{k: a.k, changes: []store.Change{{Told: []int64{t.Number}}}, done: make(chan struct{})}
+	l := &submission{
+		k:       a.k,
+		changes: []store.Change{{Told: []int64{t.Number}}},
+		done:    make(chan struct{}),
+	}
 	a.k.lanes.any().push(l)
 	select {
 	case <-l.done:
@@ -338,9 +348,13 @@ func (a *dispatcher) slotsOf(l *Listener) chan struct{} {
 // tellEnd calls the listeners. Their errors change nothing.
 func (a *dispatcher) tellEnd(o *telling) error {
 	end := End{
-		Head: o.Head, Outcome: Outcome{Data: o.Entry.Data, Failure: o.Entry.Failure(), Detail: o.Entry.Detail},
+		Head: o.Head, Outcome: Outcome{
+			Data: o.Entry.Data, Failure: o.Entry.Failure(), Detail: o.Entry.Detail,
+		},
 		payload: sync.OnceValues(func() ([]byte, error) { return a.k.lastPayload(o.Head.Number) }),
-		journal: sync.OnceValues(func() ([]journal.Entry, error) { return a.k.wholeJournal(o.Head.Number) }),
+		journal: sync.OnceValues(func() ([]journal.Entry, error) {
+			return a.k.wholeJournal(o.Head.Number)
+		}),
 	}
 	told := make(chan bool, len(o.who))
 	for _, l := range o.who {
@@ -383,7 +397,8 @@ func (a *dispatcher) publish(o *telling) error {
 	defer func() { <-slots }()
 	d := o.Entry.Detail
 	e := Event{
-		ID: d.Message, Type: d.Event, Head: o.Head, Step: o.Entry.Op.String(), At: o.Entry.At, Data: o.Entry.Data,
+		ID: d.Message, Type: d.Event, Head: o.Head, Step: o.Entry.Op.String(), At: o.Entry.At,
+		Data:      o.Entry.Data,
 		Execution: d.Execution, Topic: d.Topic, Key: d.Routing, Status: d.Outcome,
 	}
 	if o.Entry.Op.Name == eventNote {

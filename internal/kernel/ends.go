@@ -83,7 +83,11 @@ func kindOfEnd(s journal.Status) journal.Kind {
 func cancelledBy(reason string, mail int64) termination {
 	why := "workflow cancelled: " + reason
 	f := &journal.Failure{Code: journal.CodeCancelled, Message: why}
-	d := &journal.Detail{Failure: f, Reason: reason, MessageDetail: journal.MessageDetail{Mail: mail}}
+	d := &journal.Detail{
+		Failure:       f,
+		Reason:        reason,
+		MessageDetail: journal.MessageDetail{Mail: mail},
+	}
 	return termination{
 		last: journal.Entry{Kind: journal.RunCancelled, Status: journal.Cancelled, Detail: d},
 		why:  why, out: Outcome{Failure: f},
@@ -136,7 +140,10 @@ func (r *run) terminate(t termination) {
 	}
 	steps, children := r.memo.leftOpen(e.Status)
 	for _, rec := range steps {
-		d := &journal.Detail{Reason: t.why, StepDetail: journal.StepDetail{Async: rec.class == isAsync}}
+		d := &journal.Detail{
+			Reason:     t.why,
+			StepDetail: journal.StepDetail{Async: rec.class == isAsync},
+		}
 		r.append(journal.Entry{Kind: journal.StepCancelled, Op: rec.op, Detail: d})
 	}
 	for _, rec := range children {
@@ -185,7 +192,9 @@ func ContinueAsNew(ctx context.Context, input []byte) error {
 	if failure != nil {
 		return &journal.Error{Code: failure.Code, Op: what.String(), Message: failure.Message}
 	}
-	return finishRun(ctx, what, func(r *run) *journal.Error { return r.continueAsNew(input, spill) })
+	return finishRun(ctx, what, func(r *run) *journal.Error {
+		return r.continueAsNew(input, spill)
+	})
 }
 
 func (r *run) continueAsNew(input []byte, spill journal.Number) *journal.Error {
@@ -211,14 +220,21 @@ func (r *run) continueAsNew(input []byte, spill journal.Number) *journal.Error {
 	// so that the successor is the newer run, whatever the clocks of nodes show
 	created := later(now, r.head().Ended.Add(1))
 	start := &journal.Detail{
-		CodeDetail:  journal.CodeDetail{Build: r.k.cfg.Build},
-		Other:       r.id(),
-		StartDetail: journal.StartDetail{Attributes: r.values.searchAttributes(), Began: r.created(), Ended: r.head().Ended},
+		CodeDetail: journal.CodeDetail{Build: r.k.cfg.Build},
+		Other:      r.id(),
+		StartDetail: journal.StartDetail{
+			Attributes: r.values.searchAttributes(), Began: r.created(), Ended: r.head().Ended,
+		},
 	}
 	if r.start != nil {
 		start.Headers = r.start.Headers
 	}
-	entries := append([]journal.Entry{{Kind: journal.RunStarted, Status: journal.Pending, Data: input, Spill: spill, Detail: start}}, timers...)
+	entries := append([]journal.Entry{
+		{
+			Kind: journal.RunStarted, Status: journal.Pending, Data: input, Spill: spill,
+			Detail: start,
+		},
+	}, timers...)
 	for i := range entries {
 		entries[i].Run, entries[i].Seq, entries[i].At = n, int64(i+1), created
 	}
@@ -226,10 +242,12 @@ func (r *run) continueAsNew(input []byte, spill journal.Number) *journal.Error {
 		entries[0].Data = nil
 	}
 	h := r.head()
-	r.send(outgoing{create: &store.Change{Run: n, Create: true, From: h.Number, Entries: entries, Head: &journal.Head{
-		Number: n, ID: id, WorkflowID: h.WorkflowID, Workflow: h.Workflow, Pattern: h.Pattern,
-		Status: journal.Pending, Wake: now, Created: created, Chain: h.Chain, Parent: h.Parent, Keep: h.Keep,
-		Retain: r.k.retention(h.Workflow),
-	}}})
+	r.send(outgoing{create: &store.Change{Run: n, Create: true, From: h.Number, Entries: entries,
+		Head: &journal.Head{
+			Number: n, ID: id, WorkflowID: h.WorkflowID, Workflow: h.Workflow, Pattern: h.Pattern,
+			Status: journal.Pending, Wake: now, Created: created, Chain: h.Chain, Parent: h.Parent,
+			Keep:   h.Keep,
+			Retain: r.k.retention(h.Workflow),
+		}}})
 	return end
 }

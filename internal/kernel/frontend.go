@@ -566,7 +566,9 @@ func (d *FrontEnd) Deliver(ctx context.Context, number int64, id string) (Delive
 	if err != nil {
 		return Delivery{}, err
 	}
-	out, err := d.deliver(ctx, op, func(writer) (*store.Post, error) { return &store.Post{Run: h.Number, Unrouted: number}, nil })
+	out, err := d.deliver(ctx, op, func(writer) (*store.Post, error) {
+		return &store.Post{Run: h.Number, Unrouted: number}, nil
+	})
 	if out.NotDelivered && journal.CodeOf(err) == journal.CodeNotFound { // the run is there
 		err = &journal.Error{
 			Code: journal.CodeNotFound, Op: op,

@@ -175,7 +175,8 @@ func (b *branch) lend() {
 			at = "after " + b.scope.show(b.at)
 		}
 		n := r.observed.notice(observe.TurnLent)
-		n.Step, n.Reason = b.scope.path, "the workflow blocks outside the engine "+at+": the order of what its branches do is no longer the same on replay"
+		n.Step, n.Reason = b.scope.path, "the workflow blocks outside the engine "+at+
+			": the order of what its branches do is no longer the same on replay"
 		go r.k.observe(n)
 	}
 	r.endTurn()
@@ -282,18 +283,21 @@ func whereaboutsOf(stack []byte) whereabouts {
 	stack = stack[:max(bytes.LastIndex(stack, []byte(ofKernel)), 0)]
 	if i := bytes.Index(stack, []byte(ofKernel)); i >= 0 {
 		call := stack[i+len(ofKernel):]
-		if !bytes.HasPrefix(call, []byte("(*Engine).")) && !bytes.HasPrefix(call, []byte("(*FrontEnd).")) {
+		if !bytes.HasPrefix(call, []byte("(*Engine).")) &&
+			!bytes.HasPrefix(call, []byte("(*FrontEnd).")) {
 			return runs
 		}
 	}
-	if bytes.Contains(stack, []byte("/internal/guard.Call(")) { // it waits for a goroutine of the engine's
+	// it waits for a goroutine of the engine's
+	if bytes.Contains(stack, []byte("/internal/guard.Call(")) {
 		return runs
 	}
 	_, header, _ := bytes.Cut(stack, []byte(" ["))
 	if bytes.HasPrefix(header, []byte("syscall")) || bytes.HasPrefix(header, []byte("sync.")) {
 		return inBrief
 	}
-	if bytes.HasPrefix(header, []byte("semacquire")) && bytes.Contains(header, []byte(ofSemaphore)) {
+	if bytes.HasPrefix(header, []byte("semacquire")) &&
+		bytes.Contains(header, []byte(ofSemaphore)) {
 		return blocked
 	}
 	for _, reason := range waitsOutside {

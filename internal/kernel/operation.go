@@ -157,7 +157,9 @@ func (o *operation) makeFirst() {
 // operation, the call that did so delivers it.
 func (o *operation) recorded(e *journal.Entry) {
 	o.settled = true
-	o.outcome = Outcome{Data: e.Data, Failure: e.Failure(), Detail: e.Detail, At: e.At, stored: storedAt(e)}
+	o.outcome = Outcome{
+		Data: e.Data, Failure: e.Failure(), Detail: e.Detail, At: e.At, stored: storedAt(e),
+	}
 	if f := o.cancellation(e); f != nil {
 		o.outcome.Failure = f
 		if !e.Detail.ByWait && !e.Detail.ByMessage() {
@@ -191,7 +193,8 @@ func (o *operation) cancelled(d *journal.Detail) *journal.Failure {
 	case isTimer:
 		what = "timer "
 	}
-	return &journal.Failure{Code: journal.CodeCancelled, Message: what + o.path() + " cancelled: " + d.Reason}
+	return &journal.Failure{Code: journal.CodeCancelled, Message: what + o.path() + " cancelled: " +
+		d.Reason}
 }
 
 // settle records the outcome and lets workflow code hear of it. It is called with the lock by the
@@ -333,7 +336,9 @@ func (o *operation) contextEnded(ctx context.Context) {
 
 // endBy settles the operation with the end of the author's context.
 func (o *operation) endBy(f *journal.Failure) {
-	e := journal.Entry{Kind: journal.StepCancelled, Detail: &journal.Detail{Failure: f, ByWait: true}}
+	e := journal.Entry{
+		Kind: journal.StepCancelled, Detail: &journal.Detail{Failure: f, ByWait: true},
+	}
 	switch o.class {
 	case isTimer:
 		e.Kind = journal.TimerCancelled
@@ -352,9 +357,14 @@ func (o *operation) endBy(f *journal.Failure) {
 // be the author's.
 func contextFailure(ctx context.Context) *journal.Failure {
 	err := ctx.Err()
-	f := &journal.Failure{Message: guard.Text(err), Name: "context.Canceled", Code: journal.CodeCancelled}
+	f := &journal.Failure{
+		Message: guard.Text(err), Name: "context.Canceled", Code: journal.CodeCancelled,
+	}
 	late := false
-	if _ = guard.Call(func() error { late = errors.Is(err, context.DeadlineExceeded); return nil }); late {
+	if _ = guard.Call(func() error {
+		late = errors.Is(err, context.DeadlineExceeded)
+		return nil
+	}); late {
 		f.Name, f.Code = "context.DeadlineExceeded", journal.CodeTimedOut
 	}
 	if cause := context.Cause(ctx); cause != nil {

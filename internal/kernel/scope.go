@@ -92,7 +92,8 @@ func scopeOf(ctx context.Context, what call) (*scope, error) {
 		return v, nil
 	case *attempt:
 		return nil, &journal.Error{
-			Code: journal.CodeMisuse, Op: what.String(), Message: "called in the body of step " + v.op.path(),
+			Code: journal.CodeMisuse, Op: what.String(), Message: "called in the body of step " +
+				v.op.path(),
 			Hint: "durable operations belong in workflow code; what a step does is ordinary code",
 		}
 	}
@@ -109,8 +110,10 @@ func Outside(ctx context.Context, op string) error {
 		return nil
 	}
 	return &journal.Error{
-		Code: journal.CodeMisuse, Op: op, Message: "called in workflow code, where every replay would do it again",
-		Hint: "do it in a step, with the context of that; a run that belongs to this one is a child",
+		Code: journal.CodeMisuse, Op: op, Message: "called in workflow code, where every replay " +
+			"would do it again",
+		Hint: "do it in a step, with the context of that; a run that belongs to this one " +
+			"is a child",
 	}
 }
 
@@ -171,7 +174,8 @@ func (s *scope) stay(what call) error {
 		Code: journal.CodeMisuse, Op: what.String(),
 		Message: "called with the context of run " + string(s.run.id()) +
 			", which has left this engine's memory",
-		Hint: "keep the context of workflow code nowhere, and pass it to the run's own code only; " +
+		Hint: "keep the context of workflow code nowhere, and pass it to the run's own " +
+			"code only; " +
 			"other code sends the run signals",
 	}
 }
@@ -197,7 +201,8 @@ func (s *scope) enter(what call) error {
 		return &journal.Error{
 			Code: journal.CodeMisuse, Op: what.String(),
 			Message: fmt.Sprintf("called while the workflow waits in %s", s.show(b.at)),
-			Hint:    "a step uses its own context, and goroutines of a workflow are started with Go",
+			Hint: "a step uses its own context, and goroutines of a workflow are " +
+				"started with Go",
 		}
 	}
 	return nil
@@ -261,7 +266,8 @@ func (s *scope) add(op journal.Op, q asked, ahead *record) {
 	default:
 		r.unappend()
 		r.observed.advise(observe.ReplayDiffered, s.show(op), observe.OperationNew)
-		cause := fmt.Sprintf("this build's code has %s %q, which is not recorded; an older build has recorded %s %q as entry %d, which this code has not asked for yet",
+		cause := fmt.Sprintf("this build's code has %s %q, which is not recorded; an older build "+
+			"has recorded %s %q as entry %d, which this code has not asked for yet",
 			q.class, s.show(op), ahead.class, s.show(ahead.op), ahead.first)
 		r.suspendAt(op, &journal.Detail{
 			Reason:  "undecided: " + cause + ". " + howToDecide(q, ahead),
@@ -275,9 +281,11 @@ func (s *scope) add(op journal.Op, q asked, ahead *record) {
 func howToDecide(q asked, ahead *record) string {
 	is, say := "It was added before what has happened. ", "Added"
 	if q.class == ahead.class {
-		is, say = "It is that one renamed, or was added before what has happened. ", fmt.Sprintf("RenamedFrom(%q), Added", ahead.op.Name)
+		is, say = "It is that one renamed, or was added before what has happened. ",
+			fmt.Sprintf("RenamedFrom(%q), Added", ahead.op.Name)
 	}
-	return is + "Deploy code that says " + say + " or asks Version, and resume the run; if it is resumed with this code, it goes on by name, and what is new is performed"
+	return is + "Deploy code that says " + say + " or asks Version, and resume the run; if it is " +
+		"resumed with this code, it goes on by name, and what is new is performed"
 }
 
 // advise notifies observers that the code of another build has a new operation.
@@ -383,8 +391,12 @@ func (s *scope) open(n Naming, branch bool) (*scope, error) {
 	d := journal.Detail{ScopeDetail: journal.ScopeDetail{Branch: branch, ForStep: n.ForStep}}
 	var of *scope
 	if n.StandsFor != nil {
-		if of, _ = n.StandsFor.Value(contextKey{}).(*scope); of == nil || of.run != r || of.id == 0 {
-			return nil, &journal.Error{Code: journal.CodeMisuse, Op: "scope " + n.Name, Message: "it stands for no scope of this run"}
+		if of, _ = n.StandsFor.Value(contextKey{}).(*scope); of == nil || of.run != r ||
+			of.id == 0 {
+			return nil, &journal.Error{
+				Code: journal.CodeMisuse, Op: "scope " + n.Name,
+				Message: "it stands for no scope of this run",
+			}
 		}
 		d.StandsFor = of.id
 	}
@@ -408,7 +420,8 @@ func (s *scope) open(n Naming, branch bool) (*scope, error) {
 
 // Go runs body as a branch of the workflow, on a goroutine and with a scope of its own, and returns
 // the operation that ends with the branch.
-func Go(ctx context.Context, n Naming, body func(context.Context) ([]byte, *journal.Failure)) (*Operation, error) {
+func Go(ctx context.Context, n Naming, body func(context.Context) ([]byte,
+	*journal.Failure)) (*Operation, error) {
 	s, err := inside(ctx, call{"go", n.Name})
 	if err != nil {
 		return nil, err

@@ -55,7 +55,8 @@ func (k *Kernel) start(ctx context.Context, s Start) (Started, error) {
 	case <-r.done:
 	case <-ctx.Done():
 		return Started{}, &journal.Error{
-			Code: journal.CodeUnavailable, Op: op, Message: "the store has not answered: " + unsureStart, Err: context.Cause(ctx),
+			Code: journal.CodeUnavailable, Op: op, Message: "the store has not answered: " +
+				unsureStart, Err: context.Cause(ctx),
 			Hint: againStart,
 		}
 	case <-k.dead:
@@ -78,8 +79,9 @@ func (k *Kernel) prepare(s Start) (*run, error) {
 	now := time.Now()
 	def := k.Lookup(s.Workflow)
 	head := journal.Head{
-		Number: n, ID: journal.MakeRunID(k.database(), n), WorkflowID: s.ID, Workflow: s.Workflow, Pattern: s.Pattern,
-		Status: journal.Running, Owner: k.engine, Wake: now, Created: now, Chain: n, Keep: s.Dedup,
+		Number: n, ID: journal.MakeRunID(k.database(), n), WorkflowID: s.ID, Workflow: s.Workflow,
+		Pattern: s.Pattern,
+		Status:  journal.Running, Owner: k.engine, Wake: now, Created: now, Chain: n, Keep: s.Dedup,
 		Retain: k.retention(s.Workflow),
 	}
 	if s.ID == "" { // nobody else can have its workflow ID
@@ -95,7 +97,10 @@ func (k *Kernel) prepare(s Start) (*run, error) {
 	}
 	r.beginNew(since)
 	r.values.begin(s.Input, 0, s.Attributes)
-	r.start = &journal.Detail{CodeDetail: journal.CodeDetail{Build: k.cfg.Build}, StartDetail: journal.StartDetail{Headers: s.Headers, Attributes: s.Attributes}}
+	r.start = &journal.Detail{
+		CodeDetail:  journal.CodeDetail{Build: k.cfg.Build},
+		StartDetail: journal.StartDetail{Headers: s.Headers, Attributes: s.Attributes},
+	}
 	if def == nil || !k.takeSlot(r) {
 		r.leaveHead(journal.Pending, "", now)
 		r.leave()
@@ -125,7 +130,10 @@ func (k *Kernel) admitted(ctx context.Context, op string) error {
 	case <-let:
 		return nil
 	case <-ctx.Done():
-		return &journal.Error{Code: journal.CodeUnavailable, Op: op, Message: "the engine has more to write than it may keep in memory", Err: context.Cause(ctx)}
+		return &journal.Error{
+			Code: journal.CodeUnavailable, Op: op, Message: "the engine has more to write than " +
+				"it may keep in memory", Err: context.Cause(ctx),
+		}
 	case <-k.dead:
 		return k.cause()
 	}
@@ -158,7 +166,10 @@ func (d *FrontEnd) outcome(ctx context.Context, h journal.Head) (Outcome, error)
 		return Outcome{}, unavailable("read "+string(h.ID), err)
 	}
 	if len(entries) == 0 {
-		return Outcome{}, &journal.Error{Code: journal.CodeCorrupt, Op: "read " + string(h.ID), Message: "its last entry is not there"}
+		return Outcome{}, &journal.Error{
+			Code: journal.CodeCorrupt, Op: "read " + string(h.ID),
+			Message: "its last entry is not there",
+		}
 	}
 	return outcomeOf(&entries[0]), nil
 }

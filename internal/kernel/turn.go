@@ -231,7 +231,9 @@ func (f *facts) push(x fact) {
 	}
 	at := len(f.queue)
 	if at > f.first && f.queue[at-1].seq > x.seq {
-		left, _ := slices.BinarySearchFunc(f.queue[f.first:], x.seq, func(y fact, seq int64) int { return cmp.Compare(y.seq, seq) })
+		left, _ := slices.BinarySearchFunc(f.queue[f.first:], x.seq, func(y fact, seq int64) int {
+			return cmp.Compare(y.seq, seq)
+		})
 		at = f.first + left
 	}
 	f.queue = slices.Insert(f.queue, at, x)

@@ -50,7 +50,8 @@ func (b *Board) String() string {
 		if key == e.WorkflowID {
 			key = "id"
 		}
-		out = append(out, fmt.Sprintf("%s %s %s/%s/%s %s", e.Kind, e.Status, e.Topic, e.Type, key, strings.TrimSpace(e.Step+" "+string(e.Data))))
+		out = append(out, fmt.Sprintf("%s %s %s/%s/%s %s", e.Kind, e.Status, e.Topic, e.Type, key,
+			strings.TrimSpace(e.Step+" "+string(e.Data))))
 	}
 	return strings.Join(out, "\n")
 }

@@ -52,7 +52,8 @@ func fields(t reflect.Type) func(yield func(reflect.StructField) bool) {
 		for i := range t.NumField() {
 			f := t.Field(i)
 			tag, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-			if tag == "-" && !strings.Contains(f.Tag.Get("json"), ",") || !f.IsExported() && !f.Anonymous {
+			if tag == "-" && !strings.Contains(f.Tag.Get("json"), ",") ||
+				!f.IsExported() && !f.Anonymous {
 				continue
 			}
 			if !yield(f) {

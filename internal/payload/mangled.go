@@ -73,7 +73,8 @@ func (s search) inFields(v reflect.Value) bool {
 	whole := reflect.PointerTo(v.Type()).Implements(reflect.TypeFor[json.Marshaler]())
 	for i := range v.NumField() {
 		f := v.Type().Field(i)
-		if (whole || f.Anonymous || f.IsExported()) && f.Tag.Get("json") != "-" && s.finds(v.Field(i)) {
+		if (whole || f.Anonymous || f.IsExported()) && f.Tag.Get("json") != "-" &&
+			s.finds(v.Field(i)) {
 			return true
 		}
 	}

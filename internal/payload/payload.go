@@ -80,20 +80,23 @@ func Unmarshal(data []byte, v any) error {
 // Failure is the failure that a value is which does not encode.
 func Failure(what string, v any, err error) *journal.Failure {
 	return failure.Of(&journal.Error{
-		Code: journal.CodeEncode, Op: what, Message: fmt.Sprintf("a value of type %T does not encode", v), Err: err,
+		Code: journal.CodeEncode, Op: what,
+		Message: fmt.Sprintf("a value of type %T does not encode", v), Err: err,
 	})
 }
 
 // DecodeError is the error that bytes are which do not decode.
 func DecodeError(what string, v any, err error) error {
 	return &journal.Error{
-		Code: journal.CodeDecode, Op: what, Message: fmt.Sprintf("its bytes do not decode into %T", v), Err: err,
+		Code: journal.CodeDecode, Op: what, Message: fmt.Sprintf("its bytes do not decode into %T",
+			v), Err: err,
 		Hint: "keep the type that wrote them readable",
 	}
 }
 
 // Call calls a function of the application and encodes what it returns.
-func Call[T any](ctx context.Context, what, name string, fn func(context.Context) (T, error)) ([]byte, *journal.Failure) {
+func Call[T any](ctx context.Context, what, name string,
+	fn func(context.Context) (T, error)) ([]byte, *journal.Failure) {
 	v, err := fn(ctx)
 	if err != nil {
 		return nil, failure.Of(err)

@@ -26,7 +26,8 @@ func (p Place) Make(ctx context.Context, prefix string) (Place, error) {
 	name := prefix + strings.ToLower(rand.Text()[:8])
 	made, err := p.named(name)
 	if err == nil {
-		err = p.administer(ctx, "create database "+name+" template template0", "comment on database "+name+" is '"+ours+"'")
+		err = p.administer(ctx, "create database "+name+" template template0",
+			"comment on database "+name+" is '"+ours+"'")
 	}
 	return made, err
 }
@@ -56,7 +57,10 @@ func (p Place) Drop(ctx context.Context, name string) error {
 	}
 	defer func() { _ = c.Close(ctx) }() // nothing depends on it
 	var made bool
-	err = c.QueryRow(ctx, `select exists (select from pg_database where datname = $1 and shobj_description(oid, 'pg_database') = $2)`, name, ours).Scan(&made)
+	err = c.QueryRow(
+		ctx,
+		`select exists (select from pg_database where datname = $1 and shobj_description(oid, 'pg_database') = $2)`,
+		name, ours).Scan(&made)
 	if err == nil && made {
 		_, err = c.Exec(ctx, "drop database if exists "+name+" with (force)")
 	}
@@ -80,7 +84,8 @@ func (p Place) administer(ctx context.Context, statements ...string) error {
 		var e stated
 		if errors.As(err, &e) && e.SQLState() == "42501" {
 			return p.problem(journal.CodeUnavailable, "make a database on the server",
-				&ForbiddenError{errors.New(message(e))}, "it needs a database of its own: let the user have one made, by alter role … createdb")
+				&ForbiddenError{errors.New(message(e))}, "it needs a database of its own: let "+
+					"the user have one made, by alter role … createdb")
 		}
 		if err != nil {
 			return p.explain(err)

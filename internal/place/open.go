@@ -75,19 +75,24 @@ func (p Place) explain(err error) error {
 	var risk *store.UnsafeError
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && p.Kind == SQLite:
-		return unavailable("there is no such file", nil, p.names()+"; "+migrate+" makes it, and so does serve")
+		return unavailable("there is no such file", nil, p.names()+"; "+migrate+
+			" makes it, and so does serve")
 	case errors.As(err, &schema) && schema.Has > schema.Knows:
-		return unavailable("", schema, "use the version of the program that wrote it, or a newer one")
+		return unavailable("", schema, "use the version of the program that wrote it, or a "+
+			"newer one")
 	case schema != nil && schema.Has == 0 && p.Kind == Postgres:
-		return unavailable("", &saying{"there is no schema perdure in it", schema}, migrate+" makes it, and so does serve")
+		return unavailable("", &saying{"there is no schema perdure in it", schema}, migrate+
+			" makes it, and so does serve")
 	case schema != nil:
 		return unavailable("", schema, migrate+" brings it to this version")
 	case errors.Is(err, store.ErrDamaged):
-		return p.problem(journal.CodeCorrupt, "", err, "keep it for an examination, and restore a backup: "+p.Command("db backup")+" makes one")
+		return p.problem(journal.CodeCorrupt, "", err, "keep it for an examination, and restore "+
+			"a backup: "+p.Command("db backup")+" makes one")
 	case errors.Is(err, store.ErrForeign):
 		return unavailable("", err, "name another database: what is there is left as it is")
 	case errors.As(err, &risk):
-		return unavailable("", risk, "unsafe=on among the settings of the URL, after the ?, says that it does not matter")
+		return unavailable("", risk, "unsafe=on among the settings of the URL, after the ?, says "+
+			"that it does not matter")
 	case p.Kind == Postgres:
 		return p.explainServer(err)
 	}
@@ -117,23 +122,30 @@ func (p Place) explainServer(err error) error {
 	}
 	switch e.SQLState() {
 	case "28P01", "28000":
-		return forbidden("is it the right user, and the password? In " + Env + " or PGPASSWORD it is seen in no list of processes")
+		return forbidden("is it the right user, and the password? In " + Env +
+			" or PGPASSWORD it is seen in no list of processes")
 	case "42501":
 		if strings.Contains(said.Error(), "for database") {
-			return forbidden("grant create on the database to the user, or have one who may create schemas run " + p.Command("db migrate"))
+			return forbidden("grant create on the database to the user, or have one who may " +
+				"create schemas run " + p.Command("db migrate"))
 		}
-		return forbidden("the user needs all rights to the schema perdure and its tables; who runs db migrate owns them")
+		return forbidden("the user needs all rights to the schema perdure and its tables; who " +
+			"runs db migrate owns them")
 	case "3D000":
 		return p.problem(journal.CodeUnavailable, "", said, "createdb makes a database; "+p.names())
 	case "25006":
-		return p.problem(journal.CodeUnavailable, "", said, "it is a standby, or default_transaction_read_only is on: name the primary, or both, as HOST,HOST, with target_session_attrs=read-write among the settings of the URL")
+		return p.problem(journal.CodeUnavailable, "", said,
+			"it is a standby, or default_transaction_read_only is on: name the primary, or both, "+
+				"as HOST,HOST, with target_session_attrs=read-write among the settings of the URL")
 	case "08P01":
 		if p.options.Pooler {
 			break
 		}
-		return p.problem(journal.CodeUnavailable, "", said, "is a pooler in between? Then pooler=on belongs among the settings of the URL")
+		return p.problem(journal.CodeUnavailable, "", said,
+			"is a pooler in between? Then pooler=on belongs among the settings of the URL")
 	case "53300":
-		return p.problem(journal.CodeUnavailable, "", said, "raise max_connections of the server, or lower pool_max_conns among the settings of the URL")
+		return p.problem(journal.CodeUnavailable, "", said, "raise max_connections of the "+
+			"server, or lower pool_max_conns among the settings of the URL")
 	}
 	return p.problem(journal.CodeUnavailable, "", said, "the log of the server says more")
 }

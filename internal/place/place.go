@@ -114,7 +114,8 @@ func (p *Place) parseURL(text string) error {
 	p.shown = "postgres://…"
 	u, err := url.Parse(text)
 	if err != nil {
-		return p.invalid("it is no URL; in a password, what is neither a letter nor a digit is written as %2F")
+		return p.invalid("it is no URL; in a password, what is neither a letter nor a digit is " +
+			"written as %2F")
 	}
 	settings, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
@@ -172,7 +173,8 @@ func redacted(u *url.URL) string {
 	}
 	b.WriteString(u.Host + u.EscapedPath())
 	for i, pair := range strings.Split(u.RawQuery, "&") {
-		if name, _, _ := strings.Cut(pair, "="); strings.Contains(strings.ToLower(name), "password") || strings.Contains(name, "%") {
+		if name, _, _ := strings.Cut(pair, "="); strings.Contains(strings.ToLower(name),
+			"password") || strings.Contains(name, "%") {
 			pair = name + "=" + hidden
 		}
 		if i == 0 && pair != "" {
@@ -252,7 +254,8 @@ func (p Place) IsThere() bool {
 }
 
 func (p Place) invalid(message string) error {
-	return p.problem(journal.CodeInvalid, message, nil, p.names()+": postgres://USER@HOST/DATABASE, or an SQLite file")
+	return p.problem(journal.CodeInvalid, message, nil, p.names()+
+		": postgres://USER@HOST/DATABASE, or an SQLite file")
 }
 
 func (p Place) problem(code journal.Code, message string, err error, hint string) error {
@@ -265,7 +268,9 @@ func (p Place) problem(code journal.Code, message string, err error, hint string
 
 // Quoted gives a word as a shell takes it for one.
 func Quoted(word string) string {
-	if !strings.ContainsFunc(word, func(c rune) bool { return strings.ContainsRune(" \t\n'\"\\$`&|;<>()*?[]#~!{}", c) }) {
+	if !strings.ContainsFunc(word, func(c rune) bool {
+		return strings.ContainsRune(" \t\n'\"\\$`&|;<>()*?[]#~!{}", c)
+	}) {
 		return word
 	}
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"

@@ -13,7 +13,8 @@ import (
 
 func TestWordsAreQuotedForAShell(t *testing.T) {
 	for word, want := range map[string]string{
-		"demo/perdure.db": "demo/perdure.db", "my demo": "'my demo'", "it's": `'it'\''s'`, "$HOME": "'$HOME'",
+		"demo/perdure.db": "demo/perdure.db", "my demo": "'my demo'", "it's": `'it'\''s'`,
+		"$HOME": "'$HOME'",
 	} {
 		if got := Quoted(word); got != want {
 			t.Errorf("%s: %s, want %s", word, got, want)
@@ -32,25 +33,32 @@ func TestNobodyIsShownAPassword(t *testing.T) {
 		"postgres://ada@db/shop":   "postgres://ada@db/shop",
 		"postgresql://db:5433":     "postgresql://db:5433",
 		"postgres:///shop?host=/x": "postgres:///shop?host=/x",
-		"postgres://ada:" + secret + "@db/shop?sslmode=disable":                 "postgres://ada:***@db/shop?sslmode=disable",
-		"postgres://ada:" + secret + "%2F%40@db/shop":                           "postgres://ada:***@db/shop",
-		"postgres://db/shop?user=ada&password=" + secret + "&x=1":               "postgres://db/shop?user=ada&password=***&x=1",
-		"postgres://db/shop?PassWord=" + secret + "&sslpassword=" + secret + "": "postgres://db/shop?PassWord=***&sslpassword=***",
-		"postgres://db/shop?p%61ssword=" + secret:                               "postgres://db/shop?p%61ssword=***",
-		"postgres://ada:@db/shop":                                               "postgres://ada:***@db/shop",
+		"postgres://ada:" + secret +
+			"@db/shop?sslmode=disable": "postgres://ada:***@db/shop?sslmode=disable",
+		"postgres://ada:" + secret +
+			"%2F%40@db/shop": "postgres://ada:***@db/shop",
+		"postgres://db/shop?user=ada&password=" + secret +
+			"&x=1": "postgres://db/shop?user=ada&password=***&x=1",
+		"postgres://db/shop?PassWord=" + secret + "&sslpassword=" + secret +
+			"": "postgres://db/shop?PassWord=***&sslpassword=***",
+		"postgres://db/shop?p%61ssword=" +
+			secret: "postgres://db/shop?p%61ssword=***",
+		"postgres://ada:@db/shop": "postgres://ada:***@db/shop",
 	} {
 		p, err := Parse("perdure", text)
 		if err != nil || p.String() != want {
 			t.Errorf("%s is shown as %s, %v; want %s", text, p, err, want)
 		}
-		if again, err := Parse("perdure", p.Secret()); err != nil || again.String() != want || again.url != p.url {
+		if again, err := Parse("perdure", p.Secret()); err != nil || again.String() != want ||
+			again.url != p.url {
 			t.Errorf("%s: a process that is told of it has %s, %v", text, again, err)
 		}
 	}
 }
 
 func TestSettingsOfTheProgramAreItsOwn(t *testing.T) {
-	p, err := Parse("perdure", "postgres://ada@db/shop?lease=5s&pooler=on&unsafe=on&application_name=x")
+	p, err := Parse("perdure",
+		"postgres://ada@db/shop?lease=5s&pooler=on&unsafe=on&application_name=x")
 	if err != nil || p.options.Lease != 5*time.Second || !p.options.Pooler || !p.options.Unsafe {
 		t.Errorf("%+v, %v", p.options, err)
 	}
@@ -59,7 +67,8 @@ func TestSettingsOfTheProgramAreItsOwn(t *testing.T) {
 			t.Errorf("the server is sent %s", name)
 		}
 	}
-	if !strings.Contains(p.url, "application_name=x") || !strings.Contains(p.url, "connect_timeout=10") {
+	if !strings.Contains(p.url, "application_name=x") ||
+		!strings.Contains(p.url, "connect_timeout=10") {
 		t.Errorf("the server is sent %s", p.url)
 	}
 	if p.With(time.Minute).options.Lease != 5*time.Second {
@@ -102,13 +111,17 @@ func TestWhatAServerSaysIsExplained(t *testing.T) {
 		{"42501", "permission denied for database shop", "shop db migrate", true},
 		{"42501", "permission denied for table heads", "all rights", true},
 		{"53300", "sorry, too many clients already", "max_connections", false},
-		{"25006", "cannot execute UPDATE in a read-only transaction", "target_session_attrs=read-write", false},
+		{
+			"25006", "cannot execute UPDATE in a read-only transaction",
+			"target_session_attrs=read-write", false,
+		},
 		{"08P01", "unsupported startup parameter: jit", "pooler=on", false},
 		{"57P03", "the database system is starting up", "log of the server", false},
 	} {
 		err := p.explain(errors.Join(&pgError{c.code, c.text}))
 		var forbidden *ForbiddenError
-		if errors.As(err, &forbidden) != c.forbidden || journal.CodeOf(err) != journal.CodeUnavailable {
+		if errors.As(err, &forbidden) != c.forbidden ||
+			journal.CodeOf(err) != journal.CodeUnavailable {
 			t.Errorf("%s: %#v", c.code, err)
 		}
 		for _, words := range []string{c.text, c.hint, "postgres://ada:***@db/shop"} {
@@ -120,7 +133,8 @@ func TestWhatAServerSaysIsExplained(t *testing.T) {
 			t.Errorf("%s: %v", c.code, err)
 		}
 	}
-	if err := p.explain(context.DeadlineExceeded); !strings.Contains(err.Error(), "the server does not answer") {
+	if err := p.explain(context.DeadlineExceeded); !strings.Contains(err.Error(),
+		"the server does not answer") {
 		t.Error(err)
 	}
 }

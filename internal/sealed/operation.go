@@ -11,7 +11,8 @@ import (
 )
 
 // Branch returns what the options of a branch or scope of that name say.
-func Branch[O interface{ ApplyToBranch(o *Operation) error }](what, name string, opts []O) (Operation, error) {
+func Branch[O interface{ ApplyToBranch(o *Operation) error }](what, name string,
+	opts []O) (Operation, error) {
 	var o Operation
 	if !journal.ValidName(name) {
 		return o, failure.BadName(what, name)
@@ -28,7 +29,8 @@ func Branch[O interface{ ApplyToBranch(o *Operation) error }](what, name string,
 }
 
 // Step returns what the options of a step of that name say. It has no body.
-func Step[O interface{ ApplyToStep(o *Operation) error }](name string, opts []O) (kernel.Step, error) {
+func Step[O interface{ ApplyToStep(o *Operation) error }](name string, opts []O) (kernel.Step,
+	error) {
 	var o Operation
 	if !journal.ValidName(name) {
 		return kernel.Step{}, failure.BadName("step", name)
@@ -47,7 +49,8 @@ func Step[O interface{ ApplyToStep(o *Operation) error }](name string, opts []O)
 	s := kernel.Step{
 		Name: name, Key: o.Key, Change: o.Change,
 		Work: kernel.Work{
-			Announced: o.Announced, Declared: o.Declared, Timeout: o.Timeout, Phase: o.Phase, Next: o.Next,
+			Announced: o.Announced, Declared: o.Declared, Timeout: o.Timeout, Phase: o.Phase,
+			Next: o.Next,
 		},
 	}
 	if o.Change.Was != "" {
@@ -67,7 +70,9 @@ func InPhase(phase, name string) string {
 
 // Naming returns how the kernel knows a branch or scope of that name.
 func (o *Operation) Naming(name string) kernel.Naming {
-	return kernel.Naming{Name: name, Key: o.Key, Change: o.Change, StandsFor: o.StandsFor, ForStep: o.ForStep}
+	return kernel.Naming{
+		Name: name, Key: o.Key, Change: o.Change, StandsFor: o.StandsFor, ForStep: o.ForStep,
+	}
 }
 
 // An Operation is how a step, branch or scope is run and known.
@@ -77,9 +82,11 @@ type Operation struct {
 	Announced bool
 	Declared  bool
 	Timeout   time.Duration
-	Next      func(n int, f *journal.Failure) (time.Duration, bool) // of a retry policy; nil for the workflow's
+	// of a retry policy; nil for the workflow's
+	Next      func(n int, f *journal.Failure) (time.Duration, bool)
 	Phase     string
 	StandsFor context.Context // of a branch or scope
 	ForStep   string          // of a branch: the step
-	Status    journal.Status  // of a dead letter: of the run when the step failed; 0 for the present one
+	// of a dead letter: of the run when the step failed; 0 for the present one
+	Status journal.Status
 }

@@ -36,7 +36,8 @@ func (o Start) Spec(workflow string, def *Workflow, input []byte) kernel.Start {
 		pattern = def.Pattern
 	}
 	return kernel.Start{
-		Workflow: workflow, Pattern: pattern, ID: o.ID, Input: input, Dedup: o.Dedup, Headers: o.Headers, Attributes: o.Attributes,
+		Workflow: workflow, Pattern: pattern, ID: o.ID, Input: input, Dedup: o.Dedup,
+		Headers: o.Headers, Attributes: o.Attributes,
 	}
 }
 

@@ -84,7 +84,8 @@ func TestNothingIsLeftOfATestBinaryHoweverItEnds(t *testing.T) {
 }
 
 func endAndLook(t *testing.T, how, data string, end func(pid int) error) {
-	parent, err := os.MkdirTemp(parent(), "testpg-parent-") //nolint:usetesting // the account of the servers cannot enter t.TempDir
+	parent, err := os.MkdirTemp(parent(),
+		"testpg-parent-") //nolint:usetesting // the account of the servers cannot enter t.TempDir
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +148,8 @@ func TestKillReturnsWhenTheLastProcessOfTheServerHasLeft(t *testing.T) {
 	defer busy.Process.Kill()
 	backend := 0
 	for backend == 0 {
-		backend, _ = strconv.Atoi(ask(t, at, "select pid from pg_stat_activity where query = 'select pg_sleep(600)'"))
+		backend, _ = strconv.Atoi(
+			ask(t, at, "select pid from pg_stat_activity where query = 'select pg_sleep(600)'"))
 	}
 	if err := syscall.Kill(backend, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
@@ -204,7 +206,8 @@ func TestWhatKilledProcessesLeftIsRemovedOnceNobodyUsesIt(t *testing.T) {
 	for _, e := range left {
 		names = append(names, e.Name())
 	}
-	if got, want := strings.Join(names, " "), "others "+prefix+"used "+prefix+"used.lock"; got != want || err != nil {
+	if got, want := strings.Join(names, " "), "others "+prefix+"used "+prefix+
+		"used.lock"; got != want || err != nil {
 		t.Errorf("after the sweep there are %s, not %s; %v", got, want, err)
 	}
 }

@@ -37,7 +37,8 @@ type account struct{ uid, gid uint32 }
 // home is the place of this process.
 var home = sync.OnceValues(func() (*place, error) {
 	if !supported {
-		return nil, errMissing("skipped: servers for tests are not started on this system; set " + Env + " to the URL of one")
+		return nil, errMissing("skipped: servers for tests are not started on this system; set " +
+			Env + " to the URL of one")
 	}
 	b, err := findTools(folders)
 	if err != nil {
@@ -86,7 +87,8 @@ func unprivileged() (*account, error) {
 		}
 		return &account{uint32(uid), uint32(gid)}, nil
 	}
-	return nil, errMissing("skipped: PostgreSQL does not run as root, and this system has no user postgres or nobody")
+	return nil, errMissing("skipped: PostgreSQL does not run as root, and this system has no " +
+		"user postgres or nobody")
 }
 
 func newPlace(parent string, b tools, a *account) (*place, error) {
@@ -224,7 +226,8 @@ func (h *place) run(program string, args ...string) error {
 // initdb takes a second, a copy little.
 func (h *place) initialise() (string, error) {
 	dir := filepath.Join(h.dir, "pattern")
-	return dir, h.run(h.tools.initdb, "-D", dir, "--no-sync", "-A", "trust", "-U", "perdure", "-E", "UTF8", "--locale=C")
+	return dir, h.run(h.tools.initdb, "-D", dir, "--no-sync", "-A", "trust", "-U", "perdure", "-E",
+		"UTF8", "--locale=C")
 }
 
 // exists says whether there is something of that name.

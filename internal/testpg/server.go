@@ -87,7 +87,8 @@ func (s *Server) Restart() {
 	if err == nil {
 		err = s.launch()
 	}
-	for deadline := time.Now().Add(patience); errors.Is(err, errPort) && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(patience); errors.Is(err, errPort) &&
+		time.Now().Before(deadline); {
 		err = s.launch()
 	}
 	s.report(err)
@@ -157,7 +158,8 @@ func (s *Server) configure(settings []Option) (err error) {
 		{"dynamic_shared_memory_type", "mmap"}, // in the directory that is removed
 		{"log_line_prefix", "%m [%p] %d "},
 	}, settings...) {
-		if _, err := fmt.Fprintf(f, "%s = '%s'\n", o.name, strings.ReplaceAll(o.value, "'", "''")); err != nil {
+		if _, err := fmt.Fprintf(f, "%s = '%s'\n", o.name, strings.ReplaceAll(o.value, "'",
+			"''")); err != nil {
 			return err
 		}
 	}
@@ -227,7 +229,8 @@ func (s *Server) ready() error {
 	for {
 		said, _ := os.ReadFile(filepath.Join(s.data(), "postmaster.pid"))
 		lines := strings.Split(string(said), "\n")
-		if len(lines) >= 8 && lines[0] == strconv.Itoa(s.proc.Pid) && strings.TrimSpace(lines[7]) == "ready" {
+		if len(lines) >= 8 && lines[0] == strconv.Itoa(s.proc.Pid) &&
+			strings.TrimSpace(lines[7]) == "ready" {
 			s.mess = false
 			return nil
 		}

@@ -33,7 +33,8 @@ func TestEveryURLIsAnEmptyDatabaseOfOneServer(t *testing.T) {
 	a, b := URL(t), URL(t)
 	ask(t, a, "create table things (id int)")
 	ask(t, b, "create table things (id int)")
-	if a, b := ask(t, a, "select pg_postmaster_start_time()"), ask(t, b, "select pg_postmaster_start_time()"); a != b {
+	if a, b := ask(t, a, "select pg_postmaster_start_time()"),
+		ask(t, b, "select pg_postmaster_start_time()"); a != b {
 		t.Errorf("two servers: started at %s and %s", a, b)
 	}
 	if got := ask(t, URL(t), "select count(*) from pg_class where relname = 'things'"); got != "0" {
@@ -48,7 +49,8 @@ func TestADatabaseIsDroppedWithItsTestAlsoWhereItIsInUse(t *testing.T) {
 		conn := connect(t, at)
 		t.Logf("left open by the test: %v", conn.LocalAddr())
 	})
-	if got := ask(t, outside, "select count(*) from pg_database where datname like '%_inner'"); got != "0" {
+	if got := ask(t, outside, "select count(*) from pg_database where datname like "+
+		"'%_inner'"); got != "0" {
 		t.Errorf("%s databases are left of the inner test", got)
 	}
 }
@@ -66,9 +68,15 @@ func TestTheSharedServerKeepsWhatItAcknowledges(t *testing.T) {
 }
 
 func TestAServerOfOnesOwnHasItsSettings(t *testing.T) {
-	s := Start(t, Setting("fsync", "off"), Setting("cluster_name", "it's ours"), Setting("max_connections", "17"))
+	s := Start(t, Setting("fsync", "off"), Setting("cluster_name", "it's ours"),
+		Setting("max_connections", "17"))
 	at := s.URL()
-	for name, want := range map[string]string{"fsync": "off", "cluster_name": "it's ours", "max_connections": "17", "full_page_writes": "on"} {
+	for name, want := range map[string]string{
+		"fsync":            "off",
+		"cluster_name":     "it's ours",
+		"max_connections":  "17",
+		"full_page_writes": "on",
+	} {
 		if got := ask(t, at, "show "+name); got != want {
 			t.Errorf("%s is %s, not %s", name, got, want)
 		}
@@ -100,7 +108,8 @@ func TestAServerStopsInEveryModeAndStartsAgainWithItsData(t *testing.T) {
 				t.Fatal("a stopped server listens")
 			}
 			s.Restart()
-			if after := ask(t, at, "select count(*) from things"); len(after) != len(before) || after <= before {
+			if after := ask(t, at, "select count(*) from things"); len(after) != len(before) ||
+				after <= before {
 				t.Errorf("%s rows after one was added to %s", after, before)
 			}
 			wantRecovery := name == "immediate" || name == "kill"

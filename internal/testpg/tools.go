@@ -28,7 +28,8 @@ type tools struct{ postgres, initdb, psql string }
 // folders, there the highest version. A psql may be elsewhere on PATH.
 func findTools(folders []string) (tools, error) {
 	if os.Getenv(Env) == None {
-		return tools{}, errMissing("skipped: this test needs PostgreSQL, and " + Env + " says that there is none")
+		return tools{}, errMissing("skipped: this test needs PostgreSQL, and " + Env +
+			" says that there is none")
 	}
 	var dirs []string
 	if p, err := exec.LookPath("postgres"); err == nil {
@@ -46,7 +47,10 @@ func findTools(folders []string) (tools, error) {
 		dirs = append(dirs, found...)
 	}
 	for _, dir := range dirs {
-		found := tools{filepath.Join(dir, "postgres"), filepath.Join(dir, "initdb"), filepath.Join(dir, "psql")}
+		found := tools{
+			filepath.Join(dir, "postgres"), filepath.Join(dir, "initdb"),
+			filepath.Join(dir, "psql"),
+		}
 		if !isProgram(found.psql) {
 			found.psql, _ = exec.LookPath("psql") // looked at below
 		}
@@ -55,7 +59,8 @@ func findTools(folders []string) (tools, error) {
 		}
 	}
 	return tools{}, errMissing(fmt.Sprintf(
-		"skipped: this test needs PostgreSQL, and there is no postgres with initdb and psql on PATH or in %s; install it, or set %s to the URL of a server",
+		"skipped: this test needs PostgreSQL, and there is no postgres with initdb and psql on "+
+			"PATH or in %s; install it, or set %s to the URL of a server",
 		strings.Join(folders, ", "), Env))
 }
 
@@ -94,7 +99,8 @@ func psqlAlone() (string, error) {
 
 // psql runs one statement. Variables such as PGPASSWORD count only where env has them.
 func psql(program string, env []string, at, statement string) error {
-	cmd := exec.Command(program, "-X", "-q", "-w", "-v", "ON_ERROR_STOP=1", "-d", at, "-c", statement)
+	cmd := exec.Command(program, "-X", "-q", "-w", "-v", "ON_ERROR_STOP=1", "-d", at, "-c",
+		statement)
 	cmd.Env = append(env, "PGCONNECT_TIMEOUT=30")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("psql, %s: %w: %s", statement, err, strings.TrimSpace(string(out)))
@@ -105,7 +111,8 @@ func psql(program string, env []string, at, statement string) error {
 // plainEnv is the environment without what would change how PostgreSQL works.
 func plainEnv() []string {
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool {
-		return strings.HasPrefix(v, "PG") || strings.HasPrefix(v, "LC_") || strings.HasPrefix(v, "LANG")
+		return strings.HasPrefix(v, "PG") || strings.HasPrefix(v, "LC_") ||
+			strings.HasPrefix(v, "LANG")
 	})
 	return append(env, "LC_ALL=C", "TZ=UTC")
 }

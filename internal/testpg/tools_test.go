@@ -44,7 +44,10 @@ func TestPostgreSQLIsFoundOnPathThenInTheFoldersOfPackagesNewestFirst(t *testing
 	} {
 		t.Setenv("PATH", path)
 		got, err := findTools(folders)
-		if want := (tools{filepath.Join(want, "postgres"), filepath.Join(want, "initdb"), filepath.Join(want, "psql")}); got != want || err != nil {
+		if want := (tools{
+			filepath.Join(want, "postgres"), filepath.Join(want, "initdb"),
+			filepath.Join(want, "psql"),
+		}); got != want || err != nil {
 			t.Errorf("with PATH=%s: %v, %v; want %v", path, got, err, want)
 		}
 	}

@@ -50,7 +50,9 @@ func Run(ctx context.Context, s store.Store, o Options) (Result, error) {
 	err = l.run(ctx)
 	took, used := time.Since(began), processTime()-cpu
 	if o.Engine == 0 {
-		_, left := s.Claim(context.WithoutCancel(ctx), store.Leave{Engine: l.group.Engine, Now: time.Now()})
+		_, left := s.Claim(context.WithoutCancel(ctx), store.Leave{
+			Engine: l.group.Engine, Now: time.Now(),
+		})
 		err = errors.Join(err, left)
 	}
 	return l.result(took, used), err
@@ -103,7 +105,10 @@ func newLoop(ctx context.Context, s store.Store, o Options) (*loop, error) {
 	}
 	if o.Engine == 0 {
 		now := time.Now()
-		joined, err := s.Claim(ctx, store.Join{Self: store.Engine{Host: "floor", Build: "floor", Since: now}, Now: now})
+		joined, err := s.Claim(ctx, store.Join{
+			Self: store.Engine{Host: "floor", Build: "floor", Since: now},
+			Now:  now,
+		})
 		if err != nil {
 			return nil, err
 		}
@@ -111,7 +116,8 @@ func newLoop(ctx context.Context, s store.Store, o Options) (*loop, error) {
 	}
 	l := &loop{
 		store: s, options: o, database: info.Database, group: store.Group{Engine: o.Engine},
-		lanes: make([]lane, o.InFlight), took: make([]time.Duration, 0, o.Runs), payload: filler(o.Payload),
+		lanes: make([]lane, o.InFlight), took: make([]time.Duration, 0, o.Runs),
+		payload: filler(o.Payload),
 	}
 	l.group.Changes = make([]store.Change, 0, o.InFlight)
 	return l, nil
@@ -156,7 +162,9 @@ func (l *loop) next(a *lane, now time.Time) error {
 		if err := l.start(a, now); err != nil {
 			return err
 		}
-		change = store.Change{Run: a.head.Number, Create: true, Head: &a.head, Entries: a.entries[:1]}
+		change = store.Change{
+			Run: a.head.Number, Create: true, Head: &a.head, Entries: a.entries[:1],
+		}
 	case last:
 		l.step(a, now)
 		l.end(a, now)
@@ -181,7 +189,9 @@ func (l *loop) start(a *lane, now time.Time) error {
 		Number: n, ID: id, WorkflowID: string(id), Workflow: "floor",
 		Status: journal.Running, Owner: l.options.Engine, Wake: now, Created: now,
 	}
-	a.entries[0] = journal.Entry{Run: n, Seq: 1, Kind: journal.RunStarted, Status: journal.Running, At: now, Data: l.payload}
+	a.entries[0] = journal.Entry{
+		Run: n, Seq: 1, Kind: journal.RunStarted, Status: journal.Running, At: now, Data: l.payload,
+	}
 	return nil
 }
 
@@ -198,7 +208,8 @@ func (l *loop) step(a *lane, now time.Time) {
 
 func (l *loop) end(a *lane, now time.Time) {
 	a.entries[1] = journal.Entry{
-		Run: a.head.Number, Seq: a.seq + 1, Kind: journal.RunCompleted, Status: journal.Completed, At: now, Data: l.payload,
+		Run: a.head.Number, Seq: a.seq + 1, Kind: journal.RunCompleted, Status: journal.Completed,
+		At: now, Data: l.payload,
 	}
 	a.head.Status, a.head.Owner, a.head.Wake = journal.Completed, 0, time.Time{}
 	a.head.Ended, a.head.Last = now, a.seq+1
@@ -218,7 +229,8 @@ func (l *loop) settle() {
 
 func (l *loop) result(took, cpu time.Duration) Result {
 	r := Result{
-		Runs: len(l.took), Steps: len(l.took) * l.options.Steps, Commits: l.commits, Took: took, CPU: cpu,
+		Runs: len(l.took), Steps: len(l.took) * l.options.Steps, Commits: l.commits, Took: took,
+		CPU: cpu,
 	}
 	if took > 0 {
 		r.StepsPerS = float64(r.Steps) / took.Seconds()

@@ -27,20 +27,26 @@ func TestRunWritesWholeRuns(t *testing.T) {
 }
 
 func writesWholeRuns(t *testing.T, s store.Store) {
-	got, err := floor.Run(t.Context(), s, floor.Options{Runs: 50, InFlight: 8, Steps: 3, Payload: 40})
+	got, err := floor.Run(t.Context(), s, floor.Options{
+		Runs: 50, InFlight: 8, Steps: 3, Payload: 40,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	// 50 runs, 8 at a time, are 7 rounds of a start and 3 results.
-	if got.Runs != 50 || got.Steps != 150 || got.Commits != 7*4 || got.P50 <= 0 || got.P99 < got.P50 || got.StepsPerS <= 0 {
+	if got.Runs != 50 || got.Steps != 150 || got.Commits != 7*4 || got.P50 <= 0 ||
+		got.P99 < got.P50 || got.StepsPerS <= 0 {
 		t.Errorf("the result is %+v", got)
 	}
-	heads, _, err := s.Find(t.Context(), store.Filter{Statuses: []journal.Status{journal.Completed}})
+	heads, _, err := s.Find(t.Context(), store.Filter{
+		Statuses: []journal.Status{journal.Completed},
+	})
 	if err != nil || len(heads) != 50 {
 		t.Fatalf("%d runs have ended, %v", len(heads), err)
 	}
 	entries, err := s.Load(t.Context(), heads[0].Number, store.Range{})
-	if err != nil || len(entries) != 5 || entries[4].Kind != journal.RunCompleted || len(entries[3].Data) != 40 {
+	if err != nil || len(entries) != 5 || entries[4].Kind != journal.RunCompleted ||
+		len(entries[3].Data) != 40 {
 		t.Errorf("a journal is %+v, %v", entries, err)
 	}
 	if info, err := s.Info(t.Context()); err != nil || len(info.Engines) != 0 {
@@ -91,25 +97,26 @@ func TestDisk(t *testing.T) {
 // BenchmarkRun reports what a run of five steps costs.
 func BenchmarkRun(b *testing.B) {
 	for _, inFlight := range []int{256, 2048} {
-		b.Run(map[int]string{256: "256 in flight", 2048: "2048 in flight"}[inFlight], func(b *testing.B) {
-			s, err := sqlite.Open(filepath.Join(b.TempDir(), "floor.db"))
-			if err != nil {
-				b.Fatal(err)
-			}
-			defer s.Close()
-			b.ReportAllocs()
-			b.ResetTimer()
-			got, err := floor.Run(b.Context(), s, floor.Options{Runs: b.N, InFlight: inFlight})
-			if err != nil {
-				b.Fatal(err)
-			}
-			info, err := s.Info(b.Context())
-			if err != nil {
-				b.Fatal(err)
-			}
-			b.ReportMetric(got.StepsPerS, "steps/s")
-			b.ReportMetric(float64(got.CPU.Microseconds())/float64(got.Steps), "cpu-µs/step")
-			b.ReportMetric(float64(info.Bytes)/float64(got.Steps), "disk-B/step")
-		})
+		b.Run(map[int]string{256: "256 in flight", 2048: "2048 in flight"}[inFlight],
+			func(b *testing.B) {
+				s, err := sqlite.Open(filepath.Join(b.TempDir(), "floor.db"))
+				if err != nil {
+					b.Fatal(err)
+				}
+				defer s.Close()
+				b.ReportAllocs()
+				b.ResetTimer()
+				got, err := floor.Run(b.Context(), s, floor.Options{Runs: b.N, InFlight: inFlight})
+				if err != nil {
+					b.Fatal(err)
+				}
+				info, err := s.Info(b.Context())
+				if err != nil {
+					b.Fatal(err)
+				}
+				b.ReportMetric(got.StepsPerS, "steps/s")
+				b.ReportMetric(float64(got.CPU.Microseconds())/float64(got.Steps), "cpu-µs/step")
+				b.ReportMetric(float64(info.Bytes)/float64(got.Steps), "disk-B/step")
+			})
 	}
 }

@@ -57,7 +57,8 @@ func (d *data) owning(out store.Claimed) store.Claimed {
 
 func (d *data) one(c store.TakeRun) store.Claimed {
 	out := store.Claimed{Engine: c.Engine}
-	if r := d.runs[c.Run]; r != nil && r.isOpen() && (r.head.Owner == 0 || r.head.Owner == c.Engine) {
+	if r := d.runs[c.Run]; r != nil && r.isOpen() &&
+		(r.head.Owner == 0 || r.head.Owner == c.Engine) {
 		out.Runs = append(out.Runs, r.claim(c.Engine))
 	}
 	return out
@@ -113,7 +114,8 @@ func (r *run) claim(engine journal.EngineID) store.Run {
 	r.head.Owner, r.claimed, r.given = engine, true, r.head.Mail
 	out := store.Run{Head: r.head, Last: r.last()}
 	if !r.head.Status.Valid() {
-		out.Err = &journal.CorruptError{Run: r.head.Number, Reason: "unknown status " + r.head.Status.String()}
+		out.Err = &journal.CorruptError{Run: r.head.Number, Reason: "unknown status " +
+			r.head.Status.String()}
 		return out
 	}
 	out.Entries = make([]journal.Entry, 0, len(r.rows))

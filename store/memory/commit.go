@@ -224,7 +224,8 @@ func (tx *transaction) succeed(i int, c *store.Change) error {
 	case from.head.WorkflowID != c.Head.WorkflowID:
 		return fmt.Errorf("run %d continues run %d, which has another workflow ID", c.Run, c.From)
 	case tx.data.open(c.Head.WorkflowID) != nil:
-		return fmt.Errorf("run %d continues run %d, but their workflow ID has an open run", c.Run, c.From)
+		return fmt.Errorf("run %d continues run %d, but their workflow ID has an open run", c.Run,
+			c.From)
 	}
 	tx.insert(c, from)
 	return tx.entries(tx.data.runs[c.Run], c.Entries)
@@ -301,7 +302,8 @@ func (tx *transaction) take(r *run, e *journal.Entry) error {
 	}
 	m := r.message(e.Detail.Mail)
 	if m == nil {
-		return fmt.Errorf("entry %d of run %d takes message %d, which is not in the inbox", e.Seq, e.Run, e.Detail.Mail)
+		return fmt.Errorf("entry %d of run %d takes message %d, which is not in the inbox", e.Seq,
+			e.Run, e.Detail.Mail)
 	}
 	before := *m
 	tx.undo = append(tx.undo, func() { *m = before })

@@ -13,7 +13,9 @@ func (s *Store) Lose(run journal.Number, seq int64) error {
 	}
 	defer s.leave()
 	r := s.data.runs[run]
-	r.rows = slices.DeleteFunc(slices.Clone(r.rows), func(row row) bool { return row.entry.Seq == seq })
+	r.rows = slices.DeleteFunc(slices.Clone(r.rows), func(row row) bool {
+		return row.entry.Seq == seq
+	})
 	return nil
 }
 

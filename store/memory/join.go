@@ -30,7 +30,8 @@ func (s *Store) join(c store.Join) (store.Claimed, error) {
 // locked says who has a store for one engine.
 func (d *data) locked() error {
 	for _, has := range d.engines {
-		return fmt.Errorf("%w: process %d on %s, since %s", store.ErrLocked, has.PID, has.Host, has.Since.Format(time.RFC3339))
+		return fmt.Errorf("%w: process %d on %s, since %s", store.ErrLocked, has.PID, has.Host,
+			has.Since.Format(time.RFC3339))
 	}
 	return store.ErrLocked
 }

@@ -42,11 +42,12 @@ type data struct {
 	database string
 	lease    time.Duration // of an engine; 0 where the store is for one
 	runs     map[journal.Number]*run
-	byNumber []*run                 // ascending
-	gone     []*run                 // purged, with what is left of them
-	byID     map[string][]*run      // by workflow ID, in the order of creation
-	due      map[string]*queue      // by workflow: who may be claimed, and when
-	mail     map[*run]bool          // among them all that have mail which their engine was not given
+	byNumber []*run            // ascending
+	gone     []*run            // purged, with what is left of them
+	byID     map[string][]*run // by workflow ID, in the order of creation
+	due      map[string]*queue // by workflow: who may be claimed, and when
+	// among them all that have mail which their engine was not given
+	mail     map[*run]bool
 	known    map[sent]*message      // all messages that have a sender's ID
 	waiting  map[string][]*unrouted // by workflow ID, in the order of their numbers
 	unrouted int64                  // the number of the last one
@@ -130,7 +131,8 @@ func (s *Store) Info(context.Context) (store.Info, error) {
 	info := store.Info{
 		Driver: "memory", Database: s.data.database, Schema: schema,
 		Durability: "nothing: it is lost with the process",
-		Runs:       int64(len(s.data.runs)), Unrouted: int64(len(s.data.allUnrouted())), Owed: int64(len(s.data.owed)),
+		Runs:       int64(len(s.data.runs)), Unrouted: int64(len(s.data.allUnrouted())),
+		Owed: int64(len(s.data.owed)),
 	}
 	if s.data.lease > 0 {
 		info.Now = stored(time.Now())

@@ -45,7 +45,8 @@ func (d *data) outbox(c store.TakeOutbox) store.Claimed {
 	for _, number := range slices.Sorted(maps.Keys(d.owed)) {
 		o := d.owed[number]
 		_, told := d.engines[o.teller]
-		if number <= c.After || told && o.teller != c.Engine || !slices.Contains(c.Workflows, o.run.head.Workflow) {
+		if number <= c.After || told && o.teller != c.Engine ||
+			!slices.Contains(c.Workflows, o.run.head.Workflow) {
 			continue
 		}
 		if len(out.Outbox) == c.Limit {
@@ -59,7 +60,9 @@ func (d *data) outbox(c store.TakeOutbox) store.Claimed {
 			err = d.fill(&e)
 		}
 		if err == nil {
-			out.Outbox = append(out.Outbox, store.OutboxEntry{Number: number, Head: o.run.head, Entry: e})
+			out.Outbox = append(out.Outbox, store.OutboxEntry{
+				Number: number, Head: o.run.head, Entry: e,
+			})
 		}
 	}
 	return out

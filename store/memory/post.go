@@ -66,7 +66,8 @@ func (d *data) own(p *store.Post, receiver *run) (*message, *run) {
 	var has *run
 	for _, r := range d.byID[p.WorkflowID] {
 		m := d.knows(r, id)
-		if m != nil && m.sent.Equal(sent) && r.has(m) && (has == nil || r.head.Number > has.head.Number) {
+		if m != nil && m.sent.Equal(sent) && r.has(m) &&
+			(has == nil || r.head.Number > has.head.Number) {
 			own, has = m, r
 		}
 	}
@@ -165,7 +166,9 @@ func (r *run) tell(engine journal.EngineID, number int64) {
 // messageOf gives the part of an entry that makes a message.
 func messageOf(p *store.Post) journal.Entry {
 	m := &p.Message
-	return journal.Entry{Kind: m.Kind, Op: m.Op, At: m.At, Data: m.Data, Spill: m.Spill, Detail: m.Detail}
+	return journal.Entry{
+		Kind: m.Kind, Op: m.Op, At: m.At, Data: m.Data, Spill: m.Spill, Detail: m.Detail,
+	}
 }
 
 func messageID(d *journal.Detail) string {
@@ -199,7 +202,8 @@ func (tx *transaction) deliver(r *run, id string, row row, force bool) int64 {
 // counts as not given.
 func (tx *transaction) pass(from, to *run) {
 	tx.touch(from)
-	to.inbox, to.read, to.head.Mail, to.given = from.inbox, from.read, from.head.Mail, from.head.Mail
+	to.inbox, to.read, to.head.Mail, to.given = from.inbox, from.read, from.head.Mail,
+		from.head.Mail
 	if len(to.inbox) > 0 {
 		to.given = to.inbox[0].number - 1
 	}
@@ -207,11 +211,14 @@ func (tx *transaction) pass(from, to *run) {
 }
 
 // has reports whether the message is in the inbox of the run, or was taken by it.
-func (r *run) has(m *message) bool { return m.taker == r || m.taker == nil && r.message(m.number) == m }
+func (r *run) has(m *message) bool {
+	return m.taker == r || m.taker == nil && r.message(m.number) == m
+}
 
 // message gives the message of that number in the inbox; nil for none.
 func (r *run) message(number int64) *message {
-	if i := r.after(number - 1); i < len(r.inbox) && r.inbox[i].number == number && r.inbox[i].taker == nil {
+	if i := r.after(number - 1); i < len(r.inbox) && r.inbox[i].number == number &&
+		r.inbox[i].taker == nil {
 		return r.inbox[i]
 	}
 	return nil

@@ -54,7 +54,8 @@ func (d *data) purge(p store.Purge) store.Purged {
 func (d *data) say(unsaid map[string]journal.Retention, most int) bool {
 	said := 0
 	for _, r := range d.byNumber {
-		if own := unsaid[r.head.Workflow]; own != "" && !r.isOpen() && r.head.Retain == "" && said < most {
+		if own := unsaid[r.head.Workflow]; own != "" && !r.isOpen() && r.head.Retain == "" &&
+			said < most {
 			r.head.Retain = own
 			said++
 		}
@@ -72,7 +73,9 @@ func (g *purging) vanish(now time.Time, most int) {
 			over = append(over, r)
 		}
 	}
-	slices.SortStableFunc(over, func(a, b *run) int { return a.head.Expires().Compare(b.head.Expires()) })
+	slices.SortStableFunc(over, func(a, b *run) int {
+		return a.head.Expires().Compare(b.head.Expires())
+	})
 	if len(over) > most {
 		over, g.More = over[:most], true
 	}
@@ -191,5 +194,6 @@ func (d *data) goesOn(r *run) bool {
 	if next == nil || next.head.Chain == 0 {
 		return false
 	}
-	return next.head.Chain == r.head.Number || next.head.Chain == r.head.Chain && r.head.Status != journal.ContinuedAsNew
+	return next.head.Chain == r.head.Number || next.head.Chain == r.head.Chain &&
+		r.head.Status != journal.ContinuedAsNew
 }

@@ -118,7 +118,8 @@ func (d *data) fill(e *journal.Entry) error {
 }
 
 // Spill keeps one large payload. It may be sent again.
-func (s *Store) Spill(_ context.Context, engine journal.EngineID, id journal.Number, payload []byte) error {
+func (s *Store) Spill(_ context.Context, engine journal.EngineID, id journal.Number,
+	payload []byte) error {
 	if err := s.enter(); err != nil {
 		return err
 	}

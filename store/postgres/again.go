@@ -83,7 +83,12 @@ type remembered struct {
 // verdicts as far as they can still be told. Otherwise it gives what of it is there,
 // with its verdicts.
 func (s *Store) recall(ctx context.Context, g *store.Group) (there known, done bool, err error) {
-	m := &memories{group: g, heads: map[journal.Number]journal.Head{}, entries: map[journal.Number]bool{}, post: map[*store.Post]*remembered{}}
+	m := &memories{
+		group:   g,
+		heads:   map[journal.Number]journal.Head{},
+		entries: map[journal.Number]bool{},
+		post:    map[*store.Post]*remembered{},
+	}
 	if err := s.endLost(ctx); err != nil {
 		return known{}, false, err
 	}
@@ -194,7 +199,8 @@ func (m *memories) look(s *Store) *batch {
 			runs = append(runs, int64(c.Run))
 		}
 		if len(c.Entries) > 0 && !c.Create {
-			firstRuns, firstSeqs = append(firstRuns, int64(c.Run)), append(firstSeqs, c.Entries[0].Seq)
+			firstRuns, firstSeqs = append(firstRuns, int64(c.Run)),
+				append(firstSeqs, c.Entries[0].Seq)
 		}
 		for _, posts := range [][]store.Post{c.Posts, c.Else} {
 			for j := range posts {
@@ -245,7 +251,8 @@ func (m *memories) lookForPosts(b *batch, s *Store) {
 		if d := p.Message.Detail; d != nil && p.Unrouted == 0 {
 			id = d.Message
 		}
-		runs, runIDs, ids = append(runs, int64(p.Run)), append(runIDs, p.WorkflowID), append(ids, text(id))
+		runs, runIDs, ids = append(runs, int64(p.Run)), append(runIDs, p.WorkflowID),
+			append(ids, text(id))
 		if p.Run == 0 && id != "" {
 			own, ownIDs = append(own, p), append(ownIDs, p.WorkflowID)
 			ownMessageIDs, at = append(ownMessageIDs, text(id)), append(at, nanos(p.Message.At))
@@ -264,16 +271,17 @@ func (m *memories) lookForPosts(b *batch, s *Store) {
 	for _, p := range m.posts {
 		unrouted = append(unrouted, p.Unrouted)
 	}
-	b.add(`select number from perdure.unrouted where number = any($1::bigint[])`, unrouted).each(func(rows pgx.Rows) error {
-		var number int64
-		err := rows.Scan(&number)
-		for _, p := range m.posts {
-			if p.Unrouted == number {
-				m.post[p].waits = true
+	b.add(`select number from perdure.unrouted where number = any($1::bigint[])`, unrouted).
+		each(func(rows pgx.Rows) error {
+			var number int64
+			err := rows.Scan(&number)
+			for _, p := range m.posts {
+				if p.Unrouted == number {
+					m.post[p].waits = true
+				}
 			}
-		}
-		return err
-	})
+			return err
+		})
 	b.add(receivers, runs, runIDs, ids).each(func(rows pgx.Rows) error {
 		var place int64
 		var known pgtype.Int8
@@ -395,7 +403,8 @@ func (s *Store) findAgain(ctx context.Context, m *memories, c *store.Change) err
 	c.Verdict = store.Taken // by a run of another workflow, which has ended
 	var b batch
 	window := []pgtype.Int8{nanos(time.Unix(0, 1))}
-	b.add(findHeads, []int64{int64(c.Run)}, []string{c.Head.WorkflowID}, []string{c.Head.Workflow}, window, true).each(func(rows pgx.Rows) error {
+	b.add(findHeads, []int64{int64(c.Run)}, []string{c.Head.WorkflowID}, []string{c.Head.Workflow},
+		window, true).each(func(rows pgx.Rows) error {
 		var n int64
 		h, err := s.scanHead(rows, &n, nil)
 		if err == nil && h.Number != 0 {

@@ -27,7 +27,8 @@ func TestSuiteFailsBrokenVariants(t *testing.T) {
 			"among/nothing of an engine appears after its take-over",
 		},
 		"a fence by the clock": {
-			&holdEngine, `select 1 / count(*) from perdure.engines where id = $1 and leased > clock_timestamp()`,
+			&holdEngine,
+			`select 1 / count(*) from perdure.engines where id = $1 and leased > clock_timestamp()`,
 			"lease/an engine whose lease has passed renews it where nobody took over",
 		},
 		"no counter of messages": {
@@ -39,19 +40,23 @@ func TestSuiteFailsBrokenVariants(t *testing.T) {
 			"among/between starts and signals of one workflow ID no signal is stranded",
 		},
 		"take-over and release in one statement": {
-			&takeOver, `with gone as (delete from perdure.engines where id = $1 and leased <= clock_timestamp() returning id),
+			&takeOver,
+			`with gone as (delete from perdure.engines where id = $1 and leased <= clock_timestamp() returning id),
 freed as (update perdure.heads h set owner = 0, wake = $2, claimed = false from gone g where h.owner = g.id and h.ended is null)
 select id from gone`,
 			"among/nothing of an engine appears after its take-over",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			defer func(whole, posts string) { *v.statement, sendPosts = whole, posts }(*v.statement, sendPosts)
+			defer func(whole, posts string) { *v.statement, sendPosts = whole, posts }(*v.statement,
+				sendPosts)
 			*v.statement = v.broken
 			if v.statement == &reserveIDs { // a check of its own says that there is none
 				sendPosts = strings.ReplaceAll(sendPosts, "_seq') /", "_seq') + 0 *")
 			}
-			caught := storetest.Catches(t, v.check, 10, func() storetest.Database { return f.database(t, "", Options{}) })
+			caught := storetest.Catches(t, v.check, 10, func() storetest.Database {
+				return f.database(t, "", Options{})
+			})
 			if !caught {
 				t.Errorf("%q passes", v.check)
 			}

@@ -67,18 +67,24 @@ func transfers(bank *pgxpool.Pool) *perdure.Workflow[transfer, string] {
 		if err := perdure.Sleep(ctx, time.Duration(t.Amount)*time.Millisecond); err != nil {
 			return "", err
 		}
-		_, err := perdure.StepTx(ctx, "deposit", postgres.Transactions(bank, pgx.TxOptions{}), func(ctx context.Context, tx pgx.Tx) (int, error) {
-			if _, err := tx.Exec(ctx, "insert into bookings (key, account, amount) values (gen_random_uuid(), $1, $2)", t.To, t.Amount); err != nil {
-				return 0, err
-			}
-			_, err := tx.Exec(ctx, "update accounts set balance = balance + $2 where id = $1", t.To, t.Amount)
-			return t.Amount, err
-		})
+		_, err := perdure.StepTx(ctx, "deposit", postgres.Transactions(bank, pgx.TxOptions{}),
+			func(ctx context.Context, tx pgx.Tx) (int, error) {
+				if _, err := tx.Exec(ctx, "insert into bookings (key, account, amount) values "+
+					"(gen_random_uuid(), $1, $2)", t.To, t.Amount); err != nil {
+					return 0, err
+				}
+				_, err := tx.Exec(ctx, "update accounts set balance = balance + $2 where id = $1",
+					t.To,
+					t.Amount)
+				return t.Amount, err
+			})
 		if err != nil {
 			return "", err
 		}
 		return "moved", nil
-	}, perdure.Retry{Attempts: 1000, First: 10 * time.Millisecond, Factor: 2, Cap: 500 * time.Millisecond})
+	}, perdure.Retry{
+		Attempts: 1000, First: 10 * time.Millisecond, Factor: 2, Cap: 500 * time.Millisecond,
+	})
 }
 
 // beats is a workflow that says again and again where it is.
@@ -88,7 +94,9 @@ func beats(bank *pgxpool.Pool) *perdure.Workflow[int, int] {
 			_, err := perdure.Step(ctx, "beat", func(ctx context.Context) (int, error) {
 				_, err := bank.Exec(ctx, "insert into beats (process) values ($1)", os.Getpid())
 				return 0, err
-			}, perdure.Key(fmt.Sprint(i)), perdure.Retry{Attempts: 1000, First: time.Millisecond, Factor: 1})
+			}, perdure.Key(fmt.Sprint(i)), perdure.Retry{
+				Attempts: 1000, First: time.Millisecond, Factor: 1,
+			})
 			if err != nil {
 				return i, err
 			}
@@ -102,11 +110,13 @@ func book(bank *pgxpool.Pool, account, amount int) func(context.Context) (int, e
 		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 		defer cancel()
 		return amount, pgx.BeginFunc(ctx, bank, func(tx pgx.Tx) error {
-			done, err := tx.Exec(ctx, "insert into bookings (key, account, amount) values ($1, $2, $3) on conflict do nothing", perdure.IdempotencyKey(ctx), account, amount)
+			done, err := tx.Exec(ctx, "insert into bookings (key, account, amount) values ($1, "+
+				"$2, $3) on conflict do nothing", perdure.IdempotencyKey(ctx), account, amount)
 			if err != nil || done.RowsAffected() == 0 {
 				return err
 			}
-			_, err = tx.Exec(ctx, "update accounts set balance = balance + $2 where id = $1", account, amount)
+			_, err = tx.Exec(ctx, "update accounts set balance = balance + $2 where id = $1",
+				account, amount)
 			return err
 		})
 	}
@@ -126,7 +136,8 @@ func execute(url string) error {
 		return err
 	}
 	// Or a node that was cut off in the middle of a transaction would lock its accounts.
-	config.ConnConfig.RuntimeParams["idle_in_transaction_session_timeout"] = fmt.Sprint(chaosLease.Milliseconds())
+	config.ConnConfig.RuntimeParams["idle_in_transaction_session_timeout"] =
+		fmt.Sprint(chaosLease.Milliseconds())
 	bank, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return err
@@ -140,7 +151,9 @@ func execute(url string) error {
 }
 
 func serve(ctx context.Context, url string, bank *pgxpool.Pool) error {
-	s, err := postgres.OpenWith(ctx, url, postgres.Options{Lease: chaosLease, Timeout: 2 * chaosLease})
+	s, err := postgres.OpenWith(ctx, url, postgres.Options{
+		Lease: chaosLease, Timeout: 2 * chaosLease,
+	})
 	if err != nil {
 		return err
 	}
@@ -148,7 +161,11 @@ func serve(ctx context.Context, url string, bank *pgxpool.Pool) error {
 	if err != nil {
 		return errors.Join(err, s.Close())
 	}
-	e, err := perdure.New(&skewed{s, behind}, perdure.Options{IdleTimeout: -1, Drain: time.Second, Observers: []observe.Observer{tell}})
+	e, err := perdure.New(&skewed{s, behind}, perdure.Options{
+		IdleTimeout: -1,
+		Drain:       time.Second,
+		Observers:   []observe.Observer{tell},
+	})
 	if err == nil {
 		err = e.Register(transfers(bank), beats(bank))
 	}
@@ -160,8 +177,10 @@ func serve(ctx context.Context, url string, bank *pgxpool.Pool) error {
 
 // tell writes what a test of faults may want to read.
 var tell = observe.Observer{
-	Kinds: []observe.Kind{observe.LeaseLost, observe.LeaseRegained, observe.EngineExpired, observe.RunParked},
-	See:   func(n observe.Notice) { fmt.Fprintln(os.Stderr, n.Kind, n.Reason, n.Err) },
+	Kinds: []observe.Kind{
+		observe.LeaseLost, observe.LeaseRegained, observe.EngineExpired, observe.RunParked,
+	},
+	See: func(n observe.Notice) { fmt.Fprintln(os.Stderr, n.Kind, n.Reason, n.Err) },
 }
 
 // A cluster is a database, nodes that are processes, each with a proxy of its own
@@ -222,13 +241,18 @@ func newCluster(t *testing.T, nodes int, clocks time.Duration, seed uint64) *clu
 	c.bank, err = pgxpool.New(ctx, c.url)
 	c.must(err)
 	t.Cleanup(c.bank.Close)
-	_, err = c.bank.Exec(ctx, fmt.Sprintf(`create table accounts (id int primary key, balance int not null);
+	_, err = c.bank.Exec(
+		ctx, fmt.Sprintf(`create table accounts (id int primary key, balance int not null);
 insert into accounts select i, %d from generate_series(0, %d) i;
 create table bookings (key text primary key, account int not null, amount int not null);
-create table beats (number bigint generated always as identity primary key, at timestamptz not null default clock_timestamp(), process int not null)`, opening, accounts-1))
+create table beats (number bigint generated always as identity primary key, at timestamptz not null default clock_timestamp(), process int not null)`,
+			opening, accounts-1))
 	c.must(err)
 	for i := range nodes {
-		p := &process{clock: time.Duration(i-1) * clocks, proxy: faultproxy.New(t, c.server.Addr()), log: new(journalOf)}
+		p := &process{
+			clock: time.Duration(i-1) * clocks, proxy: faultproxy.New(t, c.server.Addr()),
+			log: new(journalOf),
+		}
 		c.nodes = append(c.nodes, p)
 		c.begin(p)
 		t.Cleanup(func() { c.kill(p) })
@@ -246,7 +270,8 @@ func (c *cluster) must(err error) {
 // begin starts the process of a node.
 func (c *cluster) begin(p *process) {
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), nodeURL+"="+strings.Replace(c.url, c.server.Addr(), p.proxy.Addr(), 1), fmt.Sprint(nodeClock, "=", p.clock))
+	cmd.Env = append(os.Environ(), nodeURL+"="+strings.Replace(c.url, c.server.Addr(),
+		p.proxy.Addr(), 1), fmt.Sprint(nodeClock, "=", p.clock))
 	cmd.Stderr = p.log
 	in, err := cmd.StdinPipe()
 	c.must(err)
@@ -296,7 +321,9 @@ var errNoEvidence = errors.New("the fault has left no evidence")
 var faults = []fault{
 	{"sessions are terminated", func(c *cluster) func() error {
 		var n int
-		err := c.bank.QueryRow(c.ctx, "select count(pg_terminate_backend(pid)) from pg_stat_activity where pid <> pg_backend_pid() and datname = current_database()").Scan(&n)
+		err := c.bank.QueryRow(
+			c.ctx, "select count(pg_terminate_backend(pid)) from pg_stat_activity where pid <> "+
+				"pg_backend_pid() and datname = current_database()").Scan(&n)
 		return func() error {
 			if n == 0 {
 				return errors.Join(err, errNoEvidence)
@@ -329,12 +356,23 @@ var faults = []fault{
 		p := c.one()
 		err := stop(p.cmd.Process)
 		return func() error {
-			return errors.Join(err, c.until(func() bool { return !c.lives(p) }), goOn(p.cmd.Process))
+			return errors.Join(err, c.until(func() bool { return !c.lives(p) }),
+				goOn(p.cmd.Process))
 		}
 	}},
-	{"the network swallows what a node says", cutOff(func(p *process, _ int64) { p.proxy.Blackhole() })},
-	{"a node's commits are held up half sent", cutOff(func(p *process, n int64) { p.proxy.StallAfter(faultproxy.ToServer, n) })},
-	{"a node's answers are held up", cutOff(func(p *process, n int64) { p.proxy.StallAfter(faultproxy.ToClient, n) })},
+	{
+		"the network swallows what a node says",
+		cutOff(func(p *process, _ int64) { p.proxy.Blackhole() }),
+	},
+	{
+		"a node's commits are held up half sent",
+		cutOff(func(p *process, n int64) { p.proxy.StallAfter(faultproxy.ToServer, n) }),
+	},
+	{
+		"a node's answers are held up", cutOff(func(p *process, n int64) {
+			p.proxy.StallAfter(faultproxy.ToClient, n)
+		}),
+	},
 	{"a node's connections are reset in the middle of answers", func(c *cluster) func() error {
 		p := c.one()
 		before := p.proxy.Hits()
@@ -371,7 +409,8 @@ func (c *cluster) boots(before time.Time) error {
 	c.server.Restart()
 	var at time.Time
 	return c.until(func() bool {
-		return c.bank.QueryRow(c.ctx, "select pg_postmaster_start_time()").Scan(&at) == nil && at.After(before)
+		return c.bank.QueryRow(c.ctx, "select pg_postmaster_start_time()").Scan(&at) == nil &&
+			at.After(before)
 	})
 }
 
@@ -384,7 +423,8 @@ func (c *cluster) one() *process {
 
 // lives says whether a node has an engine whose lease has not passed.
 func (c *cluster) lives(p *process) (lives bool) {
-	c.must(c.bank.QueryRow(c.ctx, "select count(*) > 0 from perdure.engines where pid = $1 and leased > clock_timestamp()", p.cmd.Process.Pid).Scan(&lives))
+	c.must(c.bank.QueryRow(c.ctx, "select count(*) > 0 from perdure.engines where pid = $1 and "+
+		"leased > clock_timestamp()", p.cmd.Process.Pid).Scan(&lives))
 	return lives
 }
 
@@ -428,7 +468,10 @@ func (c *cluster) ended(ids []string) {
 	c.Helper()
 	for part := range slices.Chunk(ids, 100) {
 		why := errors.New("nobody tells of them")
-		if err := c.within(c.ctx, func() bool { why = c.state(part); return why == nil }); err != nil {
+		if err := c.within(c.ctx, func() bool {
+			why = c.state(part)
+			return why == nil
+		}); err != nil {
 			c.Fatalf("%v\n%s", why, c.logs())
 		}
 	}
@@ -453,9 +496,9 @@ func (c *cluster) state(ids []string) error {
 	return nil
 }
 
-// TestNothingIsLostWhateverFails has three nodes, whose clocks differ by twice a lease,
-// move money while sessions, the server, nodes and the network fail: what was acknowledged ends, no booking is made twice, no
-// money appears or goes, and after each fault is healed everything moves again.
+// TestNothingIsLostWhateverFails has three nodes, whose clocks differ by twice a lease, move money
+// while sessions, the server, nodes and the network fail: what was acknowledged ends, no booking is
+// made twice, no money appears or goes, and after each fault is healed everything moves again.
 //
 // spec: B-5, P-2
 func TestNothingIsLostWhateverFails(t *testing.T) {
@@ -476,7 +519,8 @@ func TestNothingIsLostWhateverFails(t *testing.T) {
 			t.Fatalf("%s: %v\n%s", f.name, err, c.logs())
 		}
 		healed := time.Since(began)
-		t.Logf("%s: healed after %v, moves again after %v", f.name, healed.Round(time.Millisecond), c.moves(i+1).Round(time.Millisecond))
+		t.Logf("%s: healed after %v, moves again after %v", f.name, healed.Round(time.Millisecond),
+			c.moves(i+1).Round(time.Millisecond))
 	}
 	enough()
 	loading.Wait()
@@ -512,13 +556,17 @@ func (c *cluster) logs() string {
 func (c *cluster) audit() {
 	c.Helper()
 	for what, sql := range map[string]string{
-		"money that has appeared": fmt.Sprintf("select sum(balance) - %d from accounts", accounts*opening),
+		"money that has appeared": fmt.Sprintf("select sum(balance) - %d from accounts",
+			accounts*opening),
 		"accounts that are not the sum of their bookings": fmt.Sprintf(
-			"select count(*) from accounts a where balance <> %d + coalesce((select sum(amount) from bookings b where b.account = a.id), 0)", opening),
+			"select count(*) from accounts a where balance <> %d + coalesce((select sum(amount) "+
+				"from bookings b where b.account = a.id), 0)", opening),
 		"bookings that no run has recorded, or the other way round": `select
 			(select count(*) from bookings) - (select count(*) from perdure.entries where kind = (select kind from perdure.kinds where name = 'StepCompleted'))`,
-		"runs that have not ended well": "select count(*) from perdure.runs where status <> 'COMPLETED'",
-		"journals with gaps":            "select count(*) from (select run from perdure.entries group by run having max(seq) <> count(*)) g",
+		"runs that have not ended well": "select count(*) from perdure.runs where status <> " +
+			"'COMPLETED'",
+		"journals with gaps": "select count(*) from (select run from perdure.entries " +
+			"group by run having max(seq) <> count(*)) g",
 		"runs that have ended twice": `select count(*) from (select run from perdure.entries
 			where kind = (select kind from perdure.kinds where name = 'RunCompleted') group by run having count(*) > 1) g`,
 	} {

@@ -78,7 +78,8 @@ cross join lateral (
     order by wake, number limit $3 for no key update skip locked) h
 order by h.wake, h.number limit $3`
 
-	own = shorten + `update perdure.heads set owner = $1, given = mail, claimed = true where number = any($2::bigint[])`
+	own = shorten +
+		`update perdure.heads set owner = $1, given = mail, claimed = true where number = any($2::bigint[])`
 
 	// look tells, by one statement, whether the engine lives, whether it was not given
 	// all messages, and when the next run is due.
@@ -106,7 +107,8 @@ where number = $2 and case when owner in (0, $1) then ended is null end returnin
 const claimBytes = 32 << 20
 
 // take calls do in a transaction of an engine, which gives it runs and messages.
-func (s *Store) take(ctx context.Context, engine journal.EngineID, do func(*taking) error) (store.Claimed, error) {
+func (s *Store) take(ctx context.Context, engine journal.EngineID,
+	do func(*taking) error) (store.Claimed, error) {
 	var out store.Claimed
 	err := s.use(ctx, func(conn *pgxpool.Conn) error {
 		return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
@@ -121,14 +123,16 @@ func (s *Store) take(ctx context.Context, engine journal.EngineID, do func(*taki
 }
 
 // looks reports whether there is nothing to take now, as there mostly is not.
-func (s *Store) looks(ctx context.Context, c store.TakeDue) (out store.Claimed, idle bool, err error) {
+func (s *Store) looks(ctx context.Context, c store.TakeDue) (out store.Claimed, idle bool,
+	err error) {
 	var alive, mail bool
 	var next pgtype.Int8
 	names := c.Workflows
 	if c.Max <= 0 {
 		names = nil
 	}
-	if err := s.pool.QueryRow(ctx, look, int64(c.Engine), names).Scan(&alive, &mail, &next); err != nil {
+	if err := s.pool.QueryRow(ctx, look, int64(c.Engine), names).Scan(&alive, &mail,
+		&next); err != nil {
 		return out, false, err
 	}
 	if !alive {
@@ -152,7 +156,8 @@ func (t *taking) one(ctx context.Context, run journal.Number) error {
 	var b batch
 	var taken []journal.Head
 	b.add(holdEngine, int64(t.engine)).or(store.ErrFenced)
-	b.add(ownOne+headColumns, int64(t.engine), int64(run), t.store.options.Lease.Microseconds()).each(t.heads(&taken))
+	b.add(ownOne+headColumns, int64(t.engine), int64(run), t.store.options.Lease.Microseconds()).
+		each(t.heads(&taken))
 	if err := b.send(ctx, t.tx); err != nil || len(taken) == 0 {
 		return err
 	}
@@ -264,22 +269,23 @@ func (s *Store) outbox(ctx context.Context, c store.TakeOutbox) (store.Claimed, 
 		found := 0
 		var b batch
 		b.add(holdEngine, int64(c.Engine)).or(store.ErrFenced)
-		b.add(selectOwed, int64(c.Engine), c.Workflows, c.After, c.Limit-len(out.Outbox)+1).each(func(rows pgx.Rows) error {
-			found++
-			o, err := s.owes(rows)
-			switch {
-			case isCorrupt(err):
-				err = nil
-			case err == nil && (len(out.Outbox) == c.Limit || size > claimBytes):
-				out.More = true
-				return nil
-			case err == nil:
-				size += o.Entry.Size()
-				out.Outbox = append(out.Outbox, o)
-			}
-			c.After = max(c.After, o.Number)
-			return err
-		})
+		b.add(selectOwed, int64(c.Engine), c.Workflows, c.After, c.Limit-len(out.Outbox)+1).
+			each(func(rows pgx.Rows) error {
+				found++
+				o, err := s.owes(rows)
+				switch {
+				case isCorrupt(err):
+					err = nil
+				case err == nil && (len(out.Outbox) == c.Limit || size > claimBytes):
+					out.More = true
+					return nil
+				case err == nil:
+					size += o.Entry.Size()
+					out.Outbox = append(out.Outbox, o)
+				}
+				c.After = max(c.After, o.Number)
+				return err
+			})
 		want := c.Limit - len(out.Outbox) + 1
 		if err := b.send(ctx, s.pool); err != nil {
 			return store.Claimed{}, err
@@ -299,7 +305,8 @@ func (s *Store) owes(rows pgx.Rows) (store.OutboxEntry, error) {
 	var seq pgtype.Int8
 	entry := e.into()
 	entry[0] = &seq
-	if err := rows.Scan(append(append(append([]any{&o.Number, &run}, h.into()...), entry...), &e.payload)...); err != nil {
+	if err := rows.Scan(append(append(append([]any{&o.Number, &run}, h.into()...), entry...),
+		&e.payload)...); err != nil {
 		return o, err
 	}
 	e.seq = seq.Int64

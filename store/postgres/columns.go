@@ -60,19 +60,27 @@ type headRows struct {
 }
 
 func (r *headRows) add(h *journal.Head, since time.Time) {
-	r.number, r.workflowID, r.workflow = append(r.number, int64(h.Number)), append(r.workflowID, h.WorkflowID), append(r.workflow, h.Workflow)
-	r.pattern, r.status, r.owner = append(r.pattern, int16(h.Pattern)), append(r.status, int16(h.Status)), append(r.owner, int64(h.Owner))
-	r.wake, r.created, r.ended = append(r.wake, instant(h.Wake)), append(r.created, instant(h.Created)), append(r.ended, instant(h.Ended))
-	r.last, r.cause, r.crashes = append(r.last, h.Last), append(r.cause, text(h.Cause)), append(r.crashes, int32(h.Crashes))
-	r.chain, r.parent, r.keep = append(r.chain, int64(h.Chain)), append(r.parent, int64(h.Parent)), append(r.keep, int64(h.Keep))
-	r.retain, r.expires = append(r.retain, string(h.Retain)), append(r.expires, instant(h.Expires()))
+	r.number, r.workflowID, r.workflow = append(r.number, int64(h.Number)),
+		append(r.workflowID, h.WorkflowID), append(r.workflow, h.Workflow)
+	r.pattern, r.status, r.owner = append(r.pattern, int16(h.Pattern)),
+		append(r.status, int16(h.Status)), append(r.owner, int64(h.Owner))
+	r.wake, r.created, r.ended = append(r.wake, instant(h.Wake)),
+		append(r.created, instant(h.Created)), append(r.ended, instant(h.Ended))
+	r.last, r.cause, r.crashes = append(r.last, h.Last), append(r.cause, text(h.Cause)),
+		append(r.crashes, int32(h.Crashes))
+	r.chain, r.parent, r.keep = append(r.chain, int64(h.Chain)), append(r.parent, int64(h.Parent)),
+		append(r.keep, int64(h.Keep))
+	r.retain, r.expires = append(r.retain, string(h.Retain)),
+		append(r.expires, instant(h.Expires()))
 	r.since = append(r.since, nanos(since))
 }
 
 func (r *headRows) args() []any {
 	return []any{
-		r.number, r.workflowID, r.workflow, r.pattern, r.status, r.owner, r.wake, r.created, r.ended,
-		r.last, textsOrNull(r.cause), r.crashes, r.chain, r.parent, r.keep, numbersOrNull(r.since), r.retain, r.expires,
+		r.number, r.workflowID, r.workflow, r.pattern, r.status, r.owner, r.wake, r.created,
+		r.ended,
+		r.last, textsOrNull(r.cause), r.crashes, r.chain, r.parent, r.keep, numbersOrNull(r.since),
+		r.retain, r.expires,
 	}
 }
 
@@ -88,29 +96,37 @@ type updateRows struct {
 }
 
 func (r *updateRows) add(h *journal.Head, unload bool) {
-	r.number, r.status, r.owner = append(r.number, int64(h.Number)), append(r.status, int16(h.Status)), append(r.owner, int64(h.Owner))
-	r.wake, r.ended, r.last = append(r.wake, instant(h.Wake)), append(r.ended, instant(h.Ended)), append(r.last, h.Last)
-	r.cause, r.unload, r.mail = append(r.cause, text(h.Cause)), append(r.unload, unload), append(r.mail, h.Mail)
-	r.keep, r.retain, r.expires = append(r.keep, int64(h.Keep)), append(r.retain, string(h.Retain)), append(r.expires, instant(h.Expires()))
+	r.number, r.status, r.owner = append(r.number, int64(h.Number)),
+		append(r.status, int16(h.Status)), append(r.owner, int64(h.Owner))
+	r.wake, r.ended, r.last = append(r.wake, instant(h.Wake)), append(r.ended, instant(h.Ended)),
+		append(r.last, h.Last)
+	r.cause, r.unload, r.mail = append(r.cause, text(h.Cause)), append(r.unload, unload),
+		append(r.mail, h.Mail)
+	r.keep, r.retain, r.expires = append(r.keep, int64(h.Keep)), append(r.retain, string(h.Retain)),
+		append(r.expires, instant(h.Expires()))
 	r.pattern = append(r.pattern, int16(h.Pattern))
 }
 
 func (r *updateRows) args() []any {
-	return []any{r.number, r.status, r.owner, r.wake, r.ended, r.last, textsOrNull(r.cause), r.unload, r.mail, r.keep, r.retain, r.expires, r.pattern}
+	return []any{
+		r.number, r.status, r.owner, r.wake, r.ended, r.last, textsOrNull(r.cause), r.unload,
+		r.mail, r.keep, r.retain, r.expires, r.pattern,
+	}
 }
 
 // entryRows are entries, with what follows from them.
 type entryRows struct {
-	run, seq                 []int64
-	at, took                 []int64
-	scope, spill             []pgtype.Int8
-	occ                      []int32
-	kind, status             []int16
-	name                     []string
-	key, detail              []pgtype.Text
-	data                     [][]byte
-	fresh                    []bool  // of a new run, which another may have the place of
-	old, follows             []int64 // runs that must be there, and the entries that new ones follow
+	run, seq     []int64
+	at, took     []int64
+	scope, spill []pgtype.Int8
+	occ          []int32
+	kind, status []int16
+	name         []string
+	key, detail  []pgtype.Text
+	data         [][]byte
+	fresh        []bool // of a new run, which another may have the place of
+	// runs that must be there, and the entries that new ones follow
+	old, follows             []int64
 	spilled                  spilledRows
 	takenRun, takenNumber    []int64
 	takenSeq                 []int64
@@ -143,12 +159,16 @@ func (r *entryRows) add(c *store.Change) error {
 			r.spilled.add(e)
 			data = nil
 		}
-		r.run, r.seq, r.kind = append(r.run, int64(e.Run)), append(r.seq, e.Seq), append(r.kind, int16(e.Kind))
+		r.run, r.seq, r.kind = append(r.run, int64(e.Run)), append(r.seq, e.Seq),
+			append(r.kind, int16(e.Kind))
 		r.status = append(r.status, int16(e.Status))
-		r.scope, r.name, r.key = append(r.scope, orNull(e.Op.Scope)), append(r.name, e.Op.Name), append(r.key, text(e.Op.Key))
+		r.scope, r.name, r.key = append(r.scope, orNull(e.Op.Scope)), append(r.name, e.Op.Name),
+			append(r.key, text(e.Op.Key))
 		r.occ = append(r.occ, int32(e.Op.Occ))
-		r.at, r.took, r.spill = append(r.at, instant(e.At)), append(r.took, int64(e.Took)), append(r.spill, orNull(int64(e.Spill)))
-		r.detail, r.data, r.fresh = append(r.detail, text(string(detail))), append(r.data, data), append(r.fresh, c.Create)
+		r.at, r.took, r.spill = append(r.at, instant(e.At)), append(r.took, int64(e.Took)),
+			append(r.spill, orNull(int64(e.Spill)))
+		r.detail, r.data, r.fresh = append(r.detail, text(string(detail))), append(r.data, data),
+			append(r.fresh, c.Create)
 		r.follow(e)
 	}
 	return nil
@@ -166,7 +186,8 @@ func (r *entryRows) follow(e *journal.Entry) {
 		return
 	}
 	if d.Mail != 0 {
-		r.takenRun, r.takenNumber, r.takenSeq = append(r.takenRun, int64(e.Run)), append(r.takenNumber, d.Mail), append(r.takenSeq, e.Seq)
+		r.takenRun, r.takenNumber, r.takenSeq = append(r.takenRun, int64(e.Run)),
+			append(r.takenNumber, d.Mail), append(r.takenSeq, e.Seq)
 	}
 	if d.Tell {
 		r.owedRun, r.owedSeq = append(r.owedRun, int64(e.Run)), append(r.owedSeq, e.Seq)
@@ -204,19 +225,24 @@ func (r *entryRows) queue(b *batch, engine journal.EngineID) {
 	}
 	r.spilled.queue(b)
 	if len(r.old) > 0 {
-		b.add(checkRuns, r.old, r.follows, len(r.old)).or(refused("an entry is of a run that is not there, or does not follow the last one that is"))
+		b.add(checkRuns, r.old, r.follows, len(r.old)).
+			or(refused("an entry is of a run that is not there, or does not follow the last " +
+				"one that is"))
 	}
-	b.add(insertEntries, r.run, r.seq, r.kind, r.status, numbersOrNull(r.scope), r.name, textsOrNull(r.key), r.occ, r.at, r.took, numbersOrNull(r.spill),
+	b.add(insertEntries, r.run, r.seq, r.kind, r.status, numbersOrNull(r.scope), r.name,
+		textsOrNull(r.key), r.occ, r.at, r.took, numbersOrNull(r.spill),
 		textsOrNull(r.detail), r.data, r.fresh)
 	if len(r.takenRun) > 0 {
-		b.add(takeMessages, r.takenRun, r.takenNumber, r.takenSeq, len(r.takenRun)).or(refused("an entry takes a message that is not there"))
+		b.add(takeMessages, r.takenRun, r.takenNumber, r.takenSeq, len(r.takenRun)).
+			or(refused("an entry takes a message that is not there"))
 	}
 	if len(r.owedRun) > 0 {
 		b.add(insertOwed, r.owedRun, r.owedSeq, int64(engine))
 	}
 	for a, value := range r.attributes {
 		if value.Valid {
-			r.attributeRun, r.attributeName, r.value = append(r.attributeRun, a.run), append(r.attributeName, a.name), append(r.value, value.String)
+			r.attributeRun, r.attributeName, r.value = append(r.attributeRun, a.run),
+				append(r.attributeName, a.name), append(r.value, value.String)
 		} else {
 			r.removedRun, r.removedName = append(r.removedRun, a.run), append(r.removedName, a.name)
 		}

@@ -99,7 +99,8 @@ from (select count(*) from perdure.heads where number = any($1::bigint[])) n lef
 // findHeads tells which run the workflow ID of a new one stands for, where that was
 // not written: the open one, but for one that the group starts later, or the one that
 // ended last within the window.
-var findHeads = `select n.number, 1 / (f.number is not null or $5)::int, ` + of("f", headColumns) + `
+var findHeads = `select n.number, 1 / (f.number is not null or $5)::int, ` + of("f", headColumns) +
+	`
 from unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[]) with ordinality as n (number, workflow_id, workflow, since, place)
 left join lateral (
     (select o.* from perdure.heads o where o.workflow_id = n.workflow_id and o.ended is null
@@ -253,7 +254,8 @@ func (t *transaction) prepare() error {
 // its engine has to know soon: others of its runs would wait with it.
 func (t *transaction) waits() bool {
 	return t.group.Engine != 0 && !t.group.Again && !t.joined &&
-		(len(t.starts.number) > 0 || !t.posts.empty() || len(t.updates.number) > 0 || len(t.continued) > 0)
+		(len(t.starts.number) > 0 || !t.posts.empty() || len(t.updates.number) > 0 ||
+			len(t.continued) > 0)
 }
 
 // add takes note of a change.
@@ -352,7 +354,8 @@ func (t *transaction) lock() {
 
 // ownID says whether the workflow ID of a new run is its own run ID.
 func (t *transaction) ownID(i int) bool {
-	return t.starts.workflowID[i] == string(journal.MakeRunID(t.store.database, journal.Number(t.starts.number[i])))
+	return t.starts.workflowID[i] == string(
+		journal.MakeRunID(t.store.database, journal.Number(t.starts.number[i])))
 }
 
 // start creates the runs that continue no other.
@@ -371,14 +374,17 @@ func (t *transaction) start() {
 	var others headRows
 	for i := range r.number {
 		if !t.ownID(i) {
-			others.number, others.workflowID = append(others.number, r.number[i]), append(others.workflowID, r.workflowID[i])
-			others.workflow, others.since = append(others.workflow, r.workflow[i]), append(others.since, r.since[i])
+			others.number, others.workflowID = append(others.number, r.number[i]),
+				append(others.workflowID, r.workflowID[i])
+			others.workflow, others.since = append(others.workflow, r.workflow[i]),
+				append(others.since, r.since[i])
 		}
 	}
 	if len(others.number) == 0 {
 		return
 	}
-	t.batch.add(findHeads, others.number, others.workflowID, others.workflow, others.since, false).or(errLostRace).each(func(rows pgx.Rows) error {
+	t.batch.add(findHeads, others.number, others.workflowID, others.workflow, others.since, false).
+		or(errLostRace).each(func(rows pgx.Rows) error {
 		var n int64
 		h, err := t.store.scanHead(rows, &n, nil)
 		if c := t.created[journal.Number(n)]; err == nil && c != nil && !written[c.Run] {
@@ -403,10 +409,12 @@ func (t *transaction) update() {
 	if len(u.number) == 0 {
 		return
 	}
-	t.batch.add(updateHeads, append(u.args(), len(u.number), int64(t.group.Engine))...).or(refused("a head is of a run that is not there")).each(func(rows pgx.Rows) error {
+	t.batch.add(updateHeads, append(u.args(), len(u.number), int64(t.group.Engine))...).
+		or(refused("a head is of a run that is not there")).each(func(rows pgx.Rows) error {
 		var stays bool
 		var r headRow
-		if err := rows.Scan(append(append([]any{&stays}, r.into()...), nil)...); err != nil || !stays {
+		if err := rows.Scan(append(append([]any{&stays}, r.into()...), nil)...); err != nil ||
+			!stays {
 			return err
 		}
 		if c := t.unloads[journal.Number(r.number.Int64)]; c != nil {

@@ -14,7 +14,8 @@ import (
 )
 
 // Find gives heads by filter, newest first.
-func (s *Store) Find(ctx context.Context, f store.Filter) (heads []journal.Head, next journal.Number, err error) {
+func (s *Store) Find(ctx context.Context, f store.Filter) (heads []journal.Head,
+	next journal.Number, err error) {
 	ctx, done, err := s.call(ctx)
 	if err != nil {
 		return nil, 0, err
@@ -28,7 +29,8 @@ func (s *Store) Find(ctx context.Context, f store.Filter) (heads []journal.Head,
 	c := s.conditions(f)
 	page := f.Page()
 	var b batch
-	b.add("select "+headColumns+" from perdure.heads"+c.where()+" order by number desc limit "+c.argument(page+1), c.args...).each(func(rows pgx.Rows) error {
+	b.add("select "+headColumns+" from perdure.heads"+c.where()+" order by number desc limit "+
+		c.argument(page+1), c.args...).each(func(rows pgx.Rows) error {
 		h, err := s.scanHead(rows)
 		if len(heads) == page {
 			next = heads[page-1].Number
@@ -110,10 +112,12 @@ func (s *Store) conditions(f store.Filter) *conditions {
 		c.add("number < %s", int64(f.After))
 	}
 	if ids := f.WorkflowIDs; len(ids) > 0 {
-		c.add("(workflow_id = any(%[1]s::text[]) and ended is null or workflow_id = any(%[1]s::text[]) and ended is not null)", ids)
+		c.add("(workflow_id = any(%[1]s::text[]) and ended is null or workflow_id = "+
+			"any(%[1]s::text[]) and ended is not null)", ids)
 	}
 	if f.WorkflowID != "" {
-		c.add("(workflow_id = %[1]s and ended is null or workflow_id = %[1]s and ended is not null)", f.WorkflowID)
+		c.add("(workflow_id = %[1]s and ended is null or workflow_id = %[1]s and ended is "+
+			"not null)", f.WorkflowID)
 	}
 	if f.Newest {
 		c.terms = append(c.terms, isNewest)

@@ -108,7 +108,8 @@ func (s *Store) join(ctx context.Context, c store.Join) (store.Claimed, error) {
 	b.add(makeDue, nanos(c.Now), int64(clockEvery))
 	b.add(resetClock, nanos(c.Now))
 	var id int64
-	b.add(insertEngine, c.Self.Host, int32(c.Self.PID), c.Self.Build, int32(c.Self.Slots), nanos(c.Self.Since), s.options.Lease.Microseconds()).each(func(rows pgx.Rows) error {
+	b.add(insertEngine, c.Self.Host, int32(c.Self.PID), c.Self.Build, int32(c.Self.Slots),
+		nanos(c.Self.Since), s.options.Lease.Microseconds()).each(func(rows pgx.Rows) error {
 		return rows.Scan(&id)
 	})
 	if err := b.send(ctx, s.pool); err != nil {
@@ -157,7 +158,9 @@ select 1 / count(*), max(lease) from renewed`
 // renewal makes the lease of an engine begin anew, and takes over those that are dead.
 func (s *Store) renewal(ctx context.Context, c store.Renew) (store.Claimed, error) {
 	var b batch
-	lease, statement, args := s.options.Lease, renew, []any{int64(c.Engine), s.options.Lease.Microseconds()}
+	lease, statement, args := s.options.Lease, renew, []any{
+		int64(c.Engine), s.options.Lease.Microseconds(),
+	}
 	if c.Idle {
 		statement, args = renewIdle, append(args, (store.IdleLeases*lease).Microseconds())
 	}
@@ -171,7 +174,8 @@ func (s *Store) renewal(ctx context.Context, c store.Renew) (store.Claimed, erro
 		return store.Claimed{}, err
 	}
 	out := store.Claimed{Engine: c.Engine, Lease: lease}
-	_ = s.succession(ctx, c.Now, &out) // the lease is renewed all the same, and the next renewal goes on
+	// the lease is renewed all the same, and the next renewal goes on
+	_ = s.succession(ctx, c.Now, &out)
 	return out, nil
 }
 
@@ -181,7 +185,8 @@ func (s *Store) succession(ctx context.Context, now time.Time, out *store.Claime
 	var dead []int64
 	var lapse pgtype.Int8
 	var fallen bool
-	if err := s.keeper.QueryRow(ctx, findDead, int64(out.Engine)).Scan(&dead, &lapse, &fallen); err != nil {
+	if err := s.keeper.QueryRow(ctx, findDead, int64(out.Engine)).Scan(&dead, &lapse,
+		&fallen); err != nil {
 		return err
 	}
 	if lapse.Valid {
@@ -244,7 +249,8 @@ func (s *Store) takeOver(ctx context.Context, id int64, now time.Time) (gone boo
 
 // clearly sends a batch that waits for a session which may be lost. Behind a pooler a
 // session is only known within a transaction.
-func (s *Store) clearly(ctx context.Context, c *pgxpool.Conn, b *batch, patience time.Duration) error {
+func (s *Store) clearly(ctx context.Context, c *pgxpool.Conn, b *batch,
+	patience time.Duration) error {
 	return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
 		var pid int32
 		if err := tx.QueryRow(ctx, whoami).Scan(&pid, nil); err != nil {
@@ -258,7 +264,8 @@ func (s *Store) clearly(ctx context.Context, c *pgxpool.Conn, b *batch, patience
 }
 
 // clear ends the sessions that keep one waiting for too long.
-func (s *Store) clear(ctx context.Context, pid int32, patience time.Duration, over <-chan struct{}) {
+func (s *Store) clear(ctx context.Context, pid int32, patience time.Duration,
+	over <-chan struct{}) {
 	t := time.NewTicker(patience)
 	defer t.Stop()
 	for {

@@ -32,8 +32,11 @@ func TestJoiningReadsNoRunsOfOthers(t *testing.T) {
 	}
 	read := func() (n int) {
 		t.Helper()
-		if err := db.QueryRow(ctx, `select seq_tup_read + (select sum(idx_tup_read) from pg_stat_all_indexes i where i.relid = t.relid)
-			from pg_stat_all_tables t where relid = 'perdure.heads'::regclass and pg_stat_force_next_flush() is not null`).Scan(&n); err != nil {
+		if err := db.QueryRow(
+			ctx,
+			`select seq_tup_read + (select sum(idx_tup_read) from pg_stat_all_indexes i where i.relid = t.relid)
+			from pg_stat_all_tables t where relid = 'perdure.heads'::regclass and pg_stat_force_next_flush() is not null`).
+			Scan(&n); err != nil {
 			t.Fatal(err)
 		}
 		return n
@@ -52,11 +55,13 @@ func TestJoiningReadsNoRunsOfOthers(t *testing.T) {
 			t.Error(err)
 		}
 		stop()
-		if err := errors.Join(<-done, s.Close()); err != nil { // its sessions tell what they have read
+		// its sessions tell what they have read
+		if err := errors.Join(<-done, s.Close()); err != nil {
 			t.Error(err)
 		}
 	}
 	if n := read() - before; n > 1000 {
-		t.Errorf("two engines that have joined, claimed and left have read %d rows of 20,000 that are none of theirs", n)
+		t.Errorf("two engines that have joined, claimed and left have read %d rows of 20,000 "+
+			"that are none of theirs", n)
 	}
 }

@@ -42,14 +42,19 @@ func (s *Store) Join(tx any) (store.Transaction, error) {
 		return &part{s, func(ctx context.Context, b *batch) error { return b.send(ctx, t) }}, nil
 	case *sql.Tx:
 		if t != nil {
-			return &part{s, func(ctx context.Context, b *batch) error { return b.oneByOne(ctx, t) }}, nil
+			return &part{
+				s,
+				func(ctx context.Context, b *batch) error { return b.oneByOne(ctx, t) },
+			}, nil
 		}
 	}
 	return nil, s.foreign(fmt.Sprintf("a %T", tx))
 }
 
 func (s *Store) foreign(got string) error {
-	return &store.TransactionError{Driver: "postgres", Want: "a pgx.Tx or a *sql.Tx on the same database", Got: got}
+	return &store.TransactionError{
+		Driver: "postgres", Want: "a pgx.Tx or a *sql.Tx on the same database", Got: got,
+	}
 }
 
 // A part is a part in a transaction of the user's.
@@ -146,7 +151,8 @@ func (j *part) readsCommitted(ctx context.Context) error {
 		return err
 	}
 	if level != "read committed" {
-		return j.store.foreign("one of isolation " + level + ", which may not see the run of a workflow ID: use read committed, or a run ID")
+		return j.store.foreign("one of isolation " + level +
+			", which may not see the run of a workflow ID: use read committed, or a run ID")
 	}
 	return nil
 }

@@ -34,7 +34,8 @@ func (s *Store) migrate(ctx context.Context) error {
 		return err
 	}
 	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, `select pg_advisory_xact_lock($1)`, int64(migrationLock)); err != nil {
+		if _, err := tx.Exec(ctx, `select pg_advisory_xact_lock($1)`,
+			int64(migrationLock)); err != nil {
 			return err
 		}
 		version, err := s.version(ctx, tx)
@@ -53,7 +54,9 @@ func (s *Store) migrate(ctx context.Context) error {
 func upgrade(ctx context.Context, tx pgx.Tx, version int) error {
 	if version == 0 {
 		var there bool // "if not exists" asks for the right to make one all the same
-		if err := tx.QueryRow(ctx, `select exists (select from pg_catalog.pg_namespace where nspname = 'perdure')`).Scan(&there); err != nil {
+		if err := tx.QueryRow(
+			ctx, `select exists (select from pg_catalog.pg_namespace where nspname = 'perdure')`).
+			Scan(&there); err != nil {
 			return err
 		}
 		if !there {
@@ -67,13 +70,15 @@ func upgrade(ctx context.Context, tx pgx.Tx, version int) error {
 		if err != nil {
 			return err
 		}
-		if _, err := tx.Exec(ctx, string(sql), pgx.QueryExecModeSimpleProtocol); err != nil { // many statements
+		// many statements
+		if _, err := tx.Exec(ctx, string(sql), pgx.QueryExecModeSimpleProtocol); err != nil {
 			return fmt.Errorf("to version %d: %w", v, err)
 		}
 	}
 	var all pgx.Batch
 	put := func(table, column string, number int, name string) {
-		all.Queue("insert into perdure."+table+" ("+column+", name) values ($1, $2) on conflict ("+column+") do update set name = excluded.name", int16(number), name)
+		all.Queue("insert into perdure."+table+" ("+column+", name) values ($1, $2) on conflict ("+
+			column+") do update set name = excluded.name", int16(number), name)
 	}
 	for _, k := range journal.Kinds() {
 		put("kinds", "kind", int(k), k.String())
@@ -97,7 +102,8 @@ func (s *Store) version(ctx context.Context, from reader) (int, error) {
 	// remember what was so before this session has waited for a lock.
 	var tables, meta int64
 	err := from.QueryRow(ctx, `select count(*), count(*) filter (where c.relname = 'meta')
-from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace where n.nspname = 'perdure'`).Scan(&tables, &meta)
+from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace where n.nspname = 'perdure'`).
+		Scan(&tables, &meta)
 	if err != nil || tables == 0 {
 		return 0, err
 	}
@@ -105,7 +111,8 @@ from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamesp
 		return 0, fmt.Errorf("%w: its schema perdure has other tables", store.ErrForeign)
 	}
 	var text string
-	if err := from.QueryRow(ctx, `select value from perdure.meta where key = 'schema'`).Scan(&text); err != nil {
+	if err := from.QueryRow(ctx, `select value from perdure.meta where key = 'schema'`).
+		Scan(&text); err != nil {
 		if errors.Is(err, pgx.ErrNoRows) || code(err) == noColumn {
 			err = fmt.Errorf("%w: its schema perdure has no version", store.ErrForeign)
 		}
@@ -123,7 +130,8 @@ from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamesp
 
 // identify reads the identity of the database.
 func (s *Store) identify(ctx context.Context) error {
-	err := s.pool.QueryRow(ctx, `select value from perdure.meta where key = 'database'`).Scan(&s.database)
+	err := s.pool.QueryRow(ctx, `select value from perdure.meta where key = 'database'`).
+		Scan(&s.database)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return fmt.Errorf("%w: it has no identity", store.ErrForeign)
 	}

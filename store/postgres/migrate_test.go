@@ -21,7 +21,8 @@ func TestCopiedInboxesAreMigrated(t *testing.T) {
 		}
 		script += string(sql)
 	}
-	script += "insert into perdure.meta (key, value) values ('database', 'abcdefgh'), ('schema', '2');\n" +
+	script += "insert into perdure.meta (key, value) values ('database', 'abcdefgh'), " +
+		"('schema', '2');\n" +
 		storetest.CopiedInboxes("perdure.", "false", func(s string) string { return "'" + s + "'" })
 	c, err := pgx.Connect(t.Context(), url)
 	if err != nil {
@@ -34,7 +35,8 @@ func TestCopiedInboxesAreMigrated(t *testing.T) {
 	storetest.Migrated(t, at(t, url, Options{}))
 	for _, table := range []string{"messages", "gone"} {
 		var n int64
-		if err := c.QueryRow(t.Context(), "select count(*) from perdure."+table).Scan(&n); err != nil || n != 0 {
+		if err := c.QueryRow(t.Context(), "select count(*) from perdure."+table).
+			Scan(&n); err != nil || n != 0 {
 			t.Errorf("%s has %d rows, %v", table, n, err)
 		}
 	}

@@ -16,7 +16,9 @@ import (
 // quick is a workflow of five steps that do nothing.
 var quick = perdure.Define("quick", func(ctx context.Context, _ int) (int, error) {
 	for i := range 5 {
-		if _, err := perdure.Step(ctx, fmt.Sprint(i), func(context.Context) (int, error) { return i, nil }); err != nil {
+		if _, err := perdure.Step(ctx, fmt.Sprint(i), func(context.Context) (int, error) {
+			return i, nil
+		}); err != nil {
 			return 0, err
 		}
 	}
@@ -28,7 +30,9 @@ var quick = perdure.Define("quick", func(ctx context.Context, _ int) (int, error
 func BenchmarkStartElsewhere(b *testing.B) {
 	url := testpg.URL(b)
 	waits := perdure.NewSignal[int]("never")
-	long := perdure.Define("long", func(ctx context.Context, _ int) (int, error) { return waits.Wait(ctx) })
+	long := perdure.Define("long", func(ctx context.Context, _ int) (int, error) {
+		return waits.Wait(ctx)
+	})
 	start(b, url, postgres.Options{}, quick, long)
 	s, err := postgres.Open(b.Context(), url)
 	if err != nil {

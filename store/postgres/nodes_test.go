@@ -69,7 +69,9 @@ func await(name string) *perdure.Workflow[string, string] {
 		if err != nil {
 			return "", err
 		}
-		at, err := perdure.Step(ctx, "where", func(context.Context) (string, error) { return name, nil })
+		at, err := perdure.Step(ctx, "where", func(context.Context) (string, error) {
+			return name, nil
+		})
 		if err != nil {
 			return "", err
 		}
@@ -114,7 +116,8 @@ func TestRunsAreUsedFromAnyNode(t *testing.T) {
 			t.Fatalf("the run gives %s, %v", out, err)
 		}
 	}
-	t.Logf("a start, two signals and an end that was awaited, all on other nodes: %v", time.Since(began)/10)
+	t.Logf("a start, two signals and an end that was awaited, all on other nodes: %v",
+		time.Since(began)/10)
 	run, err := wf.Start(ctx, one, "x")
 	if err != nil {
 		t.Fatal(err)

@@ -51,12 +51,14 @@ func concerns(c *store.Change, g *store.Group) bool {
 	if c.Create && c.Verdict == store.Written && c.Found.Owner == 0 {
 		return true
 	}
-	if h := c.Head; h != nil && !c.Create && (!h.Ended.IsZero() || h.Owner == 0 && !h.Wake.IsZero() && !h.Wake.After(g.Now)) {
+	if h := c.Head; h != nil && !c.Create &&
+		(!h.Ended.IsZero() || h.Owner == 0 && !h.Wake.IsZero() && !h.Wake.After(g.Now)) {
 		return true
 	}
 	for _, posts := range [][]store.Post{c.Posts, c.Else} {
 		for i := range posts {
-			if posts[i].Verdict == store.Delivered && (g.Engine == 0 || posts[i].To.Owner != g.Engine) {
+			if posts[i].Verdict == store.Delivered &&
+				(g.Engine == 0 || posts[i].To.Owner != g.Engine) {
 				return true
 			}
 		}
@@ -176,7 +178,8 @@ func (s *Store) Watch(ctx context.Context, f func()) {
 	defer cancel()
 	defer context.AfterFunc(s.life, cancel)()
 	for !s.options.Pooler && ctx.Err() == nil {
-		err := s.listen(ctx, f) // the connection is lost: what happens meanwhile is asked for when the next one is there
+		// the connection is lost: what happens meanwhile is asked for when the next one is there
+		err := s.listen(ctx, f)
 		f()
 		if code(err) == readOnly { // a standby, which notifies nobody
 			break

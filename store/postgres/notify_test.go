@@ -43,7 +43,10 @@ func TestANodeHearsOfARunThatAStrangerHasStarted(t *testing.T) {
 	now, number := time.Now(), journal.Number(visit.Engine)<<37|1
 	err = stranger.Commit(ctx, &store.Group{Now: now, Changes: []store.Change{{
 		Run: number, Create: true,
-		Head:    &journal.Head{Number: number, ID: journal.MakeRunID(stranger.database, number), WorkflowID: "w-1", Workflow: "w", Status: journal.Pending, Wake: now, Created: now, Last: 1},
+		Head: &journal.Head{
+			Number: number, ID: journal.MakeRunID(stranger.database, number), WorkflowID: "w-1",
+			Workflow: "w", Status: journal.Pending, Wake: now, Created: now, Last: 1,
+		},
 		Entries: []journal.Entry{{Run: number, Seq: 1, Kind: journal.RunStarted, At: now}},
 	}}})
 	if err != nil {

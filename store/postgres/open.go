@@ -127,7 +127,8 @@ func open(ctx context.Context, address string, options Options) (*Store, error) 
 		return nil, err
 	}
 	few := config.Copy()
-	few.MaxConns, few.MinConns, few.MinIdleConns = 3, 0, 0 // one that waits, one that ends what it waits for, and endLost
+	// one that waits, one that ends what it waits for, and endLost
+	few.MaxConns, few.MinConns, few.MinIdleConns = 3, 0, 0
 	keeper, err := pgxpool.NewWithConfig(context.WithoutCancel(ctx), few)
 	if err != nil {
 		pool.Close()
@@ -157,7 +158,8 @@ func configure(address string, o *Options) (*pgxpool.Config, error) {
 	if o.Lease < minLease {
 		return nil, fmt.Errorf("a lease of %v: it is %v at least", o.Lease, minLease)
 	}
-	if own, err := pgx.ParseConfig(address); err == nil && own.RuntimeParams["pool_max_conns"] == "" {
+	if own, err := pgx.ParseConfig(address); err == nil &&
+		own.RuntimeParams["pool_max_conns"] == "" {
 		config.MaxConns = defaultConnections
 	}
 	if config.ConnConfig.ConnectTimeout == 0 {
@@ -207,15 +209,22 @@ func (s *Store) Lanes() int { return max(s.options.Lanes, 1) }
 // isolation that cannot be set in a session.
 func (s *Store) checkSettings(ctx context.Context) error {
 	var fsync, pages, commit, isolation string
-	err := s.pool.QueryRow(ctx, `select current_setting('fsync'), current_setting('full_page_writes'), current_setting('synchronous_commit'),
+	err := s.pool.QueryRow(
+		ctx,
+		`select current_setting('fsync'), current_setting('full_page_writes'), current_setting('synchronous_commit'),
     current_setting('default_transaction_isolation')`).Scan(&fsync, &pages, &commit, &isolation)
 	if err != nil {
 		return err
 	}
 	if isolation != readCommitted {
-		return fmt.Errorf("default_transaction_isolation is %s: behind a pooler it has to be %s for the role or the database", isolation, readCommitted)
+		return fmt.Errorf("default_transaction_isolation is %s: behind a pooler it has to be %s "+
+			"for the role or the database", isolation, readCommitted)
 	}
-	for _, setting := range [][2]string{{"fsync", fsync}, {"full_page_writes", pages}, {"synchronous_commit", commit}} {
+	for _, setting := range [][2]string{
+		{"fsync", fsync},
+		{"full_page_writes", pages},
+		{"synchronous_commit", commit},
+	} {
 		if setting[1] == "off" && !s.options.Unsafe {
 			return &store.UnsafeError{Setting: setting[0]}
 		}

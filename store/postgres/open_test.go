@@ -32,7 +32,10 @@ func mustOpen(t *testing.T, url string, o Options) *Store {
 // joined makes the handle an engine's.
 func joined(t *testing.T, s *Store) journal.EngineID {
 	t.Helper()
-	c, err := s.Claim(t.Context(), store.Join{Self: store.Engine{Host: "host", PID: 1}, Now: time.Now()})
+	c, err := s.Claim(t.Context(), store.Join{
+		Self: store.Engine{Host: "host", PID: 1},
+		Now:  time.Now(),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,23 +53,31 @@ func started(t *testing.T, s *Store, engine journal.EngineID, count int64) *stor
 	now := time.Now()
 	return &store.Group{Engine: engine, Now: now, Changes: []store.Change{{
 		Run: n, Create: true,
-		Head:    &journal.Head{Number: n, ID: id, WorkflowID: string(id), Workflow: "w", Status: journal.Running, Owner: engine, Wake: now, Created: now, Chain: n},
-		Entries: []journal.Entry{{Run: n, Seq: 1, Kind: journal.RunStarted, Status: journal.Running, At: now}},
+		Head: &journal.Head{
+			Number: n, ID: id, WorkflowID: string(id), Workflow: "w", Status: journal.Running,
+			Owner: engine, Wake: now, Created: now, Chain: n,
+		},
+		Entries: []journal.Entry{
+			{Run: n, Seq: 1, Kind: journal.RunStarted, Status: journal.Running, At: now},
+		},
 	}}}
 }
 
 // TestAServerThatLosesCommitsIsRefused turns off, one at a time, what keeps a commit.
 func TestAServerThatLosesCommitsIsRefused(t *testing.T) {
 	url := testpg.Start(t, testpg.Setting("fsync", "off")).URL()
-	if _, err := Open(t.Context(), url); err == nil || !strings.Contains(err.Error(), "fsync is off") {
+	if _, err := Open(t.Context(), url); err == nil ||
+		!strings.Contains(err.Error(), "fsync is off") {
 		t.Errorf("opening a server without fsync gives %v", err)
 	}
 	s := mustOpen(t, url, Options{Unsafe: true})
-	if info, err := s.Info(t.Context()); err != nil || strings.Contains(info.Durability, "survives") {
+	if info, err := s.Info(t.Context()); err != nil ||
+		strings.Contains(info.Durability, "survives") {
 		t.Errorf("Info promises %q, %v", info.Durability, err)
 	}
 	url = testpg.URL(t)
-	if _, err := Open(t.Context(), url+"&synchronous_commit=off"); err == nil || !strings.Contains(err.Error(), "synchronous_commit is off") {
+	if _, err := Open(t.Context(), url+"&synchronous_commit=off"); err == nil ||
+		!strings.Contains(err.Error(), "synchronous_commit is off") {
 		t.Errorf("opening a session without synchronous_commit gives %v", err)
 	}
 }
@@ -76,7 +87,8 @@ func TestAServerThatLosesCommitsIsRefused(t *testing.T) {
 // spec: P-2
 func TestAnotherIsolationBehindAPoolerIsRefused(t *testing.T) {
 	url := testpg.URL(t) + "&default_transaction_isolation=serializable"
-	if _, err := OpenWith(t.Context(), url, Options{Pooler: true}); err == nil || !strings.Contains(err.Error(), "isolation is serializable") {
+	if _, err := OpenWith(t.Context(), url, Options{Pooler: true}); err == nil ||
+		!strings.Contains(err.Error(), "isolation is serializable") {
 		t.Errorf("it gives %v", err)
 	}
 }
@@ -89,9 +101,11 @@ func TestAServerThatOnlyReadsIsLeftForTheOther(t *testing.T) {
 	one, other := testpg.Start(t), testpg.Start(t)
 	const on = "postgres://perdure@%s/postgres?sslmode=disable"
 	mustOpen(t, fmt.Sprintf(on, other.Addr()), Options{})
-	s := mustOpen(t, fmt.Sprintf(on, one.Addr()+","+other.Addr())+"&target_session_attrs=read-write", Options{})
+	s := mustOpen(t, fmt.Sprintf(on, one.Addr()+","+other.Addr())+
+		"&target_session_attrs=read-write", Options{})
 	engine := joined(t, s)
-	testpg.Execute(t, fmt.Sprintf(on, one.Addr()), "alter system set default_transaction_read_only = on", "select pg_reload_conf()")
+	testpg.Execute(t, fmt.Sprintf(on, one.Addr()),
+		"alter system set default_transaction_read_only = on", "select pg_reload_conf()")
 	var err error
 	var g *store.Group
 	for n := int64(1); code(err) != readOnly; n++ { // until the server has read it
@@ -102,7 +116,8 @@ func TestAServerThatOnlyReadsIsLeftForTheOther(t *testing.T) {
 		err = s.Commit(t.Context(), g)
 	}
 	g.Again = true
-	if err = s.Commit(t.Context(), g); !errors.Is(err, store.ErrFenced) { // by the other one, which has no such engine
+	// by the other one, which has no such engine
+	if err = s.Commit(t.Context(), g); !errors.Is(err, store.ErrFenced) {
 		t.Errorf("where the server only reads, it gives %v", err)
 	}
 }
@@ -114,13 +129,35 @@ func TestWhatIsNotForThisVersionIsRefused(t *testing.T) {
 		options Options
 		want    error
 	}{
-		"newer":                    {"create schema perdure; create table perdure.meta (key text, value text); insert into perdure.meta values ('schema', '99')", Options{}, store.ErrNewer},
-		"somebody else's":          {"create schema perdure; create table perdure.orders (id int)", Options{}, store.ErrForeign},
-		"without a version":        {"create schema perdure; create table perdure.meta (key text, value text)", Options{}, store.ErrForeign},
-		"a table of the same name": {"create schema perdure; create table perdure.meta (id int)", Options{}, store.ErrForeign},
-		"a version that is none":   {"create schema perdure; create table perdure.meta (key text, value text); insert into perdure.meta values ('schema', 'x')", Options{}, store.ErrForeign},
-		"not there, to read":       {"select 1", Options{ReadOnly: true}, store.ErrOlder},
-		"not there, to post":       {"select 1", Options{Existing: true}, store.ErrOlder},
+		"newer": {
+			"create schema perdure; create table perdure.meta (key text, value text); insert " +
+				"into perdure.meta values ('schema', '99')",
+			Options{},
+			store.ErrNewer,
+		},
+		"somebody else's": {
+			"create schema perdure; create table perdure.orders (id int)",
+			Options{},
+			store.ErrForeign,
+		},
+		"without a version": {
+			"create schema perdure; create table perdure.meta (key text, value text)",
+			Options{},
+			store.ErrForeign,
+		},
+		"a table of the same name": {
+			"create schema perdure; create table perdure.meta (id int)",
+			Options{},
+			store.ErrForeign,
+		},
+		"a version that is none": {
+			"create schema perdure; create table perdure.meta (key text, value text); insert " +
+				"into perdure.meta values ('schema', 'x')",
+			Options{},
+			store.ErrForeign,
+		},
+		"not there, to read": {"select 1", Options{ReadOnly: true}, store.ErrOlder},
+		"not there, to post": {"select 1", Options{Existing: true}, store.ErrOlder},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -183,7 +220,8 @@ func TestAMigrationThatIsCutOffLeavesWhatWasThere(t *testing.T) {
 		}
 		proxy := faultproxy.New(t, net.JoinHostPort(config.Host, fmt.Sprint(config.Port)))
 		proxy.CutAfter(faultproxy.ToClient, n)
-		s, err := OpenWith(t.Context(), strings.Replace(url, fmt.Sprintf("%s:%d", config.Host, config.Port), proxy.Addr(), 1), Options{Timeout: 5 * time.Second})
+		s, err := OpenWith(t.Context(), strings.Replace(url, fmt.Sprintf("%s:%d", config.Host,
+			config.Port), proxy.Addr(), 1), Options{Timeout: 5 * time.Second})
 		if err == nil {
 			s.Close()
 			break
@@ -207,7 +245,8 @@ func TestANodeStoppedInTheMiddleOfACommitDoesNotHoldUpItsTakeOver(t *testing.T) 
 		t.Fatal(err)
 	}
 	proxy := faultproxy.New(t, net.JoinHostPort(config.Host, fmt.Sprint(config.Port)))
-	dead := mustOpen(t, strings.Replace(url, fmt.Sprintf("%s:%d", config.Host, config.Port), proxy.Addr(), 1), Options{})
+	dead := mustOpen(t, strings.Replace(url, fmt.Sprintf("%s:%d", config.Host, config.Port),
+		proxy.Addr(), 1), Options{})
 	living := mustOpen(t, url, Options{})
 	engine, other := joined(t, dead), joined(t, living)
 	g := started(t, dead, engine, 1)
@@ -217,14 +256,17 @@ func TestANodeStoppedInTheMiddleOfACommitDoesNotHoldUpItsTakeOver(t *testing.T) 
 	big := &store.Group{Engine: engine, Now: time.Now()}
 	data := make([]byte, 1<<20)
 	for seq := int64(2); seq < 10; seq++ {
-		big.Changes = append(big.Changes[:0], store.Change{Run: g.Changes[0].Run, Entries: append(entriesOf(big), journal.Entry{
-			Run: g.Changes[0].Run, Seq: seq, Kind: journal.StepCompleted, Op: journal.Op{Name: "s", Occ: int(seq)}, At: time.Now(), Data: data,
-		})})
+		big.Changes = append(big.Changes[:0], store.Change{Run: g.Changes[0].Run,
+			Entries: append(entriesOf(big), journal.Entry{
+				Run: g.Changes[0].Run, Seq: seq, Kind: journal.StepCompleted,
+				Op: journal.Op{Name: "s", Occ: int(seq)}, At: time.Now(), Data: data,
+			})})
 	}
 	proxy.StallAfter(faultproxy.ToServer, 4<<20)
 	told := make(chan error, 1)
 	go func() { told <- dead.Commit(t.Context(), big) }()
-	held := "select count(*) from pg_locks l join pg_class c on c.oid = l.relation where c.relname = 'engines' and l.mode = 'RowShareLock'"
+	held := "select count(*) from pg_locks l join pg_class c on c.oid = l.relation where " +
+		"c.relname = 'engines' and l.mode = 'RowShareLock'"
 	patient, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	for n := 0; n == 0; {
@@ -232,7 +274,8 @@ func TestANodeStoppedInTheMiddleOfACommitDoesNotHoldUpItsTakeOver(t *testing.T) 
 			t.Fatal("the commit holds no lock on its engine's row: ", err)
 		}
 	}
-	if err := execute(t, url, "update perdure.engines set leased = clock_timestamp() where id = $1", int64(engine)); err != nil {
+	if err := execute(t, url, "update perdure.engines set leased = clock_timestamp() where id = $1",
+		int64(engine)); err != nil {
 		t.Fatal(err)
 	}
 	c, err := living.Claim(t.Context(), store.Renew{Engine: other, Now: time.Now()})
@@ -247,7 +290,8 @@ func TestANodeStoppedInTheMiddleOfACommitDoesNotHoldUpItsTakeOver(t *testing.T) 
 	if err := dead.Commit(t.Context(), big); !errors.Is(err, store.ErrFenced) {
 		t.Errorf("sent again, it gives %v", err)
 	}
-	if entries, err := living.Load(t.Context(), g.Changes[0].Run, store.Range{}); err != nil || len(entries) != 1 {
+	if entries, err := living.Load(t.Context(), g.Changes[0].Run, store.Range{}); err != nil ||
+		len(entries) != 1 {
 		t.Errorf("the run has %d entries, %v", len(entries), err)
 	}
 }
@@ -268,7 +312,8 @@ func TestALostSessionOfItsOwnDoesNotHoldAnEngineUp(t *testing.T) {
 	if _, err := lost.Exec(t.Context(), "begin"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := lost.Exec(t.Context(), "select from perdure.engines where id = $1 for key share", int64(engine)); err != nil {
+	if _, err := lost.Exec(t.Context(), "select from perdure.engines where id = $1 for key share",
+		int64(engine)); err != nil {
 		t.Fatal(err)
 	}
 	g := started(t, s, engine, 1)
@@ -299,7 +344,8 @@ func TestAnAnswerThatIsLostIsFoundOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	proxy := faultproxy.New(t, net.JoinHostPort(config.Host, fmt.Sprint(config.Port)))
-	s := mustOpen(t, strings.Replace(url, fmt.Sprintf("%s:%d", config.Host, config.Port), proxy.Addr(), 1), Options{})
+	s := mustOpen(t, strings.Replace(url, fmt.Sprintf("%s:%d", config.Host, config.Port),
+		proxy.Addr(), 1), Options{})
 	engine := joined(t, s)
 	there, lost := 0, 0
 	for i := range int64(40) {
@@ -310,7 +356,16 @@ func TestAnAnswerThatIsLostIsFoundOut(t *testing.T) {
 		proxy.Cut() // what is counted begins with a connection
 		proxy.CutAfter(way, bytes)
 		g := started(t, s, engine, i+1)
-		g.Changes[0].Posts = []store.Post{{Run: g.Changes[0].Run, Message: journal.Entry{Kind: journal.SignalReceived, Op: journal.Op{Name: "x"}, At: time.Now()}}}
+		g.Changes[0].Posts = []store.Post{
+			{
+				Run: g.Changes[0].Run,
+				Message: journal.Entry{
+					Kind: journal.SignalReceived,
+					Op:   journal.Op{Name: "x"},
+					At:   time.Now(),
+				},
+			},
+		}
 		err := s.Commit(t.Context(), g)
 		proxy.Heal()
 		for tries := 0; err != nil; tries++ {
@@ -321,7 +376,8 @@ func TestAnAnswerThatIsLostIsFoundOut(t *testing.T) {
 			g.Again = true
 			err = s.Commit(t.Context(), g)
 		}
-		if g.Changes[0].Verdict != store.Written || g.Changes[0].Posts[0].Verdict != store.Delivered {
+		if g.Changes[0].Verdict != store.Written ||
+			g.Changes[0].Posts[0].Verdict != store.Delivered {
 			t.Fatalf("cut after %d bytes: the verdicts are %+v", bytes, g.Changes[0])
 		}
 		inbox, err := s.Load(t.Context(), g.Changes[0].Run, store.Range{Inbox: true})
@@ -340,7 +396,8 @@ func TestAnAnswerThatIsLostIsFoundOut(t *testing.T) {
 // what finds no room fails as unavailable and is tried again, nothing is refused as if
 // it were wrong.
 func TestManyNodesShareFewConnections(t *testing.T) {
-	url := testpg.Start(t, testpg.Setting("max_connections", "12"), testpg.Setting("superuser_reserved_connections", "0")).URL()
+	url := testpg.Start(t, testpg.Setting("max_connections", "12"),
+		testpg.Setting("superuser_reserved_connections", "0")).URL()
 	var all sync.WaitGroup
 	for range 6 {
 		all.Go(func() {

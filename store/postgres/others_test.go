@@ -26,7 +26,15 @@ import (
 
 // to is a message to a run, or to a workflow ID.
 func to(run journal.Number, id string) *store.Group {
-	p := store.Post{Run: run, WorkflowID: id, Message: journal.Entry{Kind: journal.SignalReceived, Op: journal.Op{Name: "s"}, At: time.Now()}}
+	p := store.Post{
+		Run:        run,
+		WorkflowID: id,
+		Message: journal.Entry{
+			Kind: journal.SignalReceived,
+			Op:   journal.Op{Name: "s"},
+			At:   time.Now(),
+		},
+	}
 	if run == 0 {
 		p.Until = time.Now().Add(time.Hour)
 	}
@@ -43,7 +51,11 @@ func named(g *store.Group, id string) *store.Group {
 func unloads(g *store.Group, wake time.Time) *store.Group {
 	h := *g.Changes[0].Head
 	h.Owner, h.Wake, h.Status = 0, wake, journal.Waiting
-	return &store.Group{Engine: g.Engine, Now: time.Now(), Changes: []store.Change{{Run: h.Number, Head: &h, Unload: true}}}
+	return &store.Group{
+		Engine:  g.Engine,
+		Now:     time.Now(),
+		Changes: []store.Change{{Run: h.Number, Head: &h, Unload: true}},
+	}
 }
 
 // done commits a group.
@@ -95,7 +107,9 @@ func user(t *testing.T, s *Store, url string, g *store.Group) (pgx.Tx, store.Tra
 // lease has passed then.
 func stuck(t *testing.T, url string, engine journal.EngineID) {
 	c := session(t, url)
-	for _, sql := range []string{"begin", fmt.Sprintf("select from perdure.engines where id = %d for key share", engine)} {
+	for _, sql := range []string{
+		"begin", fmt.Sprintf("select from perdure.engines where id = %d for key share", engine),
+	} {
 		if _, err := c.Exec(t.Context(), sql); err != nil {
 			t.Fatal(err)
 		}
@@ -104,7 +118,8 @@ func stuck(t *testing.T, url string, engine journal.EngineID) {
 }
 
 func lapse(t *testing.T, url string, engine journal.EngineID) {
-	if err := execute(t, url, "update perdure.engines set leased = clock_timestamp() - interval '1 second' where id = $1", int64(engine)); err != nil {
+	if err := execute(t, url, "update perdure.engines set leased = clock_timestamp() - interval "+
+		"'1 second' where id = $1", int64(engine)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -113,7 +128,8 @@ func lapse(t *testing.T, url string, engine journal.EngineID) {
 func blocked(t *testing.T, url string, want int) {
 	c := session(t, url)
 	for n := 0; n < want; {
-		err := c.QueryRow(t.Context(), "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()").Scan(&n)
+		err := c.QueryRow(t.Context(), "select count(*) from pg_stat_activity where "+
+			"wait_event_type = 'Lock' and datname = current_database()").Scan(&n)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -147,7 +163,11 @@ func TestAStartWhoseRivalEndsMeanwhileIsWritten(t *testing.T) {
 	blocked(t, url, 1)
 	h := *rival.Changes[0].Head
 	h.Status, h.Owner, h.Ended, h.Wake = journal.Completed, 0, time.Now(), time.Time{}
-	done(t, a, &store.Group{Engine: one, Now: time.Now(), Changes: []store.Change{{Run: h.Number, Head: &h}}})
+	done(t, a, &store.Group{
+		Engine:  one,
+		Now:     time.Now(),
+		Changes: []store.Change{{Run: h.Number, Head: &h}},
+	})
 	if err := tx.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +177,8 @@ func TestAStartWhoseRivalEndsMeanwhileIsWritten(t *testing.T) {
 	for _, c := range g.Changes {
 		heads, _, err := b.Find(t.Context(), store.Filter{Runs: []journal.RunID{c.Head.ID}})
 		if err != nil || c.Verdict != store.Written || len(heads) != 1 {
-			t.Errorf("the start of %s is told as %d, and there are %d such runs, %v", c.Head.WorkflowID, c.Verdict, len(heads), err)
+			t.Errorf("the start of %s is told as %d, and there are %d such runs, %v",
+				c.Head.WorkflowID, c.Verdict, len(heads), err)
 		}
 	}
 }
@@ -182,17 +203,25 @@ func TestARestThatArrivesLateTakesARunFromNobody(t *testing.T) {
 	proxy.Stall(faultproxy.ToServer)
 	r := unloads(g, time.Now().Add(-time.Second))
 	if err := slow.Commit(t.Context(), r); err == nil || len(slow.lost) != 1 {
-		t.Fatalf("a commit that is swallowed gives %v, and %d sessions are lost", err, len(slow.lost))
+		t.Fatalf("a commit that is swallowed gives %v, and %d sessions are lost", err,
+			len(slow.lost))
 	}
 	s.lost = slow.lost // of the same engine, on another way
 	r.Again = true
 	done(t, s, r)
 	var living int
-	if err := session(t, url).QueryRow(t.Context(), "select count(*) from pg_stat_activity where pid = any($1)", slow.lost).Scan(&living); err != nil || living != 0 || len(s.lost) != 0 {
-		t.Errorf("%d of the sessions that were lost are there, %v; %d are to be ended", living, err, len(s.lost))
+	if err := session(t, url).QueryRow(t.Context(), "select count(*) from pg_stat_activity where "+
+		"pid = any($1)", slow.lost).Scan(&living); err != nil || living != 0 || len(s.lost) != 0 {
+		t.Errorf("%d of the sessions that were lost are there, %v; %d are to be ended", living, err,
+			len(s.lost))
 	}
 	proxy.Heal()
-	claimed, err := other.Claim(t.Context(), store.TakeDue{Engine: second, Workflows: []string{"w"}, Max: 1, Now: time.Now()})
+	claimed, err := other.Claim(t.Context(), store.TakeDue{
+		Engine:    second,
+		Workflows: []string{"w"},
+		Max:       1,
+		Now:       time.Now(),
+	})
 	if err != nil || len(claimed.Runs) != 1 {
 		t.Fatalf("%d runs, %v", len(claimed.Runs), err)
 	}
@@ -210,7 +239,8 @@ func TestARestThatArrivesLateTakesARunFromNobody(t *testing.T) {
 // spec: P-2
 func TestWhoNotesTheClockHoldsUpNobody(t *testing.T) {
 	url := testpg.URL(t)
-	a, b, client := mustOpen(t, url, Options{}), mustOpen(t, url, Options{}), mustOpen(t, url, Options{})
+	a, b, client := mustOpen(t, url, Options{}), mustOpen(t, url, Options{}),
+		mustOpen(t, url, Options{})
 	one, other := joined(t, a), joined(t, b)
 	tx, part := user(t, client, url, to(0, "x"))
 	told := make(chan error, 1)
@@ -372,7 +402,9 @@ func TestATakeOverThatIsStoppedIsTakenOver(t *testing.T) {
 	dead := joined(t, s)
 	lapse(t, url, dead)
 	c := session(t, url)
-	for _, sql := range []string{"begin", whoami, fmt.Sprintf("select pg_advisory_xact_lock(%d, %d)", successionLocks, dead)} {
+	for _, sql := range []string{
+		"begin", whoami, fmt.Sprintf("select pg_advisory_xact_lock(%d, %d)", successionLocks, dead),
+	} {
 		if _, err := c.Exec(t.Context(), sql); err != nil {
 			t.Fatal(err)
 		}
@@ -416,13 +448,20 @@ func TestALockedRunIsLeftForLater(t *testing.T) {
 	done(t, other, to(run, "")) // which its engine was not given yet
 	tx, _ := user(t, other, url, to(run, ""))
 
-	out, err := s.Claim(soon(t), store.TakeDue{Engine: engine, Workflows: []string{"w"}, Max: 10, Now: time.Now()})
+	out, err := s.Claim(soon(t), store.TakeDue{
+		Engine:    engine,
+		Workflows: []string{"w"},
+		Max:       10,
+		Now:       time.Now(),
+	})
 	if err != nil || len(out.Runs) != 1 || len(out.Mail) != 0 || out.Next.IsZero() {
-		t.Errorf("a claim gives %d runs and mail of %d, and is to be made again at %v; %v", len(out.Runs), len(out.Mail), out.Next, err)
+		t.Errorf("a claim gives %d runs and mail of %d, and is to be made again at %v; %v",
+			len(out.Runs), len(out.Mail), out.Next, err)
 	}
 	lapse(t, url, engine)
 	out, err = other.Claim(soon(t), store.Renew{Engine: second, Now: time.Now()})
-	if err != nil || out.Expired != 1 || out.Freed != 10 || out.Lapse == 0 || out.Lapse > soonAgain {
+	if err != nil || out.Expired != 1 || out.Freed != 10 || out.Lapse == 0 ||
+		out.Lapse > soonAgain {
 		t.Errorf("a take-over frees %d runs and goes on in %v; %v", out.Freed, out.Lapse, err)
 	}
 	if err := tx.Commit(t.Context()); err != nil {
@@ -450,9 +489,15 @@ func TestALockedRunIsStillDue(t *testing.T) {
 		later = g.Changes[0].Run
 	}
 	tx, _ := user(t, s, url, to(later, ""))
-	out, err := s.Claim(soon(t), store.TakeDue{Engine: engine, Workflows: []string{"w"}, Max: 10, Now: now})
+	out, err := s.Claim(soon(t), store.TakeDue{
+		Engine:    engine,
+		Workflows: []string{"w"},
+		Max:       10,
+		Now:       now,
+	})
 	if err != nil || len(out.Runs) != 1 || out.Next.IsZero() {
-		t.Errorf("a claim gives %d runs, and the next is due at %v; %v", len(out.Runs), out.Next, err)
+		t.Errorf("a claim gives %d runs, and the next is due at %v; %v", len(out.Runs), out.Next,
+			err)
 	}
 	if err := tx.Rollback(t.Context()); err != nil {
 		t.Error(err)
@@ -471,7 +516,8 @@ func TestAGroupLocksByNumber(t *testing.T) {
 	done(t, s, two)
 	tx, err := session(t, url).Begin(t.Context())
 	if err == nil {
-		_, err = tx.Exec(t.Context(), "select from perdure.heads where number = $1 for no key update", int64(one.Changes[0].Run))
+		_, err = tx.Exec(t.Context(), "select from perdure.heads where number = $1 for no "+
+			"key update", int64(one.Changes[0].Run))
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -485,7 +531,8 @@ func TestAGroupLocksByNumber(t *testing.T) {
 	}
 	go func() { told <- insist(s, g) }()
 	blocked(t, url, 1)
-	if _, err := tx.Exec(soon(t), "select from perdure.heads where number = $1 for no key update nowait", int64(two.Changes[0].Run)); err != nil {
+	if _, err := tx.Exec(soon(t), "select from perdure.heads where number = $1 for no key "+
+		"update nowait", int64(two.Changes[0].Run)); err != nil {
 		t.Errorf("who waits for the first run has the second: %v", err)
 	}
 	if err := tx.Rollback(t.Context()); err != nil {
@@ -521,7 +568,12 @@ func TestLargeEntriesThatAreOwedComeAFewAtATime(t *testing.T) {
 	}
 	var after int64
 	for _, want := range []int{2, 1} {
-		out, err := s.Claim(t.Context(), store.TakeOutbox{Engine: engine, Workflows: []string{"w"}, After: after, Limit: 10})
+		out, err := s.Claim(t.Context(), store.TakeOutbox{
+			Engine:    engine,
+			Workflows: []string{"w"},
+			After:     after,
+			Limit:     10,
+		})
 		if err != nil || len(out.Outbox) != want || out.More != (want == 2) {
 			t.Fatalf("%d are given, more %v, %v; want %d", len(out.Outbox), out.More, err, want)
 		}

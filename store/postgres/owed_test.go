@@ -22,8 +22,15 @@ func TestOwedEntriesAreNumberedInTheOrderOfCommits(t *testing.T) {
 	done(t, s, one)
 	done(t, s, two)
 	tells := func(of *store.Group) *store.Group {
-		e := journal.Entry{Run: of.Changes[0].Run, Seq: 2, Kind: journal.StatusChanged, At: time.Now(), Detail: &journal.Detail{Tell: true}}
-		return &store.Group{Engine: engine, Now: time.Now(), Changes: []store.Change{{Run: e.Run, Entries: []journal.Entry{e}}}}
+		e := journal.Entry{
+			Run: of.Changes[0].Run, Seq: 2, Kind: journal.StatusChanged, At: time.Now(),
+			Detail: &journal.Detail{Tell: true},
+		}
+		return &store.Group{
+			Engine:  engine,
+			Now:     time.Now(),
+			Changes: []store.Change{{Run: e.Run, Entries: []journal.Entry{e}}},
+		}
 	}
 	tx, err := session(t, url).Begin(t.Context())
 	if err != nil {
@@ -40,7 +47,10 @@ func TestOwedEntriesAreNumberedInTheOrderOfCommits(t *testing.T) {
 	go func() { second <- s.Commit(t.Context(), tells(two)) }()
 	watch := session(t, url)
 	for waiting := 0; waiting == 0; {
-		if err := watch.QueryRow(t.Context(), "select count(*) from pg_locks where not granted and locktype = 'advisory' and database = (select oid from pg_database where datname = current_database())").Scan(&waiting); err != nil {
+		if err := watch.QueryRow(t.Context(),
+			"select count(*) from pg_locks where not granted and locktype = 'advisory' and "+
+				"database = (select oid from pg_database where datname = current_database())").
+			Scan(&waiting); err != nil {
 			t.Fatal(err)
 		}
 		select {
@@ -55,8 +65,13 @@ func TestOwedEntriesAreNumberedInTheOrderOfCommits(t *testing.T) {
 	if err := errors.Join(tx.Commit(t.Context()), <-second); err != nil {
 		t.Fatal(err)
 	}
-	claimed, err := s.Claim(t.Context(), store.TakeOutbox{Engine: engine, Workflows: []string{"w"}, Limit: 10})
-	if err != nil || len(claimed.Outbox) != 2 || claimed.Outbox[0].Head.Number != one.Changes[0].Run {
+	claimed, err := s.Claim(t.Context(), store.TakeOutbox{
+		Engine:    engine,
+		Workflows: []string{"w"},
+		Limit:     10,
+	})
+	if err != nil || len(claimed.Outbox) != 2 ||
+		claimed.Outbox[0].Head.Number != one.Changes[0].Run {
 		t.Errorf("owed are %+v, %v", claimed.Outbox, err)
 	}
 }

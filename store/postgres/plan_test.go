@@ -32,7 +32,8 @@ func TestNoPlanReadsAWholeTable(t *testing.T) {
 	var mu sync.Mutex
 	plans := map[string]string{} // by statement
 	open := func() (store.Store, error) {
-		s, err := Open(t.Context(), url+"&session_preload_libraries=auto_explain&auto_explain.log_min_duration=0&auto_explain.log_level=notice")
+		s, err := Open(t.Context(), url+
+			"&session_preload_libraries=auto_explain&auto_explain.log_min_duration=0&auto_explain.log_level=notice")
 		if err != nil {
 			return nil, err
 		}
@@ -83,7 +84,8 @@ func cutPlan(text string) (statement, plan string, found bool) {
 
 var (
 	node = regexp.MustCompile(`^ *(->  )?([A-Z].*?)  \(cost=`)
-	scan = regexp.MustCompile(`^(Parallel )?(Seq Scan|Index Scan|Index Only Scan|Bitmap Index Scan)( .*)? on ((perdure\.)?[a-z_]+)`)
+	scan = regexp.MustCompile(
+		`^(Parallel )?(Seq Scan|Index Scan|Index Only Scan|Bitmap Index Scan)( .*)? on ((perdure\.)?[a-z_]+)`)
 
 	// tiny tables have a row for each engine, or few.
 	tiny = regexp.MustCompile(`^(perdure\.)?(engines|fallen|meta)(_|$)`)
@@ -101,7 +103,8 @@ func readsAll(plan string) string {
 			continue
 		}
 		s := scan.FindStringSubmatch(n[2])
-		if s == nil || tiny.MatchString(s[4]) || i > 0 && strings.Contains(lines[i-1], "->  Limit") {
+		if s == nil || tiny.MatchString(s[4]) || i > 0 && strings.Contains(lines[i-1],
+			"->  Limit") {
 			continue
 		}
 		if s[2] == "Seq Scan" || !hasCondition(lines[i+1:]) {
@@ -127,5 +130,6 @@ func hasCondition(below []string) bool {
 // mayReadAll says of a statement that it is there to look at everything: it is part
 // of no commit and no claim.
 func mayReadAll(statement string) bool {
-	return statement == disown || strings.Contains(statement, "count(*) from perdure.") || strings.Contains(statement, "order by number desc limit")
+	return statement == disown || strings.Contains(statement, "count(*) from perdure.") ||
+		strings.Contains(statement, "order by number desc limit")
 }

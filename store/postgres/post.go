@@ -116,7 +116,8 @@ select j.place, j.verdict, coalesce(j.known, j.waits, k.number, j.number),
 from judged j
 left join kept k using (place)
 left join lateral (select * from perdure.heads h where h.number = j.target and j.verdict in (%[2]d, %[3]d, %[4]d) and not j.away offset 0) r on true
-order by j.place`, journal.ContinuedAsNew, store.Duplicate, store.Delivered, store.Closed, store.Nobody, store.Unrouted, store.FollowChain)
+order by j.place`, journal.ContinuedAsNew, store.Duplicate, store.Delivered, store.Closed,
+	store.Nobody, store.Unrouted, store.FollowChain)
 
 // sendPosts delivers what a group sends, and moves messages that had found no run. What
 // depends on what becomes of a new run (creator) is left out where that has become
@@ -171,9 +172,10 @@ type postRows struct {
 	id, name, key, detail      []pgtype.Text
 	data                       [][]byte
 	spilled                    spilledRows
-	unrouted, moves            []int64  // numbers of those that had found no run, with zeros and without
-	toRun, follows             []int64  // for locks
-	byID                       []string // likewise
+	// numbers of those that had found no run, with zeros and without
+	unrouted, moves []int64
+	toRun, follows  []int64  // for locks
+	byID            []string // likewise
 }
 
 func (r *postRows) empty() bool { return len(r.of) == 0 }
@@ -219,17 +221,23 @@ func (r *postRows) add(p *store.Post, creator *store.Change, other bool) error {
 		data = nil
 	}
 	r.of, r.unrouted = append(r.of, p), append(r.unrouted, p.Unrouted)
-	r.run, r.follow, r.force = append(r.run, int64(p.Run)), append(r.follow, int16(p.Follow)), append(r.force, p.Force)
-	r.workflowID, r.until = append(r.workflowID, pgtype.Text{String: p.WorkflowID, Valid: p.WorkflowID != ""}), append(r.until, nanos(p.Until))
+	r.run, r.follow, r.force = append(r.run, int64(p.Run)), append(r.follow, int16(p.Follow)),
+		append(r.force, p.Force)
+	r.workflowID, r.until = append(r.workflowID, pgtype.Text{
+		String: p.WorkflowID, Valid: p.WorkflowID != "",
+	}), append(r.until, nanos(p.Until))
 	var number int64
 	var creatorID, creatorWorkflow string
 	if creator != nil {
-		number, creatorID, creatorWorkflow = int64(creator.Run), creator.Head.WorkflowID, creator.Head.Workflow
+		number, creatorID, creatorWorkflow = int64(creator.Run), creator.Head.WorkflowID,
+			creator.Head.Workflow
 	}
 	r.creator, r.creatorID = append(r.creator, number), append(r.creatorID, creatorID)
 	r.creatorWorkflow, r.other = append(r.creatorWorkflow, creatorWorkflow), append(r.other, other)
-	r.kind, r.id, r.scope = append(r.kind, int16(m.Kind)), append(r.id, text(id)), append(r.scope, orNull(m.Op.Scope))
-	r.name, r.key, r.occ = append(r.name, text(m.Op.Name)), append(r.key, text(m.Op.Key)), append(r.occ, occurrence(m.Op.Occ))
+	r.kind, r.id, r.scope = append(r.kind, int16(m.Kind)), append(r.id, text(id)),
+		append(r.scope, orNull(m.Op.Scope))
+	r.name, r.key, r.occ = append(r.name, text(m.Op.Name)), append(r.key, text(m.Op.Key)),
+		append(r.occ, occurrence(m.Op.Occ))
 	r.at, r.spill = append(r.at, nanos(m.At)), append(r.spill, orNull(int64(m.Spill)))
 	r.detail, r.data = append(r.detail, text(string(detail))), append(r.data, data)
 	switch {
@@ -270,8 +278,10 @@ func (r *postRows) queue(t *transaction) {
 		t.batch.add(reserveIDs, r.byID)
 	}
 	t.batch.add(sendPosts, int64(t.group.Engine), nanos(t.group.Now),
-		r.run, r.follow, r.workflowID, r.until, r.force, r.creator, r.creatorID, r.creatorWorkflow, r.other,
-		r.kind, r.id, r.scope, r.name, r.key, r.occ, r.at, r.spill, r.detail, r.data, r.unrouted, r.moves, t.starts.number).or(errLostRace).each(t.verdicts(r.of))
+		r.run, r.follow, r.workflowID, r.until, r.force, r.creator, r.creatorID, r.creatorWorkflow,
+		r.other,
+		r.kind, r.id, r.scope, r.name, r.key, r.occ, r.at, r.spill, r.detail, r.data, r.unrouted,
+		r.moves, t.starts.number).or(errLostRace).each(t.verdicts(r.of))
 	if len(r.byID) > 0 {
 		t.batch.add(freeIDs, r.byID)
 	}
@@ -284,13 +294,14 @@ func (t *transaction) deliver(created map[journal.Number]*store.Change, numbers 
 	for i, n := range numbers {
 		ids[i] = created[journal.Number(n)].Head.WorkflowID
 	}
-	t.batch.add(deliverPosts, int64(t.group.Engine), nanos(t.group.Now), numbers, ids).each(func(rows pgx.Rows) error {
-		_, _, _, h, err := t.verdict(rows)
-		if c := created[h.Number]; err == nil && c != nil {
-			c.Found = h
-		}
-		return err
-	})
+	t.batch.add(deliverPosts, int64(t.group.Engine), nanos(t.group.Now), numbers, ids).
+		each(func(rows pgx.Rows) error {
+			_, _, _, h, err := t.verdict(rows)
+			if c := created[h.Number]; err == nil && c != nil {
+				c.Found = h
+			}
+			return err
+		})
 }
 
 // verdicts reads what has become of messages.
@@ -310,7 +321,8 @@ func (t *transaction) verdicts(posts []*store.Post) func(pgx.Rows) error {
 }
 
 // verdict reads the verdict on one message.
-func (t *transaction) verdict(rows pgx.Rows) (place int64, v store.Verdict, number int64, to journal.Head, err error) {
+func (t *transaction) verdict(rows pgx.Rows) (place int64, v store.Verdict, number int64,
+	to journal.Head, err error) {
 	var verdict int32
 	var n pgtype.Int8
 	to, err = t.store.scanHead(rows, &place, &verdict, &n)

@@ -37,7 +37,9 @@ func TestConformance(t *testing.T) {
 	f := newFarm(t)
 	for name, mode := range modes {
 		t.Run(name, func(t *testing.T) {
-			storetest.Run(t, func(t *testing.T) storetest.Database { return f.database(t, mode.query, mode.options) })
+			storetest.Run(t, func(t *testing.T) storetest.Database {
+				return f.database(t, mode.query, mode.options)
+			})
 		})
 	}
 }
@@ -92,13 +94,16 @@ func at(t *testing.T, url string, options Options) storetest.Database {
 	return storetest.Database{
 		Open: func() (store.Store, error) { return OpenWith(t.Context(), url, options) },
 		Lapse: func(engine journal.EngineID) error {
-			return execute(t, url, "update perdure.engines set leased = clock_timestamp() - interval '1 second' where id = $1", int64(engine))
+			return execute(t, url, "update perdure.engines set leased = clock_timestamp() - "+
+				"interval '1 second' where id = $1", int64(engine))
 		},
 		Corrupt: func(run journal.Number, seq int64) error {
-			return execute(t, url, "update perdure.entries set detail = '{spoiled' where run = $1 and seq = $2", int64(run), seq)
+			return execute(t, url, "update perdure.entries set detail = '{spoiled' where run = "+
+				"$1 and seq = $2", int64(run), seq)
 		},
 		Lose: func(run journal.Number, seq int64) error {
-			return execute(t, url, "delete from perdure.entries where run = $1 and seq = $2", int64(run), seq)
+			return execute(t, url, "delete from perdure.entries where run = $1 and seq = $2",
+				int64(run), seq)
 		},
 		Written: func(f func()) (int64, error) { return rowsWritten(t, url, f) },
 	}
@@ -113,13 +118,17 @@ func rowsWritten(t *testing.T, url string, f func()) (rows int64, err error) {
 	}
 	defer c.Close(t.Context())
 	var before int64
-	if err := c.QueryRow(t.Context(), "select pg_current_xact_id()::text::bigint").Scan(&before); err != nil {
+	if err := c.QueryRow(t.Context(), "select pg_current_xact_id()::text::bigint").
+		Scan(&before); err != nil {
 		return 0, err
 	}
 	f()
-	for _, table := range []string{"heads", "entries", "messages", "spilled", "owed", "attributes", "unrouted"} {
+	for _, table := range []string{
+		"heads", "entries", "messages", "spilled", "owed", "attributes", "unrouted",
+	} {
 		var n int64
-		if err := c.QueryRow(t.Context(), "select count(*) from perdure."+table+" where xmin::text::bigint > $1", before).Scan(&n); err != nil {
+		if err := c.QueryRow(t.Context(), "select count(*) from perdure."+table+
+			" where xmin::text::bigint > $1", before).Scan(&n); err != nil {
 			return 0, err
 		}
 		rows += n
@@ -154,7 +163,9 @@ func TestLikeMemory(t *testing.T) {
 			t.Parallel()
 			m := memory.New()
 			storetest.Differ(t,
-				storetest.Database{Open: func() (store.Store, error) { m = m.Reopen(); return m, nil }},
+				storetest.Database{
+					Open: func() (store.Store, error) { m = m.Reopen(); return m, nil },
+				},
 				f.database(t, "", Options{}), seed, 400)
 		})
 	}

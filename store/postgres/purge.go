@@ -12,7 +12,8 @@ import (
 
 // selectOver locks runs that have expired, of which no entry is owed, and whose chain does
 // not go on where they are the first of that or have not continued as new.
-var selectOver = fmt.Sprintf(`select number from perdure.heads h where expires <= $1 and not exists (select from perdure.owed o where o.run = h.number)
+var selectOver = fmt.Sprintf(
+	`select number from perdure.heads h where expires <= $1 and not exists (select from perdure.owed o where o.run = h.number)
 and (select true from perdure.heads o where o.workflow_id = h.workflow_id and o.ended is null
     and (o.chain = h.number or o.chain = h.chain and h.chain > 0 and h.status <> %d)) is null
 order by expires limit $2 for update skip locked`, journal.ContinuedAsNew)
@@ -29,13 +30,16 @@ insert into perdure.gone (run, inbox) select number, inbox from gone returning r
 	// successor's. A row that names a payload counts for two.
 	measure = `select p.part, p.run, p.key, p.name, p.rows, p.bytes
 from unnest($1::bigint[], $3::bigint[]) as k (run, inbox) cross join lateral (
-    (select 0 as part, run, seq as key, null as name, 1 + (spill is not null)::int as rows, ` + sizeOf + ` as bytes
+    (select 0 as part, run, seq as key, null as name, 1 + (spill is not null)::int as rows, ` + sizeOf +
+		` as bytes
     from perdure.entries e where run = k.run order by seq limit $2)
     union all
-    (select 1, holder, number, null, 1 + (spill is not null)::int, ` + sizeOf + ` from perdure.messages e
+    (select 1, holder, number, null, 1 + (spill is not null)::int, ` + sizeOf +
+		` from perdure.messages e
     where holder = k.run and taken is not null order by number limit $2)
     union all
-    (select 1, holder, number, null, 1 + (spill is not null)::int, ` + sizeOf + ` from perdure.messages e
+    (select 1, holder, number, null, 1 + (spill is not null)::int, ` + sizeOf +
+		` from perdure.messages e
     where holder = k.inbox and taken is null order by number limit $2)
     union all
     (select 2, run, 0, name, 1, 0 from perdure.attributes where run = k.run order by name limit $2)) p limit $2`
@@ -52,7 +56,8 @@ and not exists (select from perdure.messages where holder = coalesce(g.inbox, g.
 and not exists (select from perdure.attributes where run = g.run)
 returning run`
 
-	selectExpired = `select number, 1 + (spill is not null)::int, ` + sizeOf + ` from perdure.unrouted e where until <= $1 order by until limit $2 for update skip locked`
+	selectExpired = `select number, 1 + (spill is not null)::int, ` + sizeOf +
+		` from perdure.unrouted e where until <= $1 order by until limit $2 for update skip locked`
 
 	purgeExpired = `with gone as (delete from perdure.unrouted where number = any($1::bigint[]) returning spill)
 delete from perdure.spilled s using gone g where s.id = g.spill
@@ -62,7 +67,8 @@ and not exists (select from perdure.unrouted u where u.spill = s.id and u.number
 returning s.id`
 
 	// selectUnsaid locks runs that have ended without a retention.
-	selectUnsaid = `select ` + headColumns + ` from perdure.heads where retain = '' and ended is not null and workflow = any($1::text[]) limit $2 for update skip locked`
+	selectUnsaid = `select ` + headColumns +
+		` from perdure.heads where retain = '' and ended is not null and workflow = any($1::text[]) limit $2 for update skip locked`
 	sayRetention = `update perdure.heads h set retain = u.retain, expires = nullif(u.expires, -9223372036854775808)
 from unnest($1::bigint[], $2::text[], $3::bigint[]) as u (number, retain, expires) where h.number = u.number`
 )
@@ -181,7 +187,8 @@ func (g *purging) say() (bool, error) {
 	err := g.do(func(rows pgx.Rows) error {
 		h, err := g.store.scanHead(rows)
 		h.Retain = g.purge.Unsaid[h.Workflow]
-		number, retain, expires = append(number, int64(h.Number)), append(retain, string(h.Retain)), append(expires, instant(h.Expires()))
+		number, retain, expires = append(number, int64(h.Number)), append(retain, string(h.Retain)),
+			append(expires, instant(h.Expires()))
 		return err
 	}, selectUnsaid, workflows, g.purge.Rows())
 	if err != nil || len(number) == 0 {

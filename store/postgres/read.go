@@ -14,7 +14,8 @@ import (
 
 // Load gives entries of one journal in order, or messages of one inbox. Where a row
 // cannot be read or is missing it gives those before it and a CorruptError.
-func (s *Store) Load(ctx context.Context, n journal.Number, r store.Range) ([]journal.Entry, error) {
+func (s *Store) Load(ctx context.Context, n journal.Number, r store.Range) ([]journal.Entry,
+	error) {
 	ctx, done, err := s.call(ctx)
 	if err != nil {
 		return nil, err
@@ -47,16 +48,19 @@ const isThere = " and (select true from perdure.heads where number = $1)"
 
 // rangeOf gives what a range means in SQL: few texts.
 func rangeOf(n journal.Number, r store.Range) (sql string, args []any) {
-	columns, table, key := "0::bigint, "+entryColumns, "perdure.entries where run = $1"+isThere, "seq"
+	columns, table, key := "0::bigint, "+entryColumns, "perdure.entries where run = $1"+isThere,
+		"seq"
 	switch {
 	case len(r.Ends) > 0:
 		sql, args = rangeOfEnds(r)
 		return sql, args
 	case r.Inbox && n == 0:
-		columns, table, key = "0::bigint, "+messageColumns+", workflow_id, until", "perdure.unrouted where $1::bigint = 0", "number"
+		columns, table, key = "0::bigint, "+messageColumns+", workflow_id, until",
+			"perdure.unrouted where $1::bigint = 0", "number"
 	case r.Inbox:
 		columns, key = "0::bigint, "+messageColumns+", null::text, null::bigint", "number"
-		table = "perdure.messages where holder = (select coalesce(inbox, number) from perdure.heads where number = $1) and taken is null"
+		table = "perdure.messages where holder = (select coalesce(inbox, number) from " +
+			"perdure.heads where number = $1) and taken is null"
 	}
 	columns += payload(r)
 	args = []any{int64(n), pgtype.Int8{Int64: int64(r.Limit), Valid: r.Limit > 0}}
@@ -65,10 +69,12 @@ func rangeOf(n journal.Number, r store.Range) (sql string, args []any) {
 		args = append(args, r.Name)
 	}
 	if r.Tail {
-		return "select * from (select " + columns + " from " + table + " order by " + key + " desc limit $2) t order by 2", args
+		return "select * from (select " + columns + " from " + table + " order by " + key +
+			" desc limit $2) t order by 2", args
 	}
 	table += fmt.Sprintf(" and %s >= $%d", key, len(args)+1)
-	return "select " + columns + " from " + table + " order by " + key + " limit $2", append(args, r.From)
+	return "select " + columns + " from " + table + " order by " + key + " limit $2",
+		append(args, r.From)
 }
 
 // payload gives the column of the spilled payload, null where it is not asked for.
@@ -85,7 +91,8 @@ func rangeOfEnds(r store.Range) (sql string, args []any) {
 	for i, n := range r.Ends {
 		runs[i] = int64(n)
 	}
-	return "select h.number, " + of("e", entryColumns) + payload(r) + ` from unnest($1::bigint[]) with ordinality as r (run, place)
+	return "select h.number, " + of("e", entryColumns) + payload(r) +
+		` from unnest($1::bigint[]) with ordinality as r (run, place)
 join perdure.heads h on h.number = r.run and h.ended is not null
 join perdure.entries e on e.run = h.number and e.seq = h.last order by r.place`, []any{runs}
 }
@@ -134,7 +141,8 @@ func (r *entryRow) spilled(e *journal.Entry) error {
 }
 
 // Spill makes one large payload durable. It may be sent again.
-func (s *Store) Spill(ctx context.Context, engine journal.EngineID, id journal.Number, data []byte) error {
+func (s *Store) Spill(ctx context.Context, engine journal.EngineID, id journal.Number,
+	data []byte) error {
 	if err := s.writable(); err != nil {
 		return err
 	}
@@ -197,7 +205,8 @@ func (s *Store) info(ctx context.Context, counted bool) (store.Info, error) {
 	defer done()
 	info := store.Info{
 		Driver: "postgres", Database: s.database, Schema: schemaVersion,
-		Durability: "a commit survives the loss of power: fsync, full_page_writes and synchronous_commit are on",
+		Durability: "a commit survives the loss of power: fsync, full_page_writes and " +
+			"synchronous_commit are on",
 	}
 	if s.options.Unsafe {
 		info.Durability = "not checked: what the server's settings promise"
@@ -217,7 +226,8 @@ func (s *Store) info(ctx context.Context, counted bool) (store.Info, error) {
 		var id int64
 		var pid, slots int32
 		var since pgtype.Int8
-		err := rows.Scan(&id, &e.Host, &pid, &e.Build, &slots, &since, &e.Seen, &e.Until, &e.Expired, &e.Runs)
+		err := rows.Scan(&id, &e.Host, &pid, &e.Build, &slots, &since, &e.Seen, &e.Until,
+			&e.Expired, &e.Runs)
 		e.ID, e.PID, e.Slots, e.Since = journal.EngineID(id), int(pid), int(slots), moment(since)
 		info.Engines = append(info.Engines, e)
 		return err

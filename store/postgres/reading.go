@@ -13,7 +13,8 @@ import (
 var dueHeads = fmt.Sprintf(selectDue, of("h", headColumns))
 
 const (
-	selectJournals = `select run, ` + entryColumns + ` from perdure.entries where run = any($1::bigint[]) order by run, seq`
+	selectJournals = `select run, ` + entryColumns +
+		` from perdure.entries where run = any($1::bigint[]) order by run, seq`
 
 	selectInboxes = `select reader, ` + messageColumns + ` from (
     select number as reader, coalesce(inbox, number) as box, past from perdure.heads where number = any($1::bigint[]) offset 0) h
@@ -78,7 +79,8 @@ func (r *reading) some(ctx context.Context, due []journal.Head) ([]store.Run, er
 		run.CutOff()
 		if !run.Head.Status.Valid() {
 			run.Entries = nil
-			run.Err = &journal.CorruptError{Run: run.Head.Number, Reason: "unknown status " + run.Head.Status.String()}
+			run.Err = &journal.CorruptError{Run: run.Head.Number, Reason: "unknown status " +
+				run.Head.Status.String()}
 		}
 	}
 	return runs, r.inboxes(ctx, runs, byNumber)
@@ -127,7 +129,8 @@ func (r *reading) journals(ctx context.Context, runs map[journal.Number]*store.R
 
 // inboxes reads the untaken messages of the runs, those of the many that were sent few
 // with one statement.
-func (r *reading) inboxes(ctx context.Context, runs []store.Run, byNumber map[journal.Number]*store.Run) error {
+func (r *reading) inboxes(ctx context.Context, runs []store.Run,
+	byNumber map[journal.Number]*store.Run) error {
 	var few []int64
 	for i := range runs {
 		run := &runs[i]

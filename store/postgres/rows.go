@@ -15,7 +15,8 @@ import (
 )
 
 // headColumns are those of a head, in the order in which they are read.
-const headColumns = "number, workflow_id, workflow, pattern, status, owner, wake, created, ended, last, cause, crashes, mail, chain, parent, keep, retain"
+const headColumns = "number, workflow_id, workflow, pattern, status, owner, wake, created, " +
+	"ended, last, cause, crashes, mail, chain, parent, keep, retain"
 
 // of gives columns of the table that a query calls so.
 func of(table, columns string) string {
@@ -33,7 +34,8 @@ type headRow struct {
 // into gives where a row of headColumns goes.
 func (r *headRow) into() []any {
 	return []any{
-		&r.number, &r.workflowID, &r.workflow, &r.pattern, &r.status, &r.owner, &r.wake, &r.created, &r.ended,
+		&r.number, &r.workflowID, &r.workflow, &r.pattern, &r.status, &r.owner, &r.wake, &r.created,
+		&r.ended,
 		&r.last, &r.cause, &r.crashes, &r.mail, &r.chain, &r.parent, &r.keep, &r.retain,
 	}
 }
@@ -46,11 +48,15 @@ func (s *Store) head(r *headRow) journal.Head {
 	}
 	n := journal.Number(r.number.Int64)
 	return journal.Head{
-		Number: n, ID: journal.MakeRunID(s.database, n), WorkflowID: r.workflowID.String, Workflow: r.workflow.String,
-		Pattern: journal.Pattern(small(r.pattern)), Status: journal.Status(small(r.status)),
-		Owner: journal.EngineID(r.owner.Int64), Wake: moment(r.wake), Created: moment(r.created), Ended: moment(r.ended),
-		Last: r.last.Int64, Cause: legal(r.cause), Crashes: int(r.crashes.Int32), Mail: r.mail.Int64,
-		Chain: journal.Number(r.chain.Int64), Parent: journal.Number(r.parent.Int64), Keep: time.Duration(r.keep.Int64),
+		Number: n, ID: journal.MakeRunID(s.database, n), WorkflowID: r.workflowID.String,
+		Workflow: r.workflow.String,
+		Pattern:  journal.Pattern(small(r.pattern)), Status: journal.Status(small(r.status)),
+		Owner: journal.EngineID(r.owner.Int64), Wake: moment(r.wake), Created: moment(r.created),
+		Ended: moment(r.ended),
+		Last:  r.last.Int64, Cause: legal(r.cause), Crashes: int(r.crashes.Int32),
+		Mail:  r.mail.Int64,
+		Chain: journal.Number(r.chain.Int64), Parent: journal.Number(r.parent.Int64),
+		Keep:   time.Duration(r.keep.Int64),
 		Retain: journal.Retention(r.retain.String),
 	}
 }
@@ -68,7 +74,8 @@ func (s *Store) scanHead(rows pgx.Rows, first ...any) (journal.Head, error) {
 // sender's ID.
 const (
 	entryColumns   = "seq, kind, status, scope, name, key, occ, at, took, spill, detail, data"
-	messageColumns = "number, kind, null::smallint, scope, name, key, occ, at, null::bigint, spill, detail, data, id"
+	messageColumns = "number, kind, null::smallint, scope, name, key, occ, at, null::bigint, " +
+		"spill, detail, data, id"
 )
 
 // An entryRow reads an entry or a message.
@@ -84,19 +91,28 @@ type entryRow struct {
 
 // into gives where a row of entryColumns goes.
 func (r *entryRow) into() []any {
-	return []any{&r.seq, &r.kind, &r.status, &r.scope, &r.name, &r.key, &r.occ, &r.at, &r.took, &r.spill, &r.detail, &r.data}
+	return []any{
+		&r.seq, &r.kind, &r.status, &r.scope, &r.name, &r.key, &r.occ, &r.at, &r.took, &r.spill,
+		&r.detail, &r.data,
+	}
 }
 
 // entry gives the entry of a run that was read, or a CorruptError.
 func (r *entryRow) entry(run journal.Number) (journal.Entry, error) {
 	e := journal.Entry{
-		Run: run, Seq: r.seq, Kind: journal.Kind(small(r.kind)), Status: journal.Status(small(r.status)),
-		Op: journal.Op{Scope: r.scope.Int64, Name: r.name.String, Key: legal(r.key), Occ: int(r.occ.Int32)},
-		At: moment(r.at), Took: time.Duration(r.took.Int64), Spill: journal.Number(r.spill.Int64), Data: r.data,
+		Run: run, Seq: r.seq, Kind: journal.Kind(small(r.kind)),
+		Status: journal.Status(small(r.status)),
+		Op: journal.Op{
+			Scope: r.scope.Int64, Name: r.name.String, Key: legal(r.key), Occ: int(r.occ.Int32),
+		},
+		At: moment(r.at), Took: time.Duration(r.took.Int64), Spill: journal.Number(r.spill.Int64),
+		Data: r.data,
 	}
 	detail, err := journal.DecodeDetail([]byte(r.detail.String))
 	if err != nil {
-		return e, &journal.CorruptError{Run: e.Run, Seq: e.Seq, Reason: fmt.Sprintf("its detail: %v", err)}
+		return e, &journal.CorruptError{
+			Run: e.Run, Seq: e.Seq, Reason: fmt.Sprintf("its detail: %v", err),
+		}
 	}
 	e.Detail = detail
 	return e, e.Check()
@@ -172,7 +188,8 @@ func text(s string) pgtype.Text {
 
 // legal gives a string that was stored by text.
 func legal(t pgtype.Text) string {
-	if b, err := hex.DecodeString(strings.TrimPrefix(t.String, hexed)); err == nil && strings.HasPrefix(t.String, hexed) {
+	if b, err := hex.DecodeString(strings.TrimPrefix(t.String, hexed)); err == nil &&
+		strings.HasPrefix(t.String, hexed) {
 		return string(b)
 	}
 	return t.String

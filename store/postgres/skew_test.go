@@ -21,7 +21,8 @@ func (s *skewed) Commit(ctx context.Context, g *store.Group) error {
 	return s.commit(ctx, g, s.Store.Commit)
 }
 
-func (s *skewed) commit(ctx context.Context, g *store.Group, commit func(context.Context, *store.Group) error) error {
+func (s *skewed) commit(ctx context.Context, g *store.Group,
+	commit func(context.Context, *store.Group) error) error {
 	told := shifted(*g, s.by)
 	err := commit(ctx, &told)
 	told = shifted(told, -s.by)
@@ -43,7 +44,8 @@ func (s *skewed) Claim(ctx context.Context, c store.Claim) (store.Claimed, error
 	return shifted(out, -s.by), err
 }
 
-func (s *skewed) Load(ctx context.Context, run journal.Number, r store.Range) ([]journal.Entry, error) {
+func (s *skewed) Load(ctx context.Context, run journal.Number, r store.Range) ([]journal.Entry,
+	error) {
 	out, err := s.Store.Load(ctx, run, r)
 	return shifted(out, -s.by), err
 }
@@ -106,7 +108,8 @@ func shift(v reflect.Value, by time.Duration) {
 			v.Set(c)
 		}
 	case reflect.Slice:
-		if k := v.Type().Elem().Kind(); !v.IsNil() && (k == reflect.Struct || k == reflect.Pointer) {
+		if k := v.Type().Elem().Kind(); !v.IsNil() &&
+			(k == reflect.Struct || k == reflect.Pointer) {
 			c := reflect.MakeSlice(v.Type(), v.Len(), v.Len())
 			reflect.Copy(c, v)
 			for i := range c.Len() {

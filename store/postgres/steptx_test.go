@@ -40,13 +40,17 @@ var books = perdure.Define("books", func(ctx context.Context, kind string) (int,
 	for i := range 3 {
 		var err error
 		if kind == "pgx.Tx" {
-			_, err = perdure.StepTx(ctx, "book", spoiled[pgx.Tx]{postgres.Transactions(pools.Load(), pgx.TxOptions{})},
+			_, err = perdure.StepTx(ctx, "book", spoiled[pgx.Tx]{
+				postgres.Transactions(pools.Load(), pgx.TxOptions{}),
+			},
 				func(ctx context.Context, tx pgx.Tx) (int, error) {
 					_, err := tx.Exec(ctx, insertInvoice, kind)
 					return i, err
 				})
 		} else {
-			_, err = perdure.StepTx(ctx, "book", spoiled[*sql.Tx]{postgres.SQLTransactions(handles.Load(), nil)},
+			_, err = perdure.StepTx(ctx, "book", spoiled[*sql.Tx]{
+				postgres.SQLTransactions(handles.Load(), nil),
+			},
 				func(ctx context.Context, tx *sql.Tx) (int, error) {
 					_, err := tx.ExecContext(ctx, insertInvoice, kind)
 					return i, err
@@ -61,7 +65,8 @@ var books = perdure.Define("books", func(ctx context.Context, kind string) (int,
 
 // results counts results of a step in the store.
 func (w *shop) results(step string) int {
-	return w.count("select count(*) from perdure.entries where name = $1 and kind = $2", step, int16(journal.StepCompleted))
+	return w.count("select count(*) from perdure.entries where name = $1 and kind = $2", step,
+		int16(journal.StepCompleted))
 }
 
 // spec: B-4
@@ -71,11 +76,17 @@ func TestStepsInTransactionsWriteWithTheirResults(t *testing.T) {
 	handles.Store(w.db)
 	errLost := errors.New("the answer is lost")
 	ends := map[string]func(func() error) error{
-		"":                       nil,
-		"done and not answered":  func(end func() error) error { return errors.Join(errLost, end()) },
-		"not sent":               func(func() error) error { return errLost },
-		"session ended before":   func(end func() error) error { w.endSessions(); return end() },
-		"session ended after it": func(end func() error) error { err := end(); w.endSessions(); return errors.Join(err, errLost) },
+		"": nil,
+		"done and not answered": func(end func() error) error {
+			return errors.Join(errLost, end())
+		},
+		"not sent":             func(func() error) error { return errLost },
+		"session ended before": func(end func() error) error { w.endSessions(); return end() },
+		"session ended after it": func(end func() error) error {
+			err := end()
+			w.endSessions()
+			return errors.Join(err, errLost)
+		},
 	}
 	want := 0
 	for _, kind := range []string{"pgx.Tx", "*sql.Tx"} {
@@ -91,8 +102,10 @@ func TestStepsInTransactionsWriteWithTheirResults(t *testing.T) {
 			if spoil.Load() != nil {
 				t.Errorf("%s, %s: it has not happened", kind, name)
 			}
-			if rows, results := w.count("select count(*) from invoices"), w.results("book"); rows != want || results != want {
-				t.Fatalf("%s, %s: %d invoices and %d results, want %d", kind, name, rows, results, want)
+			if rows, results := w.count("select count(*) from invoices"),
+				w.results("book"); rows != want || results != want {
+				t.Fatalf("%s, %s: %d invoices and %d results, want %d", kind, name, rows, results,
+					want)
 			}
 		}
 	}
@@ -108,26 +121,31 @@ where datname = current_database() and pid <> pg_backend_pid() and state like 'i
 func TestAStepInATransactionThatIsNotSerializableIsTriedAgain(t *testing.T) {
 	var bodies, w = 0, (*shop)(nil)
 	strict := perdure.Define("strict", func(ctx context.Context, _ int) (int, error) {
-		return perdure.StepTx(ctx, "book", postgres.Transactions(pools.Load(), pgx.TxOptions{IsoLevel: pgx.Serializable}), func(ctx context.Context, tx pgx.Tx) (int, error) {
+		return perdure.StepTx(ctx, "book", postgres.Transactions(pools.Load(), pgx.TxOptions{
+			IsoLevel: pgx.Serializable,
+		}), func(ctx context.Context, tx pgx.Tx) (int, error) {
 			bodies++
 			var n int
 			if err := tx.QueryRow(ctx, "select count(*) from invoices").Scan(&n); err != nil {
 				return 0, err
 			}
 			if bodies == 1 { // another one that has read the same, and writes first
-				err := pgx.BeginTxFunc(ctx, w.pool, pgx.TxOptions{IsoLevel: pgx.Serializable}, func(tx pgx.Tx) error {
-					if err := tx.QueryRow(ctx, "select count(*) from invoices").Scan(new(int)); err != nil {
+				err := pgx.BeginTxFunc(ctx, w.pool, pgx.TxOptions{IsoLevel: pgx.Serializable},
+					func(tx pgx.Tx) error {
+						if err := tx.QueryRow(ctx, "select count(*) from invoices").
+							Scan(new(int)); err != nil {
+							return err
+						}
+						_, err := tx.Exec(ctx, insertInvoice, "other")
 						return err
-					}
-					_, err := tx.Exec(ctx, insertInvoice, "other")
-					return err
-				})
+					})
 				if err != nil {
 					return 0, err
 				}
 			}
 			// The heartbeat of its engine, after the snapshot, is no conflict.
-			if _, err := w.pool.Exec(ctx, "update perdure.engines set leased = leased + interval '1 second'"); err != nil {
+			if _, err := w.pool.Exec(ctx, "update perdure.engines set leased = leased + interval "+
+				"'1 second'"); err != nil {
 				return 0, err
 			}
 			_, err := tx.Exec(ctx, "insert into invoices (name, cents) values ('own', $1)", n)
@@ -141,7 +159,8 @@ func TestAStepInATransactionThatIsNotSerializableIsTriedAgain(t *testing.T) {
 		t.Errorf("it has read %d after %d attempts, want 1 after 2", n, bodies)
 	}
 	entries := must[[]journal.Entry](t)(w.eng.History(t.Context(), run.ID(), 0, 0))
-	if rows := w.count("select count(*) from invoices where name = 'own'"); rows != 1 || w.results("book") != 1 || entries[1].Kind != journal.StepRetrying {
+	if rows := w.count("select count(*) from invoices where name = 'own'"); rows != 1 ||
+		w.results("book") != 1 || entries[1].Kind != journal.StepRetrying {
 		t.Errorf("%d invoices, %d results, first %v", rows, w.results("book"), entries[1].Kind)
 	}
 }
@@ -156,12 +175,16 @@ func TestAFencedEnginesTransactionIsRefused(t *testing.T) {
 			var w *shop
 			bodies := 0
 			fenced := perdure.Define("fenced", func(ctx context.Context, _ int) (int, error) {
-				return perdure.StepTx(ctx, "book", postgres.Transactions(pools.Load(), pgx.TxOptions{IsoLevel: level}), func(ctx context.Context, tx pgx.Tx) (int, error) {
-					if _, err := tx.Exec(ctx, insertInvoice, fmt.Sprint("body ", bodies)); err != nil {
+				return perdure.StepTx(ctx, "book", postgres.Transactions(pools.Load(),
+					pgx.TxOptions{IsoLevel: level}), func(ctx context.Context, tx pgx.Tx) (int,
+					error) {
+					if _, err := tx.Exec(ctx, insertInvoice,
+						fmt.Sprint("body ", bodies)); err != nil {
 						return 0, err
 					}
 					if bodies++; bodies == 1 { // another engine joins, and takes this one over
-						if _, err := w.pool.Exec(ctx, "update perdure.engines set leased = clock_timestamp() - interval '1 second'"); err != nil {
+						if _, err := w.pool.Exec(ctx, "update perdure.engines set leased = "+
+							"clock_timestamp() - interval '1 second'"); err != nil {
 							return 0, err
 						}
 						w.join()
@@ -176,8 +199,11 @@ func TestAFencedEnginesTransactionIsRefused(t *testing.T) {
 			if n := must[int](t)(run.Result(t.Context())); n != 2 {
 				t.Errorf("the result is that of attempt %d, want 2", n)
 			}
-			if first, all := w.count("select count(*) from invoices where name = 'body 0'"), w.count("select count(*) from invoices"); first != 0 || all != 1 || w.results("book") != 1 {
-				t.Errorf("%d invoices, %d of them of the fenced engine, %d results", all, first, w.results("book"))
+			if first, all := w.count("select count(*) from invoices where name = 'body 0'"),
+				w.count("select count(*) from invoices"); first != 0 || all != 1 ||
+				w.results("book") != 1 {
+				t.Errorf("%d invoices, %d of them of the fenced engine, %d results", all, first,
+					w.results("book"))
 			}
 		})
 	}
@@ -213,14 +239,16 @@ func (w *shop) join() {
 
 var bulky = perdure.Define("bulky", func(ctx context.Context, _ int) (int, error) {
 	large := strings.Repeat("x", 150_000)
-	given, err := perdure.StepTx(ctx, "fill", postgres.Transactions(pools.Load(), pgx.TxOptions{}), func(ctx context.Context, tx pgx.Tx) (string, error) {
-		n, _, err := perdure.Attempt(ctx)
-		err = errors.Join(err, perdure.Emit(ctx, "filled", large), perdure.SetVariable(ctx, "v", large))
-		if n == 1 {
-			err = errors.Join(err, errors.New("once more"))
-		}
-		return large, err
-	}, perdure.Retry{Attempts: 2, First: 1})
+	given, err := perdure.StepTx(ctx, "fill", postgres.Transactions(pools.Load(), pgx.TxOptions{}),
+		func(ctx context.Context, tx pgx.Tx) (string, error) {
+			n, _, err := perdure.Attempt(ctx)
+			err = errors.Join(err, perdure.Emit(ctx, "filled", large),
+				perdure.SetVariable(ctx, "v", large))
+			if n == 1 {
+				err = errors.Join(err, errors.New("once more"))
+			}
+			return large, err
+		}, perdure.Retry{Attempts: 2, First: 1})
 	set, _, failed := perdure.Variable[string](ctx, "v")
 	if err == nil && failed == nil && (set != large || given != large) {
 		err = errors.New("the workflow does not see what the body has set")

@@ -53,7 +53,8 @@ func (t *transaction) succeed() error {
 	b := &t.batch
 	b.add(insertHeads, heads.args()...)
 	b.add(checkEnded, heads.number, ended, heads.workflowID, len(ended)).
-		or(refused("a run cannot continue one that is open, not there, was continued or has another workflow ID"))
+		or(refused("a run cannot continue one that is open, not there, was continued or has " +
+			"another workflow ID"))
 	b.add(inheritInbox, heads.number, ended)
 	b.add(leaveInbox, ended)
 	b.add(selectHeads, heads.number).each(func(rows pgx.Rows) error {

@@ -36,9 +36,13 @@ func TestRunsMoveWhenTheirNodeIsGone(t *testing.T) {
 			return c.beats(0) > last+5
 		}))
 		var still float64
-		c.must(c.bank.QueryRow(c.ctx, `select extract(epoch from (select at from beats where number = (select min(number) from beats where number > $1)) - at)
+		c.must(
+			c.bank.QueryRow(
+				c.ctx,
+				`select extract(epoch from (select at from beats where number = (select min(number) from beats where number > $1)) - at)
 			from beats where number = $1`, last).Scan(&still))
-		t.Logf("its node %s, with a lease of %v, a run stood still for %v", how.name, chaosLease, time.Duration(still*float64(time.Second)).Round(time.Millisecond))
+		t.Logf("its node %s, with a lease of %v, a run stood still for %v", how.name, chaosLease,
+			time.Duration(still*float64(time.Second)).Round(time.Millisecond))
 		if how.name == "held up" {
 			c.must(goOn(p.cmd.Process))
 			continue
@@ -51,7 +55,8 @@ func TestRunsMoveWhenTheirNodeIsGone(t *testing.T) {
 // beats gives the number of the last beat of a process; of all for 0.
 func (c *cluster) beats(process int) int64 {
 	var n int64
-	c.must(c.bank.QueryRow(c.ctx, "select coalesce(max(number), 0) from beats where $1 in (0, process)", process).Scan(&n))
+	c.must(c.bank.QueryRow(c.ctx, "select coalesce(max(number), 0) from beats where $1 in (0, "+
+		"process)", process).Scan(&n))
 	return n
 }
 

@@ -58,7 +58,8 @@ func newShop(t *testing.T, workflows ...perdure.Definition) *shop {
 	w.s = must[*postgres.Store](t)(postgres.Open(t.Context(), url))
 	w.pool = must[*pgxpool.Pool](t)(pgxpool.New(t.Context(), url))
 	w.db = must[*sql.DB](t)(sql.Open("pgx", url))
-	if _, err := w.pool.Exec(t.Context(), "create table invoices (id bigint generated always as identity, name text, cents bigint)"); err != nil {
+	if _, err := w.pool.Exec(t.Context(), "create table invoices (id bigint generated always as "+
+		"identity, name text, cents bigint)"); err != nil {
 		t.Fatal(err)
 	}
 	w.eng = must[*perdure.Engine](t)(perdure.New(w.s, perdure.Options{Sweep: -1}))
@@ -74,7 +75,9 @@ func newShop(t *testing.T, workflows ...perdure.Definition) *shop {
 			end()
 		}
 		w.pool.Close()
-		if err := errors.Join(<-done, w.db.Close(), w.s.Close()); err != nil && !errors.Is(err, context.Canceled) { // before it has joined
+		// before it has joined
+		if err := errors.Join(<-done, w.db.Close(), w.s.Close()); err != nil &&
+			!errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
 	})
@@ -135,10 +138,13 @@ func TestStartsAndSignalsAreThereExactlyIfTheTransactionIsCommitted(t *testing.T
 			id := "inv-" + who + name[len(name)-6:len(name)-3]
 			for _, commit := range []bool{false, true} {
 				in(commit, func(tx any) {
-					run := must[*perdure.Run[int]](t)(dun.Start(ctx, c.In(tx), 10, perdure.ID(id), perdure.Attributes{"who": who}))
-					again := must[*perdure.Run[int]](t)(dun.Start(ctx, c.In(tx), 10, perdure.ID(id)))
+					run := must[*perdure.Run[int]](t)(dun.Start(ctx, c.In(tx), 10, perdure.ID(id),
+						perdure.Attributes{"who": who}))
+					again := must[*perdure.Run[int]](t)(
+						dun.Start(ctx, c.In(tx), 10, perdure.ID(id)))
 					if !run.New() || again.New() || again.RunID() != run.RunID() {
-						t.Errorf("%s: started %s (new: %v), then %s (new: %v)", id, run.RunID(), run.New(), again.RunID(), again.New())
+						t.Errorf("%s: started %s (new: %v), then %s (new: %v)", id, run.RunID(),
+							run.New(), again.RunID(), again.New())
 					}
 				})
 				if _, err := w.eng.Get(ctx, id); (err == nil) != commit {
@@ -148,15 +154,18 @@ func TestStartsAndSignalsAreThereExactlyIfTheTransactionIsCommitted(t *testing.T
 			run := must[*perdure.Run[int]](t)(dun.Get(ctx, c, id))
 			for _, commit := range []bool{false, true} {
 				in(commit, func(tx any) {
-					d := must[perdure.Delivery](t)(settled.Send(ctx, c.In(tx), id, 4, perdure.SendKey("p1")))
+					d := must[perdure.Delivery](t)(
+						settled.Send(ctx, c.In(tx), id, 4, perdure.SendKey("p1")))
 					if d.Run != run.RunID() || d.Number != 1 || d.Duplicate {
 						t.Errorf("%s: delivered as %+v", id, d)
 					}
-					if d = must[perdure.Delivery](t)(settled.Send(ctx, c.In(tx), id, 4, perdure.SendKey("p1"))); !d.Duplicate {
+					if d = must[perdure.Delivery](t)(
+						settled.Send(ctx, c.In(tx), id, 4, perdure.SendKey("p1"))); !d.Duplicate {
 						t.Errorf("%s: the same key again is %+v", id, d)
 					}
 				})
-				if n := w.count("select count(*) from perdure.messages where holder = (select number from perdure.heads where workflow_id = $1)", id); (n == 1) != commit {
+				if n := w.count("select count(*) from perdure.messages where holder = (select "+
+					"number from perdure.heads where workflow_id = $1)", id); (n == 1) != commit {
 					t.Errorf("%s, committed: %v: %d messages", id, commit, n)
 				}
 			}
@@ -176,11 +185,13 @@ func TestSignalsWithStartInATransaction(t *testing.T) {
 	ctx := t.Context()
 	for name, in := range w.transactions() {
 		in(true, func(tx any) {
-			d := must[perdure.Delivery](t)(perdure.SendWithStart(ctx, w.eng.In(tx), settled, 3, dun, 10, perdure.ID("with")))
+			d := must[perdure.Delivery](t)(perdure.SendWithStart(ctx, w.eng.In(tx), settled, 3, dun,
+				10, perdure.ID("with")))
 			if !d.New {
 				t.Errorf("%s: %+v", name, d)
 			}
-			if d = must[perdure.Delivery](t)(settled.Send(ctx, w.eng.In(tx), "nobody", 3)); !d.Unrouted {
+			if d = must[perdure.Delivery](t)(settled.Send(ctx, w.eng.In(tx), "nobody",
+				3)); !d.Unrouted {
 				t.Errorf("%s: %+v", name, d)
 			}
 		})
@@ -205,24 +216,27 @@ func TestAStaleTransactionMaySendToRunIDsOnly(t *testing.T) {
 	for _, level := range []pgx.TxIsoLevel{pgx.RepeatableRead, pgx.Serializable} {
 		err := errStale
 		for errors.Is(err, errStale) { // as users of such a level do
-			err = pgx.BeginTxFunc(ctx, w.pool, pgx.TxOptions{IsoLevel: level}, func(tx pgx.Tx) error {
-				_, err := settled.Send(ctx, w.eng.In(tx), "inv-1", 4)
-				var refused *store.TransactionError
-				if journal.CodeOf(err) != journal.CodeInvalid || !errors.As(err, &refused) {
-					t.Errorf("%s, to a workflow ID: %v", level, err)
-				}
-				if _, err = dun.Start(ctx, w.eng.In(tx), 4, perdure.ID("inv-2")); journal.CodeOf(err) != journal.CodeInvalid {
-					t.Errorf("%s, a start with a workflow ID: %v", level, err)
-				}
-				if _, err = dun.Start(ctx, w.eng.In(tx), 4); err == nil {
-					_, err = settled.Send(ctx, w.eng.In(tx), string(run.RunID()), 4, perdure.SendKey("p1"))
-				}
-				var state interface{ SQLState() string }
-				if errors.As(err, &state) && state.SQLState() == "40001" {
-					return errStale
-				}
-				return err
-			})
+			err = pgx.BeginTxFunc(ctx, w.pool, pgx.TxOptions{IsoLevel: level},
+				func(tx pgx.Tx) error {
+					_, err := settled.Send(ctx, w.eng.In(tx), "inv-1", 4)
+					var refused *store.TransactionError
+					if journal.CodeOf(err) != journal.CodeInvalid || !errors.As(err, &refused) {
+						t.Errorf("%s, to a workflow ID: %v", level, err)
+					}
+					if _, err = dun.Start(ctx, w.eng.In(tx), 4,
+						perdure.ID("inv-2")); journal.CodeOf(err) != journal.CodeInvalid {
+						t.Errorf("%s, a start with a workflow ID: %v", level, err)
+					}
+					if _, err = dun.Start(ctx, w.eng.In(tx), 4); err == nil {
+						_, err = settled.Send(ctx, w.eng.In(tx), string(run.RunID()), 4,
+							perdure.SendKey("p1"))
+					}
+					var state interface{ SQLState() string }
+					if errors.As(err, &state) && state.SQLState() == "40001" {
+						return errStale
+					}
+					return err
+				})
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -270,7 +284,8 @@ func TestAnOpenTransactionHoldsUpItsOwnWorkflowIDAlone(t *testing.T) {
 	client := must[*perdure.Client](t)(perdure.NewClient(ctx, w.s))
 	open := must[pgx.Tx](t)(w.pool.Begin(ctx))
 	defer func() { _ = open.Rollback(context.WithoutCancel(ctx)) }() // the pool waits for it
-	if d := must[perdure.Delivery](t)(settled.Send(ctx, client.In(open), "nobody", 4)); !d.Unrouted {
+	if d := must[perdure.Delivery](t)(settled.Send(ctx, client.In(open), "nobody",
+		4)); !d.Unrouted {
 		t.Fatalf("delivered as %+v", d)
 	}
 	// impatient does something in a transaction that waits for no lock.
@@ -327,7 +342,10 @@ func TestAnOpenTransactionHoldsUpItsOwnWorkflowIDAlone(t *testing.T) {
 func TestRunsGoOnBesideAnOpenTransaction(t *testing.T) {
 	leave := make(chan struct{})
 	visit := perdure.Define("visit", func(ctx context.Context, _ int) (int, error) {
-		return perdure.Step(ctx, "wait", func(context.Context) (int, error) { <-leave; return 1, nil })
+		return perdure.Step(ctx, "wait", func(context.Context) (int, error) {
+			<-leave
+			return 1, nil
+		})
 	})
 	w := newShop(t, dun, visit)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // it would wait for ever
@@ -349,7 +367,8 @@ func TestRunsGoOnBesideAnOpenTransaction(t *testing.T) {
 	}()
 	close(leave)
 	for i := range 20 {
-		run := must[*perdure.Run[int]](t)(dun.Start(ctx, w.eng, 10, perdure.ID(fmt.Sprint("other-", i))))
+		run := must[*perdure.Run[int]](t)(
+			dun.Start(ctx, w.eng, 10, perdure.ID(fmt.Sprint("other-", i))))
 		must[perdure.Delivery](t)(settled.Send(ctx, w.eng, run.ID(), 3))
 		if left := must[int](t)(run.Result(ctx)); left != 7 {
 			t.Errorf("%d are owed, want 7", left)

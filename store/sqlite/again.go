@@ -45,7 +45,8 @@ func (tx *transaction) isThere(c *store.Change) (bool, error) {
 	case c.Create:
 		row, err = tx.value("select 1 from perdure_heads where number = ?", int64(c.Run))
 	case len(c.Entries) > 0:
-		row, err = tx.value("select 1 from perdure_entries where run = ? and seq = ?", int64(c.Run), c.Entries[0].Seq)
+		row, err = tx.value("select 1 from perdure_entries where run = ? and seq = ?", int64(c.Run),
+			c.Entries[0].Seq)
 	}
 	return row != nil, err
 }

@@ -10,9 +10,9 @@ import (
 	"runtime"
 )
 
-// Backup writes a copy of the database to a new file, as it is at one moment,
-// while an engine may be at work; ctx is looked at once, at the beginning. The copy has the same identity and has no log
-// beside it. It is on disk when Backup returns. A file that is there already is not
+// Backup writes a copy of the database to a new file, as it is at one moment, while an engine may
+// be at work; ctx is looked at once, at the beginning. The copy has the same identity and has no
+// log beside it. It is on disk when Backup returns. A file that is there already is not
 // overwritten: the error is [fs.ErrExist]. Of a backup that failed nothing is left.
 func (s *Store) Backup(ctx context.Context, path string) error {
 	err := s.backup(ctx, path)

@@ -19,7 +19,10 @@ func TestBackupIsTheDatabaseAtOneMoment(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	claimed, err := s.Claim(t.Context(), store.Join{Self: store.Engine{Host: "h", PID: 1}, Now: time.Now()})
+	claimed, err := s.Claim(t.Context(), store.Join{
+		Self: store.Engine{Host: "h", PID: 1},
+		Now:  time.Now(),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,9 +31,22 @@ func TestBackupIsTheDatabaseAtOneMoment(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		head := &journal.Head{Number: number, ID: journal.MakeRunID(s.database, number), WorkflowID: "w", Workflow: "w", Status: journal.Completed, Created: time.Now(), Ended: time.Now(), Last: 1, Chain: number}
-		entry := journal.Entry{Run: number, Seq: 1, Kind: journal.RunStarted, At: time.Now(), Data: make([]byte, 200_000)}
-		g := &store.Group{Engine: claimed.Engine, Now: time.Now(), Changes: []store.Change{{Run: number, Create: true, Head: head, Entries: []journal.Entry{entry}}}}
+		head := &journal.Head{
+			Number: number, ID: journal.MakeRunID(s.database, number), WorkflowID: "w",
+			Workflow: "w", Status: journal.Completed, Created: time.Now(), Ended: time.Now(),
+			Last: 1, Chain: number,
+		}
+		entry := journal.Entry{
+			Run: number, Seq: 1, Kind: journal.RunStarted, At: time.Now(),
+			Data: make([]byte, 200_000),
+		}
+		g := &store.Group{
+			Engine: claimed.Engine,
+			Now:    time.Now(),
+			Changes: []store.Change{
+				{Run: number, Create: true, Head: head, Entries: []journal.Entry{entry}},
+			},
+		}
 		if err := s.Commit(t.Context(), g); err != nil {
 			t.Fatal(err)
 		}
@@ -50,7 +66,8 @@ func TestBackupIsTheDatabaseAtOneMoment(t *testing.T) {
 	}
 	defer reader.Close()
 	later := filepath.Join(dir, "later.db")
-	if err := os.WriteFile(later+".part", []byte("what a backup left that was killed"), 0o644); err != nil {
+	if err := os.WriteFile(later+".part", []byte("what a backup left that was killed"),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	if err := reader.Backup(t.Context(), later); err != nil {

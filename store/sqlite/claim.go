@@ -59,7 +59,8 @@ const (
 	selectOwed = `select o.number, o.run, o.seq from json_each(?1) w cross join perdure_owed o
 where o.number in (select number from perdure_owed where workflow = w.value and number > ?2 order by number limit ?3 + 0)`
 
-	selectOne = `select ` + entryColumns + `, (select s.data from perdure_spilled s where s.id = spill) from perdure_entries where run = ? and seq = ?`
+	selectOne = `select ` + entryColumns +
+		`, (select s.data from perdure_spilled s where s.id = spill) from perdure_entries where run = ? and seq = ?`
 )
 
 // outbox returns entries of the outbox. It writes nothing, and so does not wait for the
@@ -114,7 +115,9 @@ func owedAfter(db *conn, c store.TakeOutbox) (page []store.OutboxEntry, more boo
 		page = append(page, o)
 		return nil
 	}, selectOwed, string(workflows), c.After, int64(c.Limit)+1)
-	slices.SortFunc(page, func(a, b store.OutboxEntry) int { return cmp.Compare(a.Number, b.Number) })
+	slices.SortFunc(page, func(a, b store.OutboxEntry) int {
+		return cmp.Compare(a.Number, b.Number)
+	})
 	if len(page) > c.Limit {
 		return page[:c.Limit], true, err
 	}

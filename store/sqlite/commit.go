@@ -23,15 +23,18 @@ values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?, ?, ?) on conflict (workf
 	unloadHead = updateHead + ` and mail = ? and owner = ?`
 
 	selectOwner = `select owner from perdure_heads where number = ?`
-	stayHead    = `update perdure_heads set status = ?, ended = ?, last = ?, cause = ?, keep = ?, retain = ?, expires = ?, pattern = ?, claimed = 0 where number = ? returning ` + headColumns
+	stayHead    = `update perdure_heads set status = ?, ended = ?, last = ?, cause = ?, keep = ?, retain = ?, expires = ?, pattern = ?, claimed = 0 where number = ? returning ` +
+		headColumns
 
 	selectHead = `select ` + headColumns + ` from perdure_heads where number = ?`
 
 	selectThere = `select 1 from perdure_heads where number = ?`
 
-	selectOpen = `select ` + headColumns + ` from perdure_heads where workflow_id = ? and ended is null`
+	selectOpen = `select ` + headColumns +
+		` from perdure_heads where workflow_id = ? and ended is null`
 
-	selectEnded = `select ` + headColumns + ` from perdure_heads where workflow_id = ? and ended >= ? and workflow = ?
+	selectEnded = `select ` + headColumns +
+		` from perdure_heads where workflow_id = ? and ended >= ? and workflow = ?
 and not exists (select 1 from perdure_heads where workflow_id = ? and ended is null) order by ended desc, number desc limit 1`
 
 	deleteOwed = `delete from perdure_owed where number = ?`
@@ -198,7 +201,9 @@ func (tx *transaction) start(c *store.Change) error {
 func (tx *transaction) shares(c *store.Change) error {
 	there, err := tx.value(selectThere, int64(c.Shares))
 	if err == nil && there == nil {
-		err = &store.DataError{Err: fmt.Errorf("run %d has payloads of run %d, which is not there", c.Run, c.Shares)}
+		err = &store.DataError{
+			Err: fmt.Errorf("run %d has payloads of run %d, which is not there", c.Run, c.Shares),
+		}
 	}
 	return err
 }
@@ -250,7 +255,10 @@ func (tx *transaction) succeed(c *store.Change) error {
 		created, err = tx.create(c)
 	}
 	if err == nil && !created {
-		err = &store.DataError{Err: fmt.Errorf("run %d cannot continue run %d: it is open, not there, was continued or has another workflow ID", c.Run, c.From)}
+		err = &store.DataError{
+			Err: fmt.Errorf("run %d cannot continue run %d: it is open, not there, was continued "+
+				"or has another workflow ID", c.Run, c.From),
+		}
 	}
 	if err != nil {
 		return err
@@ -290,16 +298,21 @@ func (tx *transaction) inherit(c *store.Change) error {
 func (tx *transaction) create(c *store.Change) (bool, error) {
 	h := *c.Head
 	if n, ok := h.ID.Number(tx.store.database); !ok || n != c.Run {
-		return false, &store.DataError{Err: fmt.Errorf("%q is not the ID of run %d in this database", h.ID, c.Run)}
+		return false, &store.DataError{
+			Err: fmt.Errorf("%q is not the ID of run %d in this database", h.ID, c.Run),
+		}
 	}
 	if tx.group.Engine == 0 {
 		h.Owner = 0
 	}
 	h.Mail = 0
 	a := tx.starts.args
-	a[0].Value, a[1].Value, a[2].Value, a[3].Value = int64(h.Number), h.WorkflowID, h.Workflow, int64(h.Pattern)
-	a[4].Value, a[5].Value, a[6].Value, a[7].Value = int64(h.Status), int64(h.Owner), nanos(h.Wake), nanos(h.Created)
-	a[8].Value, a[9].Value, a[10].Value, a[11].Value = nanos(h.Ended), h.Last, h.Cause, int64(h.Crashes)
+	a[0].Value, a[1].Value, a[2].Value, a[3].Value = int64(h.Number), h.WorkflowID, h.Workflow,
+		int64(h.Pattern)
+	a[4].Value, a[5].Value, a[6].Value, a[7].Value = int64(h.Status), int64(h.Owner), nanos(h.Wake),
+		nanos(h.Created)
+	a[8].Value, a[9].Value, a[10].Value, a[11].Value = nanos(h.Ended), h.Last, h.Cause,
+		int64(h.Crashes)
 	a[12].Value, a[13].Value, a[14].Value = int64(h.Chain), int64(h.Parent), int64(h.Keep)
 	a[15].Value, a[16].Value = string(h.Retain), nanos(h.Expires())
 	rows, err := tx.starts.exec()

@@ -114,7 +114,8 @@ func (s *stmt) bind(args []driver.Value) {
 
 // query calls f with each row until f gives an error. The row is valid during
 // the call; the bytes in it stay valid.
-func (c *conn) query(f func(row []driver.Value) error, sql string, args ...driver.Value) (err error) {
+func (c *conn) query(f func(row []driver.Value) error, sql string,
+	args ...driver.Value) (err error) {
 	s, err := c.prepare(sql)
 	if err != nil {
 		return err

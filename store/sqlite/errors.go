@@ -52,7 +52,8 @@ func isData(err error) bool {
 // with the connection.
 func isRefusal(err error) bool {
 	var data *store.DataError
-	return errors.As(err, &data) || errors.Is(err, store.ErrFenced) || errors.Is(err, store.ErrLocked)
+	return errors.As(err, &data) || errors.Is(err, store.ErrFenced) ||
+		errors.Is(err, store.ErrLocked)
 }
 
 // isCorrupt says whether a row could not be read, so that nothing is wrong with

@@ -109,7 +109,8 @@ func TestRefusalKeepsTheWriter(t *testing.T) {
 	if err := s.Commit(t.Context(), step(got.Engine, 4711, 1, nil)); !isRefusal(err) {
 		t.Fatalf("Commit = %v", err)
 	}
-	if err := s.Commit(t.Context(), step(got.Engine+1, 4711, 1, nil)); !errors.Is(err, store.ErrFenced) {
+	if err := s.Commit(t.Context(), step(got.Engine+1, 4711, 1, nil)); !errors.Is(err,
+		store.ErrFenced) {
 		t.Fatalf("Commit = %v", err)
 	}
 	if s.writer != before {
@@ -121,8 +122,9 @@ func TestRefusalKeepsTheWriter(t *testing.T) {
 func TestDurability(t *testing.T) {
 	s := mustOpen(t, filepath.Join(t.TempDir(), "runs.db"))
 	for pragma, want := range map[string]any{
-		"journal_mode": "wal", "synchronous": int64(2), "foreign_keys": int64(1), "wal_autocheckpoint": int64(2000),
-		"cache_size": int64(-8192),
+		"journal_mode": "wal", "synchronous": int64(2), "foreign_keys": int64(1),
+		"wal_autocheckpoint": int64(2000),
+		"cache_size":         int64(-8192),
 	} {
 		if got, err := s.writer.value("pragma " + pragma); err != nil || got != want {
 			t.Errorf("%s is %v, %v; want %v", pragma, got, err, want)
@@ -176,12 +178,17 @@ func TestPlans(t *testing.T) {
 	statements := map[string]int{
 		selectDue: 3, selectNext: 1, selectHead: 1, selectOpen: 1, selectEnded: 4,
 		releaseAll: 1, releaseOwn: 2, countCrashes: 1, takeOne: 3,
-		updateHead: 10, unloadHead: 12, stayHead: 8, selectPast: 1, inheritInbox: 3, leaveInbox: 1, mayContinue: 2, deleteOwed: 1,
-		insertMessage: 13, countMail: 3, countAndWake: 4, selectReceiver: 1, selectOpenReceiver: 1, selectNewest: 1, selectKnown: 2, moveUnrouted: 4,
-		selectWaiting: 3, selectUnrouted: 1, selectWaitingFor: 2, deleteUnrouted: 1, selectExpired: 2,
-		selectUnseen: 1, seeMail: 1, selectInbox: 3, selectOne: 2,
-		takeMessage: 4, takeInherited: 4, selectSent: 3, insertOwed: 2, setAttribute: 3, removeAttribute: 2, selectOwed: 3,
-		selectOver: 2, deleteOver: 2, selectGone: 0, deleteGone: 1, clearAttributes: 3, purgeExpired: 2, selectUnsaid: 2, sayRetention: 3,
+		updateHead: 10, unloadHead: 12, stayHead: 8, selectPast: 1, inheritInbox: 3, leaveInbox: 1,
+		mayContinue: 2, deleteOwed: 1,
+		insertMessage: 13, countMail: 3, countAndWake: 4, selectReceiver: 1, selectOpenReceiver: 1,
+		selectNewest: 1, selectKnown: 2, moveUnrouted: 4,
+		selectWaiting: 3, selectUnrouted: 1, selectWaitingFor: 2, deleteUnrouted: 1,
+		selectExpired: 2,
+		selectUnseen:  1, seeMail: 1, selectInbox: 3, selectOne: 2,
+		takeMessage: 4, takeInherited: 4, selectSent: 3, insertOwed: 2, setAttribute: 3,
+		removeAttribute: 2, selectOwed: 3,
+		selectOver: 2, deleteOver: 2, selectGone: 0, deleteGone: 1, clearAttributes: 3,
+		purgeExpired: 2, selectUnsaid: 2, sayRetention: 3,
 	}
 	for _, p := range parts {
 		statements[p.measure], statements[p.payloads], statements[p.remove] = 2, 4, 2
@@ -194,15 +201,19 @@ func TestPlans(t *testing.T) {
 		statements[countEntries.sql[i]] = 2 * size
 	}
 	for _, f := range []store.Filter{
-		{WorkflowID: "x"}, {WorkflowIDs: []string{"x", "y"}, Newest: true}, {Parent: 1}, {Owner: 1}, {Runs: []journal.RunID{"x", "y"}},
-		{Workflow: "w"}, {Statuses: []journal.Status{journal.Failed}}, {Statuses: []journal.Status{journal.Suspended}}, {Attributes: map[string]string{"a": "b"}},
+		{WorkflowID: "x"}, {WorkflowIDs: []string{"x", "y"}, Newest: true}, {Parent: 1}, {Owner: 1},
+		{Runs: []journal.RunID{"x", "y"}},
+		{Workflow: "w"}, {Statuses: []journal.Status{journal.Failed}}, {
+			Statuses: []journal.Status{journal.Suspended},
+		}, {Attributes: map[string]string{"a": "b"}},
 	} {
 		where, args := s.conditions(f)
 		statements["select number from perdure_heads"+where] = len(args)
 		if f.Workflow == "" && f.Statuses == nil {
 			continue // few heads, which may be sorted
 		}
-		statements["select "+headColumns+" from perdure_heads"+where+" order by number desc limit ? + 0"] = len(args) + 1
+		statements["select "+headColumns+" from perdure_heads"+where+
+			" order by number desc limit ? + 0"] = len(args) + 1
 	}
 	for _, r := range []store.Range{{}, {Payloads: true}, {Inbox: true}, {Inbox: true, Name: "x"}} {
 		sql, args := rangeOf(1, r)
@@ -210,7 +221,8 @@ func TestPlans(t *testing.T) {
 	}
 	for sql, n := range statements {
 		plan := planOf(t, s.writer, sql, n)
-		if bytes.Contains([]byte(plan), []byte("SCAN")) || bytes.Contains([]byte(plan), []byte("TEMP B-TREE")) {
+		if bytes.Contains([]byte(plan), []byte("SCAN")) ||
+			bytes.Contains([]byte(plan), []byte("TEMP B-TREE")) {
 			t.Errorf("%s\nneeds\n%s", sql, plan)
 		}
 	}
@@ -220,7 +232,9 @@ func planOf(t *testing.T, c *conn, sql string, arguments int) string {
 	t.Helper()
 	plan := ""
 	err := c.query(func(row []driver.Value) error {
-		if step := str(row[3]); step != "SCAN p" && step != "SCAN w VIRTUAL TABLE INDEX 1:" && step != "SCAN CONSTANT ROW" && !strings.HasSuffix(step, "-ROW VALUES CLAUSE") { // a list of arguments
+		// a list of arguments
+		if step := str(row[3]); step != "SCAN p" && step != "SCAN w VIRTUAL TABLE INDEX 1:" &&
+			step != "SCAN CONSTANT ROW" && !strings.HasSuffix(step, "-ROW VALUES CLAUSE") {
 			plan += step + "\n"
 		}
 		return nil

@@ -27,7 +27,8 @@ func filesOf(path string) (f files, err error) {
 	f.names = [2]string{path, path + "-wal"}
 	for i, name := range f.names {
 		f.were[i], err = see(name)
-		if err != nil && (i == 0 || !errors.Is(err, fs.ErrNotExist)) { // a copy that is only read has no log
+		// a copy that is only read has no log
+		if err != nil && (i == 0 || !errors.Is(err, fs.ErrNotExist)) {
 			return f, err
 		}
 	}

@@ -18,9 +18,12 @@ type sight struct {
 func see(name string) (sight, error) {
 	var x unix.Statx_t
 	if unix.Statx(unix.AT_FDCWD, name, 0, unix.STATX_INO|unix.STATX_SIZE, &x) == nil {
-		return sight{device: unix.Mkdev(x.Dev_major, x.Dev_minor), inode: x.Ino, size: int64(x.Size)}, nil
+		return sight{
+			device: unix.Mkdev(x.Dev_major, x.Dev_minor), inode: x.Ino, size: int64(x.Size),
+		}, nil
 	}
-	var s unix.Stat_t // where the kernel is older than 4.11, or a sandbox refuses what it does not know
+	// where the kernel is older than 4.11, or a sandbox refuses what it does not know
+	var s unix.Stat_t
 	if err := unix.Stat(name, &s); err != nil {
 		return sight{}, &fs.PathError{Op: "stat", Path: name, Err: err}
 	}

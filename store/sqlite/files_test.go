@@ -28,7 +28,8 @@ var losses = map[string]func(path string) error{
 // spec: P-2
 func TestNothingIsAcknowledgedIntoFilesThatAreLost(t *testing.T) {
 	for name, lose := range losses {
-		for _, broken := range []bool{false, true} { // whether the connection for writing was given up before
+		// whether the connection for writing was given up before
+		for _, broken := range []bool{false, true} {
 			path := filepath.Join(t.TempDir(), "runs.db")
 			s := mustOpen(t, path)
 			got, err := join(s)
@@ -43,8 +44,16 @@ func TestNothingIsAcknowledgedIntoFilesThatAreLost(t *testing.T) {
 				s.writer = nil
 			}
 			before, _ := os.ReadFile(path)
-			_, find := func() (any, error) { h, _, err := s.Find(t.Context(), store.Filter{}); return h, err }()
-			_, claim := s.Claim(t.Context(), store.TakeDue{Engine: got.Engine, Workflows: []string{"w"}, Max: 1, Now: noon})
+			_, find := func() (any, error) {
+				h, _, err := s.Find(t.Context(), store.Filter{})
+				return h, err
+			}()
+			_, claim := s.Claim(t.Context(), store.TakeDue{
+				Engine:    got.Engine,
+				Workflows: []string{"w"},
+				Max:       1,
+				Now:       noon,
+			})
 			for call, err := range map[string]error{
 				"Commit": s.Commit(t.Context(), &store.Group{Engine: got.Engine, Now: noon}),
 				"Find":   find, "Claim": claim,
@@ -114,14 +123,20 @@ func TestDamageIsToldAsDamage(t *testing.T) {
 func TestLinksLeadToOneEngine(t *testing.T) {
 	dir := t.TempDir()
 	real := filepath.Join(dir, "runs.db")
-	link, chain, folder := filepath.Join(dir, "link.db"), filepath.Join(dir, "chain.db"), filepath.Join(dir, "folder")
-	if err := errors.Join(os.Symlink("runs.db", link), os.Symlink(link, chain), os.Symlink(dir, folder)); err != nil {
+	link, chain, folder := filepath.Join(dir, "link.db"), filepath.Join(dir, "chain.db"),
+		filepath.Join(dir, "folder")
+	if err := errors.Join(os.Symlink("runs.db", link), os.Symlink(link, chain),
+		os.Symlink(dir, folder)); err != nil {
 		t.Skip(err)
 	}
-	paths := []string{chain, real, link, filepath.Join(folder, "runs.db"), filepath.Join(folder, "chain.db")} // the first makes the file
+	// the first makes the file
+	paths := []string{
+		chain, real, link, filepath.Join(folder, "runs.db"), filepath.Join(folder, "chain.db"),
+	}
 	for i, path := range paths {
 		s := mustOpen(t, path)
-		if _, err := join(s); (err == nil) != (i == 0) || i > 0 && !errors.Is(err, store.ErrLocked) {
+		if _, err := join(s); (err == nil) != (i == 0) ||
+			i > 0 && !errors.Is(err, store.ErrLocked) {
 			t.Errorf("%s: join gives %v", path, err)
 		}
 	}
@@ -147,7 +162,12 @@ func TestClaimWaitsForNoReader(t *testing.T) {
 	for range maxReaders { // all are busy for good
 		s.readers.slots <- struct{}{}
 	}
-	claimed, err := s.Claim(t.Context(), store.TakeDue{Engine: got.Engine, Workflows: []string{"w"}, Max: n, Now: noon})
+	claimed, err := s.Claim(t.Context(), store.TakeDue{
+		Engine:    got.Engine,
+		Workflows: []string{"w"},
+		Max:       n,
+		Now:       noon,
+	})
 	if err != nil || len(claimed.Runs) != n || len(claimed.Runs[n-1].Entries) != 1 {
 		t.Errorf("%d runs come, %v", len(claimed.Runs), err)
 	}
@@ -216,11 +236,14 @@ func TestPurgeCopiesALongLog(t *testing.T) {
 			t.Fatal(err)
 		}
 		g := start(s, got.Engine, 1)
-		g.Changes[0].Head.Status, g.Changes[0].Head.Ended, g.Changes[0].Head.Retain = journal.Completed, noon, "0s"
+		g.Changes[0].Head.Status, g.Changes[0].Head.Ended, g.Changes[0].Head.Retain =
+			journal.Completed, noon, "0s"
 		if err := s.Commit(t.Context(), g); err != nil {
 			t.Fatal(err)
 		}
-		if p, err := s.Purge(t.Context(), store.Purge{Engine: got.Engine, Now: noon.Add(time.Second)}); err != nil || p.Runs != 1 {
+		if p, err := s.Purge(t.Context(), store.Purge{
+			Engine: got.Engine, Now: noon.Add(time.Second),
+		}); err != nil || p.Runs != 1 {
 			t.Fatalf("Purge gives %+v, %v", p, err)
 		}
 		left := int64(-1)

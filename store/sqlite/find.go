@@ -15,7 +15,8 @@ import (
 
 // Find returns heads by filter, newest first. Of each status there is an index, so each is
 // looked for by itself.
-func (s *Store) Find(ctx context.Context, f store.Filter) (heads []journal.Head, next journal.Number, err error) {
+func (s *Store) Find(ctx context.Context, f store.Filter) (heads []journal.Head,
+	next journal.Number, err error) {
 	page := f.Page()
 	err = s.read(ctx, func(c *conn) error {
 		heads = nil
@@ -38,8 +39,13 @@ func (s *Store) Find(ctx context.Context, f store.Filter) (heads []journal.Head,
 		return nil, 0, err
 	}
 	if len(f.Statuses) > 1 {
-		slices.SortFunc(heads, func(a, b journal.Head) int { return cmp.Compare(b.Number, a.Number) })
-		heads = slices.CompactFunc(heads, func(a, b journal.Head) bool { return a.Number == b.Number }) // a status that was named twice
+		slices.SortFunc(heads, func(a, b journal.Head) int {
+			return cmp.Compare(b.Number, a.Number)
+		})
+		// a status that was named twice
+		heads = slices.CompactFunc(heads, func(a, b journal.Head) bool {
+			return a.Number == b.Number
+		})
 	}
 	if len(heads) > page {
 		heads, next = heads[:page], heads[page-1].Number
@@ -53,7 +59,8 @@ func (s *Store) find(c *conn, f store.Filter, heads *[]journal.Head) error {
 	return c.query(func(row []driver.Value) error {
 		*heads = append(*heads, s.head(row))
 		return nil
-	}, "select "+headColumns+" from perdure_heads"+where+" order by number desc limit ? + 0", append(args, int64(f.Page())+1)...)
+	}, "select "+headColumns+" from perdure_heads"+where+" order by number desc limit ? + 0",
+		append(args, int64(f.Page())+1)...)
 }
 
 const (
@@ -104,11 +111,13 @@ func (s *Store) conditions(f store.Filter) (where string, args []driver.Value) {
 	}
 	if f.WorkflowID != "" {
 		// Each half has an index, and SQLite uses both.
-		c.add("(workflow_id = ? and ended is null or workflow_id = ? and ended is not null)", f.WorkflowID, f.WorkflowID)
+		c.add("(workflow_id = ? and ended is null or workflow_id = ? and ended is not null)",
+			f.WorkflowID, f.WorkflowID)
 	}
 	if n := len(f.WorkflowIDs); n > 0 {
 		ids := padded(f.WorkflowIDs, func(id string) driver.Value { return id })
-		c.add("(workflow_id "+list(n)+" and ended is null or workflow_id "+list(n)+" and ended is not null)", append(ids, ids...)...)
+		c.add("(workflow_id "+list(n)+" and ended is null or workflow_id "+list(n)+
+			" and ended is not null)", append(ids, ids...)...)
 	}
 	if f.Newest {
 		c.add(isNewest)

@@ -10,7 +10,8 @@ import (
 )
 
 // countEntries counts those of some entries that are there.
-var countEntries = places("select count(*) from (values ", "(?, ?)", ") p cross join perdure_entries e where e.run = p.column1 and e.seq = p.column2")
+var countEntries = places("select count(*) from (values ", "(?, ?)",
+	") p cross join perdure_entries e where e.run = p.column1 and e.seq = p.column2")
 
 // follow refuses the group where entries would leave a hole in a journal: the one that a
 // change's first entry follows has to be there.
@@ -18,7 +19,8 @@ func (tx *transaction) follow() error {
 	var pairs []driver.Value
 	for i := range tx.group.Changes {
 		c := &tx.group.Changes[i]
-		if seq := c.Follows(); seq > 0 && (tx.there == nil || !tx.there[i]) && !tx.store.written.has(c.Run, seq) {
+		if seq := c.Follows(); seq > 0 && (tx.there == nil || !tx.there[i]) &&
+			!tx.store.written.has(c.Run, seq) {
 			pairs = append(pairs, int64(c.Run), seq)
 		}
 	}
@@ -30,7 +32,10 @@ func (tx *transaction) follow() error {
 			return err
 		}
 		if integer(there) != int64(n/width) {
-			return &store.DataError{Err: fmt.Errorf("an entry does not follow the last one of its run that is there: of %d runs %d fit", n/width, integer(there))}
+			return &store.DataError{
+				Err: fmt.Errorf("an entry does not follow the last one of its run that is there: "+
+					"of %d runs %d fit", n/width, integer(there)),
+			}
 		}
 		pairs = pairs[n:]
 	}

@@ -26,15 +26,19 @@ const rowsAtATime = 64
 const (
 	plainColumns = 9
 	plainValues  = "(?, ?, ?, ?, ?, ?, ?, ?, ?)"
-	insertPlain  = "insert into perdure_entries (run, seq, kind, status, name, occ, at, took, data) values " + plainValues
-	insertWhole  = "insert into perdure_entries (run, " + entryColumns + ") values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+	insertPlain  = "insert into perdure_entries (run, seq, kind, status, name, occ, at, took, " +
+		"data) values " + plainValues
+	insertWhole = "insert into perdure_entries (run, " + entryColumns +
+		") values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 
 var insertMany = insertPlain + strings.Repeat(", "+plainValues, rowsAtATime-1)
 
 func newInserter(c *conn) (*inserter, error) {
 	in := &inserter{conn: c}
-	for sql, s := range map[string]**stmt{insertMany: &in.many, insertPlain: &in.single, insertWhole: &in.whole} {
+	for sql, s := range map[string]**stmt{
+		insertMany: &in.many, insertPlain: &in.single, insertWhole: &in.whole,
+	} {
 		var err error
 		if *s, err = c.prepare(sql); err != nil {
 			return nil, err
@@ -45,11 +49,13 @@ func newInserter(c *conn) (*inserter, error) {
 
 // add writes an entry, at the latest when flush is called.
 func (in *inserter) add(e *journal.Entry) error {
-	if e.Op.Scope != 0 || e.Op.Key != "" || e.Spill != 0 || e.Detail != nil || e.Kind == journal.AttributeSet {
+	if e.Op.Scope != 0 || e.Op.Key != "" || e.Spill != 0 || e.Detail != nil ||
+		e.Kind == journal.AttributeSet {
 		return in.addWhole(e)
 	}
 	a := in.many.args[in.pending*plainColumns:][:plainColumns]
-	a[0].Value, a[1].Value, a[2].Value, a[3].Value = int64(e.Run), e.Seq, int64(e.Kind), orNull(int64(e.Status))
+	a[0].Value, a[1].Value, a[2].Value, a[3].Value = int64(e.Run), e.Seq, int64(e.Kind),
+		orNull(int64(e.Status))
 	a[4].Value, a[5].Value = orNull(e.Op.Name), orNull(int64(e.Op.Occ))
 	a[6].Value, a[7].Value, a[8].Value = nanos(e.At), orNull(int64(e.Took)), e.Data
 	in.pending++
@@ -78,12 +84,17 @@ func (in *inserter) flush() error {
 func (in *inserter) addWhole(e *journal.Entry) error {
 	detail, err := journal.EncodeDetail(e.Detail)
 	if err != nil {
-		return &store.DataError{Err: fmt.Errorf("the detail of entry %d of run %d: %w", e.Seq, e.Run, err)}
+		return &store.DataError{
+			Err: fmt.Errorf("the detail of entry %d of run %d: %w", e.Seq, e.Run, err),
+		}
 	}
 	a := in.whole.args
-	a[0].Value, a[1].Value, a[2].Value, a[3].Value = int64(e.Run), e.Seq, int64(e.Kind), orNull(int64(e.Status))
-	a[4].Value, a[5].Value, a[6].Value, a[7].Value = orNull(e.Op.Scope), orNull(e.Op.Name), orNull(e.Op.Key), orNull(int64(e.Op.Occ))
-	a[8].Value, a[9].Value, a[10].Value, a[11].Value = nanos(e.At), orNull(int64(e.Took)), orNull(int64(e.Spill)), orNull(string(detail))
+	a[0].Value, a[1].Value, a[2].Value, a[3].Value = int64(e.Run), e.Seq, int64(e.Kind),
+		orNull(int64(e.Status))
+	a[4].Value, a[5].Value, a[6].Value, a[7].Value = orNull(e.Op.Scope), orNull(e.Op.Name),
+		orNull(e.Op.Key), orNull(int64(e.Op.Occ))
+	a[8].Value, a[9].Value, a[10].Value, a[11].Value = nanos(e.At), orNull(int64(e.Took)),
+		orNull(int64(e.Spill)), orNull(string(detail))
 	a[12].Value = e.Data
 	if e.Spill != 0 {
 		a[12].Value = nil
@@ -155,7 +166,10 @@ func (in *inserter) take(e *journal.Entry) error {
 		rows, err = in.conn.exec(takeInherited, e.Seq, int64(e.Run), int64(e.Run), e.Detail.Mail)
 	}
 	if err == nil && rows == 0 {
-		err = &store.DataError{Err: fmt.Errorf("entry %d of run %d takes message %d, which is not there", e.Seq, e.Run, e.Detail.Mail)}
+		err = &store.DataError{
+			Err: fmt.Errorf("entry %d of run %d takes message %d, which is not there", e.Seq, e.Run,
+				e.Detail.Mail),
+		}
 	}
 	return err
 }

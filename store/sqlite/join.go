@@ -88,7 +88,8 @@ func (s *Store) putBack(db *conn, now time.Time) error {
 	if err != nil || v == nil || !now.Before(moment(v)) {
 		return err
 	}
-	if _, err := db.exec(makeDue, nanos(now), nanos(now), nanos(moment(v).Add(clockEvery))); err != nil {
+	if _, err := db.exec(makeDue, nanos(now), nanos(now),
+		nanos(moment(v).Add(clockEvery))); err != nil {
 		return err
 	}
 	s.clock = time.Time{}
@@ -112,7 +113,8 @@ func takeOver(db *conn, c store.Join) (journal.EngineID, error) {
 	if _, err := db.exec("delete from perdure_engines"); err != nil {
 		return 0, err
 	}
-	id, err := db.value(insertEngine, c.Self.Host, int64(c.Self.PID), c.Self.Build, int64(c.Self.Slots), nanos(c.Self.Since))
+	id, err := db.value(insertEngine, c.Self.Host, int64(c.Self.PID), c.Self.Build,
+		int64(c.Self.Slots), nanos(c.Self.Since))
 	if err != nil {
 		return 0, err
 	}
@@ -173,7 +175,8 @@ func (s *Store) acquire(db *conn) (*conn, error) {
 	if err != nil {
 		return nil, explain(s.path+"-engine", err)
 	}
-	if err = lock.script("pragma busy_timeout = 10"); err == nil { // somebody may be looking whether it is held
+	// somebody may be looking whether it is held
+	if err = lock.script("pragma busy_timeout = 10"); err == nil {
 		err = lock.script("begin exclusive")
 	}
 	if err != nil {
@@ -226,7 +229,8 @@ func (s *Store) hold(lock *conn) error {
 func locked(db *conn) error {
 	who := "it is about to join or leave"
 	err := db.query(func(row []driver.Value) error {
-		who = fmt.Sprintf("process %d on %s, since %s", integer(row[1]), str(row[0]), moment(row[2]).Format(time.RFC3339))
+		who = fmt.Sprintf("process %d on %s, since %s", integer(row[1]), str(row[0]),
+			moment(row[2]).Format(time.RFC3339))
 		return nil
 	}, "select host, pid, since from perdure_engines order by id")
 	if err != nil {

@@ -61,7 +61,8 @@ func (j *joined) use(ctx context.Context, f func(*conn) error) error {
 	switch {
 	case errors.As(err, &stale):
 		return err
-	case errors.Is(err, store.ErrForeign), code(err) == sqlite3.SQLITE_ERROR: // there is no such table
+	case errors.Is(err, store.ErrForeign), code(err) == sqlite3.SQLITE_ERROR:
+		// there is no such table
 		return s.foreign("one elsewhere")
 	case err == nil && database != s.database:
 		return s.foreign("one on database " + database)
@@ -121,7 +122,10 @@ func (tx *transaction) find(c *store.Change) error {
 func durable(c *conn) error {
 	level, err := c.value("pragma synchronous")
 	if err == nil && integer(level) < 2 {
-		err = &store.DataError{Err: fmt.Errorf("synchronous is %v on the connection of the transaction, and it must be full", level)}
+		err = &store.DataError{
+			Err: fmt.Errorf("synchronous is %v on the connection of the transaction, and it "+
+				"must be full", level),
+		}
 	}
 	return err
 }
@@ -171,12 +175,14 @@ var (
 )
 
 // ExecContext is [driver.StmtExecContext].ExecContext.
-func (s *foreignStmt) ExecContext(_ context.Context, args []driver.NamedValue) (driver.Result, error) {
+func (s *foreignStmt) ExecContext(_ context.Context, args []driver.NamedValue) (driver.Result,
+	error) {
 	return s.conn.tx.ExecContext(s.conn.ctx, s.query, values(args)...)
 }
 
 // QueryContext is [driver.StmtQueryContext].QueryContext.
-func (s *foreignStmt) QueryContext(_ context.Context, args []driver.NamedValue) (driver.Rows, error) {
+func (s *foreignStmt) QueryContext(_ context.Context, args []driver.NamedValue) (driver.Rows,
+	error) {
 	rows, err := s.conn.tx.QueryContext(s.conn.ctx, s.query, values(args)...)
 	if err != nil {
 		return nil, err
@@ -203,10 +209,14 @@ func (s *foreignStmt) Close() error { return nil }
 func (s *foreignStmt) NumInput() int { return -1 }
 
 // Exec is [driver.Stmt].Exec, which is never used.
-func (s *foreignStmt) Exec([]driver.Value) (driver.Result, error) { return nil, errors.ErrUnsupported }
+func (s *foreignStmt) Exec([]driver.Value) (driver.Result, error) {
+	return nil, errors.ErrUnsupported
+}
 
 // Query is [driver.Stmt].Query, which is never used.
-func (s *foreignStmt) Query([]driver.Value) (driver.Rows, error) { return nil, errors.ErrUnsupported }
+func (s *foreignStmt) Query([]driver.Value) (driver.Rows, error) {
+	return nil, errors.ErrUnsupported
+}
 
 type foreignRows struct {
 	rows    *sql.Rows

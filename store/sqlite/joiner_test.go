@@ -18,7 +18,8 @@ import (
 // users opens the database of a test as its user would, with transactions that have
 // the lock from their beginning.
 func users(t *testing.T, path string) *sql.DB {
-	db, err := sql.Open("sqlite", "file:"+filepath.ToSlash(path)+"?_txlock=immediate&_pragma=busy_timeout(30000)")
+	db, err := sql.Open("sqlite", "file:"+filepath.ToSlash(path)+
+		"?_txlock=immediate&_pragma=busy_timeout(30000)")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +83,8 @@ func TestPlainTransactionsStartRuns(t *testing.T) {
 		})
 		all.Go(func() { // an engine at work
 			for i := range each {
-				if err := s.Commit(t.Context(), start(s, got.Engine, int64(1000+user*each+i))); err != nil {
+				if err := s.Commit(t.Context(),
+					start(s, got.Engine, int64(1000+user*each+i))); err != nil {
 					t.Error(err)
 				}
 			}

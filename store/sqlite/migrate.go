@@ -50,7 +50,8 @@ func migrateInside(c *conn) error {
 	if err != nil {
 		return err
 	}
-	empty, err := c.value("select application_id = 0 and not exists (select 1 from sqlite_schema) from pragma_application_id")
+	empty, err := c.value("select application_id = 0 and not exists (select 1 from " +
+		"sqlite_schema) from pragma_application_id")
 	if err != nil {
 		return err
 	}
@@ -58,14 +59,17 @@ func migrateInside(c *conn) error {
 		return err
 	}
 	if version == 0 {
-		if _, err := c.exec("insert into perdure_meta (key, value) values ('database', ?)", store.NewIdentity()); err != nil {
+		if _, err := c.exec("insert into perdure_meta (key, value) values ('database', ?)",
+			store.NewIdentity()); err != nil {
 			return err
 		}
 	}
-	if _, err := c.exec("insert or replace into perdure_meta (key, value) values ('schema', ?)", int64(schemaVersion)); err != nil {
+	if _, err := c.exec("insert or replace into perdure_meta (key, value) values ('schema', ?)",
+		int64(schemaVersion)); err != nil {
 		return err
 	}
-	if integer(empty) == 1 || version > 0 && version < firstPrefixed { // the file is this module's alone
+	// the file is this module's alone
+	if integer(empty) == 1 || version > 0 && version < firstPrefixed {
 		if err := c.script(shortViews); err != nil {
 			return err
 		}
@@ -109,17 +113,20 @@ func name(c *conn) error {
 		return err
 	}
 	for _, k := range journal.Kinds() {
-		if err := put("insert or replace into perdure_kinds (kind, name) values (?, ?)", int(k), k.String()); err != nil {
+		if err := put("insert or replace into perdure_kinds (kind, name) values (?, ?)", int(k),
+			k.String()); err != nil {
 			return err
 		}
 	}
 	for _, s := range journal.Statuses() {
-		if err := put("insert or replace into perdure_statuses (status, name) values (?, ?)", int(s), s.String()); err != nil {
+		if err := put("insert or replace into perdure_statuses (status, name) values (?, ?)",
+			int(s), s.String()); err != nil {
 			return err
 		}
 	}
 	for p := journal.PatternWorkflow; p <= journal.PatternMachine; p++ {
-		if err := put("insert or replace into perdure_patterns (pattern, name) values (?, ?)", int(p), p.String()); err != nil {
+		if err := put("insert or replace into perdure_patterns (pattern, name) values (?, ?)",
+			int(p), p.String()); err != nil {
 			return err
 		}
 	}
@@ -133,7 +140,8 @@ func checkVersion(c *conn) (int, error) {
 	err := c.query(func(row []driver.Value) error {
 		prefixed, plain = integer(row[0]), integer(row[1])
 		return nil
-	}, `select count(*) filter (where name = 'perdure_meta'), count(*) filter (where name = 'meta' and application_id = ?)
+	},
+		`select count(*) filter (where name = 'perdure_meta'), count(*) filter (where name = 'meta' and application_id = ?)
 from sqlite_schema, pragma_application_id where type = 'table'`, int64(applicationID))
 	if err != nil || prefixed+plain == 0 {
 		return 0, err

@@ -62,7 +62,8 @@ commit`, first)), c.close())
 func TestFirstVersionIsMigrated(t *testing.T) {
 	s := mustOpen(t, firstVersion(t))
 	info, err := s.Info(t.Context())
-	if err != nil || info.Schema != schemaVersion || info.Database != "abcdefgh" || info.Runs != 3 || len(info.Engines) != 1 {
+	if err != nil || info.Schema != schemaVersion || info.Database != "abcdefgh" ||
+		info.Runs != 3 || len(info.Engines) != 1 {
 		t.Fatalf("Info gives %+v, %v", info, err)
 	}
 	heads, _, err := s.Find(t.Context(), store.Filter{})
@@ -70,16 +71,19 @@ func TestFirstVersionIsMigrated(t *testing.T) {
 		t.Fatalf("Find gives %v, %v", heads, err)
 	}
 	for _, h := range heads {
-		if h.Chain != h.Number || h.Mail != 0 || h.Parent != 0 || h.Keep != 0 || h.Created.UnixNano() != 3 {
+		if h.Chain != h.Number || h.Mail != 0 || h.Parent != 0 || h.Keep != 0 ||
+			h.Created.UnixNano() != 3 {
 			t.Errorf("a head is %+v", h)
 		}
 	}
 	over, asleep, dead := heads[0], heads[1], heads[2]
-	if over.Status != journal.Completed || asleep.Cause != "a timer" || dead.Owner != 1 || dead.Crashes != 1 {
+	if over.Status != journal.Completed || asleep.Cause != "a timer" || dead.Owner != 1 ||
+		dead.Crashes != 1 {
 		t.Errorf("the heads are %+v", heads)
 	}
 	entries, err := s.Load(t.Context(), dead.Number, store.Range{Payloads: true})
-	if err != nil || len(entries) != 2 || string(entries[0].Data) != `{"in":1}` || entries[0].Detail.Build != "b1" || string(entries[1].Data) != "kept" {
+	if err != nil || len(entries) != 2 || string(entries[0].Data) != `{"in":1}` ||
+		entries[0].Detail.Build != "b1" || string(entries[1].Data) != "kept" {
 		t.Errorf("the journal is %+v, %v", entries, err)
 	}
 
@@ -89,19 +93,29 @@ func TestFirstVersionIsMigrated(t *testing.T) {
 		t.Fatalf("join gives %+v, %v", got, err)
 	}
 	g := &store.Group{Now: noon, Changes: []store.Change{{Posts: []store.Post{
-		{WorkflowID: "order-1", Message: signal("paid", "m", nil)}, {Run: dead.Number, Message: signal("paid", "m", nil)},
-		{Run: over.Number, Message: signal("paid", "m", nil)}, {WorkflowID: "order-2", Message: signal("paid", "m", nil)},
+		{WorkflowID: "order-1", Message: signal("paid", "m", nil)},
+		{Run: dead.Number, Message: signal("paid", "m", nil)},
+		{Run: over.Number, Message: signal("paid", "m", nil)},
+		{WorkflowID: "order-2", Message: signal("paid", "m", nil)},
 	}}}}
 	if err := s.Commit(t.Context(), g); err != nil {
 		t.Fatal(err)
 	}
-	for i, want := range []store.Verdict{store.Delivered, store.Duplicate, store.Closed, store.Delivered} {
+	for i, want := range []store.Verdict{
+		store.Delivered, store.Duplicate, store.Closed, store.Delivered,
+	} {
 		if p := g.Changes[0].Posts[i]; p.Verdict != want {
 			t.Errorf("the verdict on post %d is %d, want %d", i, p.Verdict, want)
 		}
 	}
-	claimed, err := s.Claim(t.Context(), store.TakeDue{Engine: got.Engine, Workflows: []string{"w"}, Max: 5, Now: noon})
-	if err != nil || len(claimed.Runs) != 2 || claimed.Runs[0].Head.Number != asleep.Number || claimed.Runs[1].Head.Crashes != 1 ||
+	claimed, err := s.Claim(t.Context(), store.TakeDue{
+		Engine:    got.Engine,
+		Workflows: []string{"w"},
+		Max:       5,
+		Now:       noon,
+	})
+	if err != nil || len(claimed.Runs) != 2 || claimed.Runs[0].Head.Number != asleep.Number ||
+		claimed.Runs[1].Head.Crashes != 1 ||
 		len(claimed.Runs[0].Inbox) != 1 || len(claimed.Runs[1].Inbox) != 1 {
 		t.Errorf("Claim gives %+v, %v", claimed, err)
 	}
@@ -109,13 +123,21 @@ func TestFirstVersionIsMigrated(t *testing.T) {
 	for _, c := range []struct {
 		unsaid map[string]journal.Retention
 		runs   int
-	}{{nil, 0}, {map[string]journal.Retention{"v": "0s"}, 0}, {map[string]journal.Retention{"w": "0s"}, 0}, {nil, 1}} {
-		purged, err := s.Purge(t.Context(), store.Purge{Engine: got.Engine, Now: noon, Unsaid: c.unsaid})
+	}{
+		{nil, 0},
+		{map[string]journal.Retention{"v": "0s"}, 0},
+		{map[string]journal.Retention{"w": "0s"}, 0},
+		{nil, 1},
+	} {
+		purged, err := s.Purge(t.Context(), store.Purge{
+			Engine: got.Engine, Now: noon, Unsaid: c.unsaid,
+		})
 		if err != nil || purged.Runs != c.runs {
 			t.Errorf("Purge with %v gives %+v, %v", c.unsaid, purged, err)
 		}
 	}
-	if swept, err := s.writer.value("select count(*) from perdure_spilled"); err != nil || swept != int64(1) {
+	if swept, err := s.writer.value("select count(*) from perdure_spilled"); err != nil ||
+		swept != int64(1) {
 		t.Errorf("%v payloads are left, %v", swept, err)
 	}
 }
@@ -139,11 +161,14 @@ func TestMigrationIsOneTransaction(t *testing.T) {
 				if v >= firstPrefixed {
 					meta = "perdure_meta"
 				}
-				if err := errors.Join(c.script(migration(t, v)), c.script(fmt.Sprint("update ", meta, " set value = ", v, " where key = 'schema'"))); err != nil {
+				if err := errors.Join(c.script(migration(t, v)),
+					c.script(fmt.Sprint("update ", meta, " set value = ", v,
+						" where key = 'schema'"))); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if err := errors.Join(begin(c), c.script(strings.Join(statements[:n], "")), c.close()); err != nil {
+			if err := errors.Join(begin(c), c.script(strings.Join(statements[:n], "")),
+				c.close()); err != nil {
 				t.Fatalf("version %d, after %d statements: %v", version, n, err)
 			}
 			s := mustOpen(t, path)
@@ -165,12 +190,17 @@ func shape(t *testing.T, c *conn) string {
 		return nil
 	}
 	err := errors.Join(
-		c.query(add, `select 'column', t.name, ' ', x.name, ' ', x.type, x."notnull", x.dflt_value, x.pk
+		c.query(
+			add, `select 'column', t.name, ' ', x.name, ' ', x.type, x."notnull", x.dflt_value, x.pk
 from sqlite_schema t join pragma_table_xinfo(t.name) x where t.type in ('table', 'view') and t.name not like 'sqlite_%'`),
-		c.query(add, `select 'index', t.name, ' ', i.name, ' ', i."unique", i.partial, ' ', (select group_concat(x.name) from pragma_index_info(i.name) x),
+		c.query(
+			add,
+			`select 'index', t.name, ' ', i.name, ' ', i."unique", i.partial, ' ', (select group_concat(x.name) from pragma_index_info(i.name) x),
     ' ', (select iif(instr(s.sql, 'where') > 0, substr(s.sql, instr(s.sql, 'where')), '') from sqlite_schema s where s.name = i.name)
 from sqlite_schema t join pragma_index_list(t.name) i where t.type = 'table'`),
-		c.query(add, `select 'reference', t.name, ' ', f."table", f."from", f."to" from sqlite_schema t join pragma_foreign_key_list(t.name) f where t.type = 'table'`))
+		c.query(
+			add,
+			`select 'reference', t.name, ' ', f."table", f."from", f."to" from sqlite_schema t join pragma_foreign_key_list(t.name) f where t.type = 'table'`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,10 +225,12 @@ func TestMigratedIsLikeNew(t *testing.T) {
 //
 // spec: P-2, B-4
 func TestApplicationsFileIsTaken(t *testing.T) {
-	theirs := "create table meta (key, value); create table runs (x); create table messages (y); create index heads_open on runs (x); " +
+	theirs := "create table meta (key, value); create table runs (x); create table messages (y); " +
+		"create index heads_open on runs (x); " +
 		"create view inbox as select 1; insert into meta values ('schema', 99), ('database', 'theirs'); insert into runs values (7)"
 	for name, sql := range map[string]string{
-		"tables": theirs, "an ID": "pragma application_id = 7; pragma user_version = 12; " + theirs, "an ID alone": "pragma application_id = 7; pragma user_version = 12",
+		"tables": theirs, "an ID": "pragma application_id = 7; pragma user_version = 12; " + theirs,
+		"an ID alone":     "pragma application_id = 7; pragma user_version = 12",
 		"in another mode": "pragma journal_mode = truncate; pragma page_size = 1024; " + theirs,
 	} {
 		path := script(t, sql)
@@ -213,10 +245,13 @@ func TestApplicationsFileIsTaken(t *testing.T) {
 				all = append(all, fmt.Sprint(row))
 				return nil
 			}
-			err = errors.Join(c.query(add, "select * from pragma_application_id, pragma_user_version"),
-				c.query(add, "select name, sql from sqlite_schema where name not like '%perdure%' and name <> 'sqlite_sequence' order by name"))
+			err = errors.Join(
+				c.query(add, "select * from pragma_application_id, pragma_user_version"),
+				c.query(add, "select name, sql from sqlite_schema where name not like "+
+					"'%perdure%' and name <> 'sqlite_sequence' order by name"))
 			if strings.Contains(sql, "runs") {
-				err = errors.Join(err, c.query(add, "select * from runs"), c.query(add, "select * from meta"))
+				err = errors.Join(err, c.query(add, "select * from runs"),
+					c.query(add, "select * from meta"))
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -264,11 +299,15 @@ create view perdure_journal as select 1;
 create view broken as select missing from theirs;
 create view runs as select * from perdure_runs;
 create view inbox as select * from perdure_inbox;`),
-		c.script(storetest.CopiedInboxes("perdure_", "0", func(s string) string { return fmt.Sprintf("x'%x'", s) })), c.close())
+		c.script(storetest.CopiedInboxes("perdure_", "0", func(s string) string {
+			return fmt.Sprintf("x'%x'", s)
+		})), c.close())
 	if err != nil {
 		t.Fatal(err)
 	}
-	storetest.Migrated(t, storetest.Database{Open: func() (store.Store, error) { return Open(path) }})
+	storetest.Migrated(t, storetest.Database{
+		Open: func() (store.Store, error) { return Open(path) },
+	})
 	s := mustOpen(t, path)
 	for _, table := range []string{"perdure_messages", "perdure_gone"} {
 		if n, err := s.writer.value("select count(*) from " + table); err != nil || n != int64(0) {

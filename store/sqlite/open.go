@@ -42,9 +42,10 @@ type Store struct {
 	options  Options
 	database string // its identity
 
-	life   sync.Mutex    // guards the next two
-	inside int           // how many calls use the store
-	closed chan struct{} // nil before Close; it is closed when Close has begun and no call is inside
+	life   sync.Mutex // guards the next two
+	inside int        // how many calls use the store
+	// nil before Close; it is closed when Close has begun and no call is inside
+	closed chan struct{}
 	close  sync.Once
 
 	readers *pool
@@ -94,7 +95,10 @@ func open(path string, options Options) (*Store, error) {
 	if err := checkPath(abs, options.ReadOnly || options.Existing); err != nil {
 		return nil, err
 	}
-	s := &Store{path: abs, options: options, readers: newPool(abs, "rw"), writing: lock.New(), logBound: logBound, foldAfter: foldAfter}
+	s := &Store{
+		path: abs, options: options, readers: newPool(abs, "rw"), writing: lock.New(),
+		logBound: logBound, foldAfter: foldAfter,
+	}
 	if options.ReadOnly {
 		s.readers = newPool(abs, "ro")
 		return s, s.openReaders()
@@ -201,7 +205,9 @@ func (s *Store) dialWriter() (*conn, error) {
 	if err != nil {
 		return nil, explain(s.path, err)
 	}
-	for _, prepare := range []func(*conn) error{patience, identify, durability, s.limits, impatience} {
+	for _, prepare := range []func(*conn) error{
+		patience, identify, durability, s.limits, impatience,
+	} {
 		if err := prepare(c); err != nil {
 			return nil, errors.Join(explain(s.path, err), c.close())
 		}
@@ -234,7 +240,8 @@ func begin(c *conn) error {
 	}
 }
 
-// durability sets pages of 8 kB, where there are none yet, and WAL with a sync in each commit, and asks whether it is so.
+// durability sets pages of 8 kB, where there are none yet, and WAL with a sync in each commit, and
+// asks whether it is so.
 func durability(c *conn) error {
 	if err := c.script("pragma page_size = 8192"); err != nil {
 		return err
@@ -244,7 +251,8 @@ func durability(c *conn) error {
 		return err
 	}
 	if str(mode) != "wal" {
-		return fmt.Errorf("the journal mode is %v, and it must be wal: the file system may not support it", mode)
+		return fmt.Errorf("the journal mode is %v, and it must be wal: the file system may not "+
+			"support it", mode)
 	}
 	if err := c.script("pragma synchronous = full"); err != nil {
 		return err
@@ -270,7 +278,8 @@ func useWAL(c *conn) (driver.Value, error) {
 // limits sets the sizes of cache and log: 8 MB of pages in memory, and a log of
 // about 16 MB before it is copied into the file.
 func (s *Store) limits(c *conn) error {
-	err := c.script("pragma cache_size = -8192; pragma wal_autocheckpoint = 2000; pragma foreign_keys = on")
+	err := c.script("pragma cache_size = -8192; pragma wal_autocheckpoint = 2000; pragma " +
+		"foreign_keys = on")
 	if err != nil || s.options.MaxBytes <= 0 {
 		return err
 	}
@@ -290,7 +299,8 @@ func identify(c *conn) error {
 		return err
 	}
 	if v := str(version); !atLeast(v, minimum) {
-		return fmt.Errorf("SQLite %s is too old: %s is the first without bugs that lose data", v, minimum)
+		return fmt.Errorf("SQLite %s is too old: %s is the first without bugs that lose data", v,
+			minimum)
 	}
 	_, err = checkVersion(c)
 	return err
@@ -322,13 +332,16 @@ func explain(path string, err error) error {
 	switch code(err) {
 	case sqlite3.SQLITE_NOTADB:
 		if _, failed := os.Stat(path + "-engine"); failed == nil {
-			return fmt.Errorf("%w: its beginning is not that of a database: restore a backup", store.ErrDamaged)
+			return fmt.Errorf("%w: its beginning is not that of a database: restore a backup",
+				store.ErrDamaged)
 		}
-		return fmt.Errorf("%w: it is no SQLite database; if it was one, restore a backup", store.ErrForeign)
+		return fmt.Errorf("%w: it is no SQLite database; if it was one, restore a backup",
+			store.ErrForeign)
 	case sqlite3.SQLITE_CORRUPT:
 		return damaged(err)
 	case sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY:
-		return fmt.Errorf("it cannot be written: check the permissions of the file and its directory: %w", err)
+		return fmt.Errorf("it cannot be written: check the permissions of the file and its "+
+			"directory: %w", err)
 	}
 	return err
 }

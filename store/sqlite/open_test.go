@@ -17,7 +17,8 @@ import (
 func TestOpenRefuses(t *testing.T) {
 	dir := t.TempDir()
 	text := filepath.Join(dir, "notes.txt")
-	if err := os.WriteFile(text, []byte(strings.Repeat("no database at all\n", 1000)), 0o600); err != nil {
+	if err := os.WriteFile(text, []byte(strings.Repeat("no database at all\n", 1000)),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {
@@ -26,22 +27,92 @@ func TestOpenRefuses(t *testing.T) {
 		is      error  // nil for any
 		says    string // what the words must have
 	}{
-		"a directory":             {dir, Options{}, nil, "directory"},
-		"a missing directory":     {filepath.Join(dir, "no", "runs.db"), Options{}, nil, "create it first"},
-		"a file as directory":     {filepath.Join(text, "runs.db"), Options{}, nil, "not a directory"},
-		"a text":                  {text, Options{}, store.ErrForeign, "no SQLite database"},
-		"another's, to read":      {script(t, "create table meta (x)"), Options{ReadOnly: true}, store.ErrOlder, "it is version 0"},
-		"another's, to use":       {script(t, "create table meta (x)"), Options{Existing: true}, store.ErrOlder, "it is version 0"},
-		"another's perdure_meta":  {script(t, "create table perdure_meta (x)"), Options{}, store.ErrForeign, "perdure_meta is somebody else's"},
-		"a strange perdure_meta":  {script(t, "create table perdure_meta (key, value)"), Options{}, store.ErrForeign, "perdure_meta is somebody else's"},
-		"a newer schema":          {newer(t), Options{}, store.ErrNewer, fmt.Sprintf("version %d and this program knows %d", schemaVersion+1, schemaVersion)},
-		"a newer one, to read":    {newer(t), Options{ReadOnly: true}, store.ErrNewer, fmt.Sprint("version ", schemaVersion+1)},
-		"a missing file, to read": {filepath.Join(dir, "none.db"), Options{ReadOnly: true}, nil, "no such file"},
-		"a missing file, to use":  {filepath.Join(dir, "none.db"), Options{Existing: true}, fs.ErrNotExist, "no such file"},
-		"an empty file, to use":   {script(t, "vacuum"), Options{Existing: true}, store.ErrOlder, "it is version 0"},
-		"a text, to use":          {text, Options{Existing: true}, store.ErrForeign, "no SQLite database"},
-		"a newer schema, to use":  {newer(t), Options{Existing: true}, store.ErrNewer, fmt.Sprint("version ", schemaVersion+1)},
-		"an empty file, to read":  {script(t, "vacuum"), Options{ReadOnly: true}, store.ErrOlder, "it is version 0"},
+		"a directory": {dir, Options{}, nil, "directory"},
+		"a missing directory": {
+			filepath.Join(dir, "no", "runs.db"),
+			Options{},
+			nil,
+			"create it first",
+		},
+		"a file as directory": {
+			filepath.Join(text, "runs.db"),
+			Options{},
+			nil,
+			"not a directory",
+		},
+		"a text": {text, Options{}, store.ErrForeign, "no SQLite database"},
+		"another's, to read": {
+			script(t, "create table meta (x)"),
+			Options{ReadOnly: true},
+			store.ErrOlder,
+			"it is version 0",
+		},
+		"another's, to use": {
+			script(t, "create table meta (x)"),
+			Options{Existing: true},
+			store.ErrOlder,
+			"it is version 0",
+		},
+		"another's perdure_meta": {
+			script(t, "create table perdure_meta (x)"),
+			Options{},
+			store.ErrForeign,
+			"perdure_meta is somebody else's",
+		},
+		"a strange perdure_meta": {
+			script(t, "create table perdure_meta (key, value)"),
+			Options{},
+			store.ErrForeign,
+			"perdure_meta is somebody else's",
+		},
+		"a newer schema": {
+			newer(t),
+			Options{},
+			store.ErrNewer,
+			fmt.Sprintf("version %d and this program knows %d", schemaVersion+1, schemaVersion),
+		},
+		"a newer one, to read": {
+			newer(t),
+			Options{ReadOnly: true},
+			store.ErrNewer,
+			fmt.Sprint("version ", schemaVersion+1),
+		},
+		"a missing file, to read": {
+			filepath.Join(dir, "none.db"),
+			Options{ReadOnly: true},
+			nil,
+			"no such file",
+		},
+		"a missing file, to use": {
+			filepath.Join(dir, "none.db"),
+			Options{Existing: true},
+			fs.ErrNotExist,
+			"no such file",
+		},
+		"an empty file, to use": {
+			script(t, "vacuum"),
+			Options{Existing: true},
+			store.ErrOlder,
+			"it is version 0",
+		},
+		"a text, to use": {
+			text,
+			Options{Existing: true},
+			store.ErrForeign,
+			"no SQLite database",
+		},
+		"a newer schema, to use": {
+			newer(t),
+			Options{Existing: true},
+			store.ErrNewer,
+			fmt.Sprint("version ", schemaVersion+1),
+		},
+		"an empty file, to read": {
+			script(t, "vacuum"),
+			Options{ReadOnly: true},
+			store.ErrOlder,
+			"it is version 0",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before, _ := os.ReadFile(c.path)
@@ -50,7 +121,8 @@ func TestOpenRefuses(t *testing.T) {
 				s.Close()
 				t.Fatal("it was opened")
 			}
-			if c.is != nil && !errors.Is(err, c.is) || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), c.path) {
+			if c.is != nil && !errors.Is(err, c.is) || !strings.Contains(err.Error(), c.says) ||
+				!strings.Contains(err.Error(), c.path) {
 				t.Errorf("the error is %v, want %v, %q and the path", err, c.is, c.says)
 			}
 			if after, _ := os.ReadFile(c.path); string(after) != string(before) {
@@ -68,7 +140,8 @@ func TestOpenReadOnlyDirectory(t *testing.T) {
 	if err := os.Chmod(dir, 0o500); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(filepath.Join(dir, "runs.db")); err == nil || !strings.Contains(err.Error(), "permissions") {
+	if _, err := Open(filepath.Join(dir, "runs.db")); err == nil ||
+		!strings.Contains(err.Error(), "permissions") {
 		t.Errorf("Open = %v", err)
 	}
 }
@@ -94,7 +167,8 @@ func newer(t *testing.T) string {
 	mustOpen(t, path).Close()
 	c, err := dial(path, "rw")
 	if err == nil {
-		err = errors.Join(c.script("update perdure_meta set value = value + 1 where key = 'schema'"), c.close())
+		err = errors.Join(
+			c.script("update perdure_meta set value = value + 1 where key = 'schema'"), c.close())
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -149,7 +223,8 @@ func TestManyOpenAtOnce(t *testing.T) {
 
 func TestVersions(t *testing.T) {
 	for version, want := range map[string]bool{
-		"3.53.4": true, "3.53.3": false, "3.53.10": true, "3.54.0": true, "4.0.0": true, "3.9.99": false, "3.53": false, "": false,
+		"3.53.4": true, "3.53.3": false, "3.53.10": true, "3.54.0": true, "4.0.0": true,
+		"3.9.99": false, "3.53": false, "": false,
 	} {
 		if atLeast(version, minimum) != want {
 			t.Errorf("atLeast(%q) = %v", version, !want)
@@ -168,20 +243,28 @@ func TestViews(t *testing.T) {
 	g := start(s, got.Engine, 5)
 	c := &g.Changes[0]
 	c.Head.WorkflowID, c.Head.Chain, c.Head.Parent = "order-4711", c.Run-1, c.Run-2
-	c.Entries[0].Detail = &journal.Detail{StartDetail: journal.StartDetail{Attributes: map[string]string{"city": "Köln"}}}
+	c.Entries[0].Detail = &journal.Detail{
+		StartDetail: journal.StartDetail{Attributes: map[string]string{"city": "Köln"}},
+	}
 	c.Entries = append(c.Entries, step(1, c.Run, 2, []byte("\xff\x00")).Changes[0].Entries[0])
-	c.Entries = append(c.Entries, journal.Entry{Run: c.Run, Seq: 3, Kind: journal.RunFailed, Status: journal.Failed, Op: journal.Op{Scope: 2, Key: "k"}, At: noon.Add(1), Spill: 99,
+	c.Entries = append(c.Entries, journal.Entry{Run: c.Run, Seq: 3, Kind: journal.RunFailed,
+		Status: journal.Failed, Op: journal.Op{Scope: 2, Key: "k"}, At: noon.Add(1), Spill: 99,
 		Detail: &journal.Detail{Failure: &journal.Failure{Message: "no money"}}})
 	c.Posts = []store.Post{
-		{Run: c.Run, Message: signal("paid", "m-1", []byte("12 €"))}, {Run: c.Run, Message: signal("raw", "", []byte("\xff"))},
+		{Run: c.Run, Message: signal("paid", "m-1", []byte("12 €"))},
+		{Run: c.Run, Message: signal("raw", "", []byte("\xff"))},
 		{WorkflowID: "order-4712", Until: noon.Add(2), Message: signal("paid", "m-2", nil)},
 	}
 	taken := step(got.Engine, c.Run, 4, []byte("12 €"))
-	taken.Changes[0].Entries[0].Detail = &journal.Detail{MessageDetail: journal.MessageDetail{Mail: 1}}
-	if err := errors.Join(s.Spill(t.Context(), got.Engine, 99, []byte("große Zahl")), s.Commit(t.Context(), g), s.Commit(t.Context(), taken)); err != nil {
+	taken.Changes[0].Entries[0].Detail = &journal.Detail{
+		MessageDetail: journal.MessageDetail{Mail: 1},
+	}
+	if err := errors.Join(s.Spill(t.Context(), got.Engine, 99, []byte("große Zahl")),
+		s.Commit(t.Context(), g), s.Commit(t.Context(), taken)); err != nil {
 		t.Fatal(err)
 	}
-	want := strings.ReplaceAll(`runs: DB-1-5|order-4711|w|WORKFLOW|RUNNING|1|2026-05-06T12:00:00.000000000Z|2026-05-06T12:00:00.000000000Z|<nil>||0|2|1|{"city":"Köln"}|DB-1-4|DB-1-3|137438953477
+	want := strings.ReplaceAll(
+		`runs: DB-1-5|order-4711|w|WORKFLOW|RUNNING|1|2026-05-06T12:00:00.000000000Z|2026-05-06T12:00:00.000000000Z|<nil>||0|2|1|{"city":"Köln"}|DB-1-4|DB-1-3|137438953477
 journal: DB-1-5|order-4711|1|RunStarted|RUNNING|<nil>|<nil>|<nil>|<nil>|2026-05-06T12:00:00.000000000Z|<nil>|{"order":1}|{"attributes":{"city":"Köln"}}|137438953477
 journal: DB-1-5|order-4711|2|StepCompleted|<nil>|<nil>|charge|<nil>|1|2026-05-06T12:00:00.000000000Z|1.5|x'FF00'|<nil>|137438953477
 journal: DB-1-5|order-4711|3|RunFailed|FAILED|2|<nil>|k|<nil>|2026-05-06T12:00:00.000000001Z|<nil>|große Zahl|{"failure":{"message":"no money"}}|137438953477
@@ -190,14 +273,20 @@ inbox: DB-1-5|order-4711|1|SignalReceived|paid|<nil>|m-1|2026-05-06T12:00:00.000
 inbox: DB-1-5|order-4711|2|SignalReceived|raw|<nil>|<nil>|2026-05-06T12:00:00.000000000Z|<nil>|<nil>|x'FF'|<nil>|137438953477
 inbox: <nil>|order-4712|1|SignalReceived|paid|<nil>|m-2|2026-05-06T12:00:00.000000000Z|<nil>|2026-05-06T12:00:00.000000002Z|<nil>|<nil>|<nil>
 `, "DB", s.database)
-	if shown := rows(t, path, "runs") + rows(t, path, "journal") + rows(t, path, "inbox"); shown != want {
+	if shown := rows(t, path, "runs") + rows(t, path, "journal") +
+		rows(t, path, "inbox"); shown != want {
 		t.Errorf("the views show\n%s\nwant\n%s", shown, want)
 	}
 }
 
 // signal is a message.
 func signal(name, id string, data []byte) journal.Entry {
-	e := journal.Entry{Kind: journal.SignalReceived, Op: journal.Op{Name: name}, At: noon, Data: data}
+	e := journal.Entry{
+		Kind: journal.SignalReceived,
+		Op:   journal.Op{Name: name},
+		At:   noon,
+		Data: data,
+	}
 	if id != "" {
 		e.Detail = &journal.Detail{MessageDetail: journal.MessageDetail{Message: id}}
 	}

@@ -17,7 +17,8 @@ import (
 // one that selects what it inserts or returns what it updates.
 const (
 	selectReceiver     = `select ` + receiverColumns + ` from perdure_heads where number = ?`
-	selectOpenReceiver = `select ` + receiverColumns + ` from perdure_heads where workflow_id = ? and ended is null`
+	selectOpenReceiver = `select ` + receiverColumns +
+		` from perdure_heads where workflow_id = ? and ended is null`
 
 	// receiverColumns are those of a head, how many messages its owner was given, and
 	// which run holds those that were not taken.
@@ -118,9 +119,9 @@ func (r *receiver) isThere() bool { return r.Number != 0 }
 // isOpen says whether there is such a run and it has not ended.
 func (r *receiver) isOpen() bool { return r.isThere() && r.Ended.IsZero() }
 
-// receiver returns the run that a message is for: the one of the number, or the open one
-// of its chain that the message follows to, or the one that the workflow ID stands for. There is one of each
-// run, which knows what the group has posted to it.
+// receiver returns the run that a message is for: the one of the number, or the open one of its
+// chain that the message follows to, or the one that the workflow ID stands for. There is one of
+// each run, which knows what the group has posted to it.
 func (tx *transaction) receiver(p *store.Post) (*receiver, error) {
 	if p.Run == 0 {
 		r, err := tx.receiverOf(selectOpenReceiver, p.WorkflowID)
@@ -161,7 +162,9 @@ func (tx *transaction) receiverOf(statement string, by driver.Value) (*receiver,
 }
 
 func (tx *transaction) readReceiver(row []driver.Value) receiver {
-	return receiver{Head: tx.store.head(row), given: integer(row[headWidth]), inbox: integer(row[headWidth+1])}
+	return receiver{
+		Head: tx.store.head(row), given: integer(row[headWidth]), inbox: integer(row[headWidth+1]),
+	}
 }
 
 // meet reads the receivers of all messages to runs by their numbers, many with
@@ -292,7 +295,8 @@ func messageValues(e *journal.Entry) ([]driver.Value, error) {
 		data = nil
 	}
 	return []driver.Value{
-		nil, nil, nil, orNull(id), int64(e.Kind), orNull(e.Op.Scope), orNull(e.Op.Name), orNull(e.Op.Key), orNull(int64(e.Op.Occ)),
+		nil, nil, nil, orNull(id), int64(e.Kind), orNull(e.Op.Scope), orNull(e.Op.Name),
+		orNull(e.Op.Key), orNull(int64(e.Op.Occ)),
 		nanos(e.At), orNull(int64(e.Spill)), orNull(string(text)), data,
 	}, nil
 }

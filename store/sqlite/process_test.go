@@ -61,7 +61,8 @@ func TestAnotherProcessHasIt(t *testing.T) {
 	child, dead := engineProcess(t, path)
 	s := mustOpen(t, path)
 	_, err := join(s)
-	if !errors.Is(err, store.ErrLocked) || !strings.Contains(err.Error(), fmt.Sprintf("process %d on", child.Process.Pid)) {
+	if !errors.Is(err, store.ErrLocked) ||
+		!strings.Contains(err.Error(), fmt.Sprintf("process %d on", child.Process.Pid)) {
 		t.Fatalf("join = %v, want ErrLocked that names process %d", err, child.Process.Pid)
 	}
 
@@ -82,7 +83,12 @@ func TestAnotherProcessHasIt(t *testing.T) {
 	if err != nil {
 		t.Fatalf("join after the other's death: %v", err)
 	}
-	claimed, err := s.Claim(t.Context(), store.TakeDue{Engine: got.Engine, Workflows: []string{"w"}, Max: 5, Now: noon})
+	claimed, err := s.Claim(t.Context(), store.TakeDue{
+		Engine:    got.Engine,
+		Workflows: []string{"w"},
+		Max:       5,
+		Now:       noon,
+	})
 	if err != nil || len(claimed.Runs) != 2 || len(claimed.Runs[0].Entries) != 1 {
 		t.Fatalf("Claim = %+v, %v", claimed, err)
 	}
@@ -154,7 +160,10 @@ func mustOpen(t *testing.T, path string) *Store {
 }
 
 func join(s *Store) (store.Claimed, error) {
-	return s.Claim(context.Background(), store.Join{Self: store.Engine{Host: "here", PID: os.Getpid(), Build: "b", Since: noon}, Now: noon})
+	return s.Claim(context.Background(), store.Join{
+		Self: store.Engine{Host: "here", PID: os.Getpid(), Build: "b", Since: noon},
+		Now:  noon,
+	})
 }
 
 // start is a group with a new run of workflow "w" that the engine owns, or that
@@ -167,14 +176,25 @@ func start(s *Store, engine journal.EngineID, count int64) *store.Group {
 	id := journal.MakeRunID(s.database, n)
 	return &store.Group{Engine: engine, Now: noon, Changes: []store.Change{{
 		Run: n, Create: true,
-		Head:    &journal.Head{Number: n, ID: id, WorkflowID: string(id), Workflow: "w", Status: journal.Running, Owner: engine, Wake: noon, Created: noon},
-		Entries: []journal.Entry{{Run: n, Seq: 1, Kind: journal.RunStarted, Status: journal.Running, At: noon, Data: []byte(`{"order":1}`)}},
+		Head: &journal.Head{
+			Number: n, ID: id, WorkflowID: string(id), Workflow: "w", Status: journal.Running,
+			Owner: engine, Wake: noon, Created: noon,
+		},
+		Entries: []journal.Entry{
+			{
+				Run: n, Seq: 1, Kind: journal.RunStarted, Status: journal.Running, At: noon,
+				Data: []byte(`{"order":1}`),
+			},
+		},
 	}}}
 }
 
 // step is a group with the next result of a run.
 func step(engine journal.EngineID, run journal.Number, seq int64, data []byte) *store.Group {
-	return &store.Group{Engine: engine, Now: noon, Changes: []store.Change{{Run: run, Entries: []journal.Entry{{
-		Run: run, Seq: seq, Kind: journal.StepCompleted, Op: journal.Op{Name: "charge", Occ: int(seq - 1)}, At: noon, Took: 1500000, Data: data,
-	}}}}}
+	return &store.Group{Engine: engine, Now: noon,
+		Changes: []store.Change{{Run: run, Entries: []journal.Entry{{
+			Run: run, Seq: seq, Kind: journal.StepCompleted, Op: journal.Op{
+				Name: "charge", Occ: int(seq - 1),
+			}, At: noon, Took: 1500000, Data: data,
+		}}}}}
 }

@@ -13,11 +13,14 @@ import (
 // mayGo holds for a run that has expired, of which no entry is owed, and whose chain does
 // not go on where it is the first of that or has not continued as new.
 var (
-	mayGo = fmt.Sprintf(`expires <= ? and not exists (select 1 from perdure_owed where run = perdure_heads.number)
+	mayGo = fmt.Sprintf(
+		`expires <= ? and not exists (select 1 from perdure_owed where run = perdure_heads.number)
 and not exists (select 1 from perdure_heads o where o.workflow_id = perdure_heads.workflow_id and o.ended is null
-    and (o.chain = perdure_heads.number or o.chain = perdure_heads.chain and perdure_heads.chain > 0 and perdure_heads.status <> %d))`, journal.ContinuedAsNew)
+    and (o.chain = perdure_heads.number or o.chain = perdure_heads.chain and perdure_heads.chain > 0 and perdure_heads.status <> %d))`,
+		journal.ContinuedAsNew)
 	selectOver = `select number from perdure_heads where ` + mayGo + ` order by expires limit ? + 0`
-	deleteOver = `delete from perdure_heads where number = ? and ` + mayGo + ` returning coalesce(inbox, number)`
+	deleteOver = `delete from perdure_heads where number = ? and ` + mayGo +
+		` returning coalesce(inbox, number)`
 )
 
 const (
@@ -27,8 +30,9 @@ const (
 
 	clearAttributes = `delete from perdure_attributes where run = ? and name in (select name from perdure_attributes where run = ? limit ? + 0)`
 
-	selectExpired = `select number, 1 + (spill is not null), coalesce(length(data), 0) + ` + spilledBytes + ` from perdure_unrouted u where until <= ? order by until limit ? + 0`
-	purgeExpired  = `delete from perdure_spilled where id = (select spill from perdure_unrouted where number = ?)
+	selectExpired = `select number, 1 + (spill is not null), coalesce(length(data), 0) + ` +
+		spilledBytes + ` from perdure_unrouted u where until <= ? order by until limit ? + 0`
+	purgeExpired = `delete from perdure_spilled where id = (select spill from perdure_unrouted where number = ?)
 and not exists (select 1 from perdure_entries where spill = perdure_spilled.id)
 and not exists (select 1 from perdure_messages where spill = perdure_spilled.id)
 and not exists (select 1 from perdure_unrouted where spill = perdure_spilled.id and number <> ?)`
@@ -36,7 +40,8 @@ and not exists (select 1 from perdure_unrouted where spill = perdure_spilled.id 
 	spilledBytes = `coalesce((select length(s.data) from perdure_spilled s where s.id = u.spill), 0)`
 
 	// Runs that have ended without a retention.
-	selectUnsaid = `select ` + headColumns + ` from perdure_heads where workflow = ? and retain = '' and ended is not null limit ? + 0`
+	selectUnsaid = `select ` + headColumns +
+		` from perdure_heads where workflow = ? and retain = '' and ended is not null limit ? + 0`
 	sayRetention = `update perdure_heads set retain = ?, expires = ? where number = ?`
 )
 
@@ -65,9 +70,11 @@ func (p part) ofInbox() part {
 // rows.
 func partOf(table, where, key string) part {
 	return part{
-		measure: "select " + key + ", 1 + (spill is not null), coalesce(length(data), 0) + " + spilledBytes +
+		measure: "select " + key + ", 1 + (spill is not null), coalesce(length(data), 0) + " +
+			spilledBytes +
 			" from " + table + " u where " + where + " order by " + key + " limit ? + 0",
-		payloads: "delete from perdure_spilled where id in (select spill from " + table + " where " + where + " and " + key + ` <= ? and spill is not null)
+		payloads: "delete from perdure_spilled where id in (select spill from " + table +
+			" where " + where + " and " + key + ` <= ? and spill is not null)
 and not exists (select 1 from perdure_entries where spill = perdure_spilled.id and run <> ?)
 and not exists (select 1 from perdure_messages where spill = perdure_spilled.id and holder <> ?)
 and not exists (select 1 from perdure_unrouted where spill = perdure_spilled.id)`,
@@ -184,7 +191,8 @@ func (g *purging) say() error {
 		}
 		for _, h := range heads {
 			h.Retain = r
-			if _, err := g.exec(sayRetention, string(r), nanos(h.Expires()), int64(h.Number)); err != nil {
+			if _, err := g.exec(sayRetention, string(r), nanos(h.Expires()),
+				int64(h.Number)); err != nil {
 				return err
 			}
 		}
@@ -309,7 +317,8 @@ func (g *purging) expire() error {
 			g.More = true
 			return errStop
 		}
-		expired, going, bytes = append(expired, row[0]), going+integer(row[1]), bytes+integer(row[2])
+		expired, going, bytes = append(expired, row[0]), going+integer(row[1]), bytes+
+			integer(row[2])
 		return nil
 	}, selectExpired, nanos(g.purge.Now), int64(max(g.left, 1))+1)
 	if err := ignoreStop(err); err != nil {

@@ -47,7 +47,10 @@ type purged struct {
 }
 
 func (p *purged) join() {
-	got, err := p.Claim(p.Context(), store.Join{Self: store.Engine{Host: "host", PID: os.Getpid(), Slots: 1}, Now: time.Now()})
+	got, err := p.Claim(p.Context(), store.Join{
+		Self: store.Engine{Host: "host", PID: os.Getpid(), Slots: 1},
+		Now:  time.Now(),
+	})
 	if err != nil {
 		p.Fatal(err)
 	}
@@ -55,7 +58,11 @@ func (p *purged) join() {
 }
 
 func (p *purged) commit(c store.Change) {
-	if err := p.Commit(p.Context(), &store.Group{Engine: p.engine, Now: time.Now(), Changes: []store.Change{c}}); err != nil {
+	if err := p.Commit(p.Context(), &store.Group{
+		Engine:  p.engine,
+		Now:     time.Now(),
+		Changes: []store.Change{c},
+	}); err != nil {
 		p.Error(err)
 	}
 }
@@ -70,11 +77,15 @@ func (p *purged) start(retain journal.Retention) journal.Head {
 		p.Error(err)
 	}
 	h := journal.Head{
-		Number: n, ID: journal.MakeRunID(p.database, n), WorkflowID: fmt.Sprint("run-", p.runs), Workflow: "w",
-		Status: journal.Running, Owner: p.engine, Created: time.Now(), Chain: n, Retain: retain,
+		Number: n, ID: journal.MakeRunID(p.database, n), WorkflowID: fmt.Sprint("run-", p.runs),
+		Workflow: "w",
+		Status:   journal.Running, Owner: p.engine, Created: time.Now(), Chain: n, Retain: retain,
 	}
 	p.commit(store.Change{Run: n, Create: true, Head: &h, Entries: []journal.Entry{
-		{Run: n, Seq: 1, Kind: journal.RunStarted, Status: journal.Running, At: h.Created, Data: hundredBytes},
+		{
+			Run: n, Seq: 1, Kind: journal.RunStarted, Status: journal.Running, At: h.Created,
+			Data: hundredBytes,
+		},
 	}})
 	return h
 }
@@ -85,13 +96,23 @@ func (p *purged) fill(entries int64) {
 	for seq := int64(2); seq < entries; {
 		var slice []journal.Entry
 		for ; seq < entries && len(slice) < 2000; seq++ {
-			slice = append(slice, journal.Entry{Run: h.Number, Seq: seq, Kind: journal.StepCompleted, Op: journal.Op{Name: "step"}, At: h.Created, Data: hundredBytes})
+			slice = append(slice, journal.Entry{
+				Run:  h.Number,
+				Seq:  seq,
+				Kind: journal.StepCompleted,
+				Op:   journal.Op{Name: "step"},
+				At:   h.Created,
+				Data: hundredBytes,
+			})
 		}
 		p.commit(store.Change{Run: h.Number, Entries: slice})
 	}
 	h.Status, h.Owner, h.Ended, h.Last = journal.Completed, 0, h.Created, entries
 	p.commit(store.Change{Run: h.Number, Head: &h, Entries: []journal.Entry{
-		{Run: h.Number, Seq: entries, Kind: journal.RunCompleted, Status: journal.Completed, At: h.Created, Data: hundredBytes},
+		{
+			Run: h.Number, Seq: entries, Kind: journal.RunCompleted, Status: journal.Completed,
+			At: h.Created, Data: hundredBytes,
+		},
 	}})
 }
 

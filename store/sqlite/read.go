@@ -32,7 +32,8 @@ func (s *Store) read(ctx context.Context, f func(*conn) error) error {
 
 // Load gives entries of one journal in order, or messages of one inbox. Where a
 // row cannot be read or is missing it gives those before it and a CorruptError.
-func (s *Store) Load(ctx context.Context, n journal.Number, r store.Range) (entries []journal.Entry, err error) {
+func (s *Store) Load(ctx context.Context, n journal.Number, r store.Range) (entries []journal.Entry,
+	err error) {
 	runs := r.Ends
 	if len(runs) == 0 {
 		runs = []journal.Number{n}
@@ -75,15 +76,19 @@ func rangeOf(n journal.Number, r store.Range) (sql string, args []driver.Value) 
 	args = []driver.Value{int64(n)}
 	switch {
 	case r.Inbox && n == 0:
-		columns, table, key = messageColumns+", workflow_id, until", "perdure_unrouted where ? = 0", "number"
+		columns, table, key = messageColumns+", workflow_id, until", "perdure_unrouted where ? = 0",
+			"number"
 	case r.Inbox:
-		columns, table, key = messageColumns, "perdure_messages where holder = (select coalesce(inbox, number) from perdure_heads where number = ?1) and taken is null", "number"
+		columns, table, key = messageColumns,
+			"perdure_messages where holder = (select coalesce(inbox, number) from perdure_heads "+
+				"where number = ?1) and taken is null", "number"
 	}
 	if r.Payloads {
 		columns += payloadColumn
 	}
 	if len(r.Ends) > 0 {
-		return "select " + columns + " from perdure_entries where run = ? and seq = (select last from perdure_heads where number = ? and ended is not null)",
+		return "select " + columns + " from perdure_entries where run = ? and seq = (select last " +
+				"from perdure_heads where number = ? and ended is not null)",
 			append(args, int64(n))
 	}
 	if r.Inbox && r.Name != "" {
@@ -95,15 +100,18 @@ func rangeOf(n journal.Number, r store.Range) (sql string, args []driver.Value) 
 		limit = int64(r.Limit)
 	}
 	if r.Tail {
-		sql = "select * from (select " + columns + " from " + table + " order by " + key + " desc limit ? + 0) order by 1"
+		sql = "select * from (select " + columns + " from " + table + " order by " + key +
+			" desc limit ? + 0) order by 1"
 		return sql, append(args, limit)
 	}
-	sql = "select " + columns + " from " + table + " and " + key + " >= ? order by " + key + " limit ? + 0"
+	sql = "select " + columns + " from " + table + " and " + key + " >= ? order by " + key +
+		" limit ? + 0"
 	return sql, append(args, r.From, limit)
 }
 
 // reader gives how the rows of a range are read.
-func reader(n journal.Number, r store.Range) func(journal.Number, []driver.Value) (journal.Entry, error) {
+func reader(n journal.Number, r store.Range) func(journal.Number, []driver.Value) (journal.Entry,
+	error) {
 	switch {
 	case r.Inbox && n == 0:
 		return unroutedMessage
@@ -129,13 +137,16 @@ func unroutedMessage(_ journal.Number, row []driver.Value) (journal.Entry, error
 
 func spilled(e *journal.Entry, v driver.Value) ([]byte, error) {
 	if v == nil {
-		return nil, &journal.CorruptError{Run: e.Run, Seq: e.Seq, Reason: "its payload is not there"}
+		return nil, &journal.CorruptError{
+			Run: e.Run, Seq: e.Seq, Reason: "its payload is not there",
+		}
 	}
 	return blob(v), nil
 }
 
 // Spill makes one large payload durable. It may be sent again.
-func (s *Store) Spill(_ context.Context, engine journal.EngineID, id journal.Number, data []byte) error {
+func (s *Store) Spill(_ context.Context, engine journal.EngineID, id journal.Number,
+	data []byte) error {
 	return s.write(func(c *conn) error {
 		if err := fence(c, engine); err != nil {
 			return err
@@ -173,7 +184,8 @@ func (s *Store) Brief(ctx context.Context) (store.Info, error) {
 }
 
 // info reads what the store is, its engines by the statement, and what is to be counted.
-func (s *Store) info(ctx context.Context, engines string, counts map[string]func(*store.Info) *int64) (store.Info, error) {
+func (s *Store) info(ctx context.Context, engines string,
+	counts map[string]func(*store.Info) *int64) (store.Info, error) {
 	info := store.Info{
 		Driver: "sqlite", Database: s.database, Schema: schemaVersion,
 		Durability: "a commit survives the loss of power: WAL, synchronous=FULL",
@@ -189,7 +201,8 @@ func (s *Store) info(ctx context.Context, engines string, counts map[string]func
 		return c.query(func(row []driver.Value) error {
 			info.Engines = append(info.Engines, store.Engine{
 				ID: journal.EngineID(integer(row[0])), Host: str(row[1]), PID: int(integer(row[2])),
-				Build: str(row[3]), Slots: int(integer(row[4])), Since: moment(row[5]), Runs: integer(row[6]),
+				Build: str(row[3]), Slots: int(integer(row[4])), Since: moment(row[5]),
+				Runs: integer(row[6]),
 			})
 			return nil
 		}, engines)

@@ -51,7 +51,8 @@ func (r *reading) some(due []journal.Head) ([]store.Run, error) {
 		run.CutOff()
 		if !run.Head.Status.Valid() {
 			run.Entries = nil
-			run.Err = &journal.CorruptError{Run: run.Head.Number, Reason: "unknown status " + run.Head.Status.String()}
+			run.Err = &journal.CorruptError{Run: run.Head.Number, Reason: "unknown status " +
+				run.Head.Status.String()}
 		}
 	}
 	return runs, r.inboxes(runs)

@@ -13,7 +13,8 @@ import (
 // entry's run is known when its journal is read; each column read costs as much
 // as one written.
 const (
-	headColumns = "number, workflow_id, workflow, pattern, status, owner, wake, created, ended, last, cause, crashes, " +
+	headColumns = "number, workflow_id, workflow, pattern, status, owner, wake, created, ended, " +
+		"last, cause, crashes, " +
 		"mail, chain, parent, keep, retain"
 	entryColumns = "seq, kind, status, scope, name, key, occ, at, took, spill, detail, data"
 )
@@ -28,12 +29,15 @@ func (s *Store) head(row []driver.Value) journal.Head { return headOf(s.database
 func headOf(database string, row []driver.Value) journal.Head {
 	n := journal.Number(integer(row[0]))
 	return journal.Head{
-		Number: n, ID: journal.MakeRunID(database, n), WorkflowID: str(row[1]), Workflow: str(row[2]),
-		Pattern: journal.Pattern(small(row[3])), Status: journal.Status(small(row[4])),
+		Number: n, ID: journal.MakeRunID(database, n), WorkflowID: str(row[1]),
+		Workflow: str(row[2]),
+		Pattern:  journal.Pattern(small(row[3])), Status: journal.Status(small(row[4])),
 		Owner: journal.EngineID(integer(row[5])), Wake: moment(row[6]), Created: moment(row[7]),
-		Ended: moment(row[8]), Last: integer(row[9]), Cause: str(row[10]), Crashes: int(integer(row[11])),
-		Mail: integer(row[12]), Chain: journal.Number(integer(row[13])), Parent: journal.Number(integer(row[14])),
-		Keep: time.Duration(integer(row[15])), Retain: journal.Retention(str(row[16])),
+		Ended: moment(row[8]), Last: integer(row[9]), Cause: str(row[10]),
+		Crashes: int(integer(row[11])),
+		Mail:    integer(row[12]), Chain: journal.Number(integer(row[13])),
+		Parent: journal.Number(integer(row[14])),
+		Keep:   time.Duration(integer(row[15])), Retain: journal.Retention(str(row[16])),
 	}
 }
 
@@ -49,14 +53,20 @@ func entry(run journal.Number, row []driver.Value) (journal.Entry, error) {
 // scan gives what a row has, whether or not it makes sense.
 func scan(run journal.Number, row []driver.Value) (journal.Entry, error) {
 	e := journal.Entry{
-		Run: run, Seq: integer(row[0]), Kind: journal.Kind(small(row[1])), Status: journal.Status(small(row[2])),
-		Op: journal.Op{Scope: integer(row[3]), Name: str(row[4]), Key: str(row[5]), Occ: int(integer(row[6]))},
-		At: moment(row[7]), Took: time.Duration(integer(row[8])), Spill: journal.Number(integer(row[9])),
-		Data: blob(row[11]),
+		Run: run, Seq: integer(row[0]), Kind: journal.Kind(small(row[1])),
+		Status: journal.Status(small(row[2])),
+		Op: journal.Op{
+			Scope: integer(row[3]), Name: str(row[4]), Key: str(row[5]), Occ: int(integer(row[6])),
+		},
+		At: moment(row[7]), Took: time.Duration(integer(row[8])),
+		Spill: journal.Number(integer(row[9])),
+		Data:  blob(row[11]),
 	}
 	detail, err := journal.DecodeDetail([]byte(str(row[10])))
 	if err != nil {
-		return e, &journal.CorruptError{Run: e.Run, Seq: e.Seq, Reason: fmt.Sprintf("its detail: %v", err)}
+		return e, &journal.CorruptError{
+			Run: e.Run, Seq: e.Seq, Reason: fmt.Sprintf("its detail: %v", err),
+		}
 	}
 	e.Detail = detail
 	return e, nil
@@ -64,7 +74,8 @@ func scan(run journal.Number, row []driver.Value) (journal.Entry, error) {
 
 // messageColumns are those of a message, in the order of entryColumns, and its
 // sender's ID.
-const messageColumns = "number, kind, null, scope, name, key, occ, at, null, spill, detail, data, id"
+const messageColumns = "number, kind, null, scope, name, key, occ, at, null, spill, detail, " +
+	"data, id"
 
 // message gives the message to a run that a row has, or a CorruptError.
 func message(run journal.Number, row []driver.Value) (journal.Entry, error) {

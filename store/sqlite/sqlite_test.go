@@ -34,7 +34,9 @@ func TestLikeMemory(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "runs.db")
 			m := memory.New()
 			storetest.Differ(t,
-				storetest.Database{Open: func() (store.Store, error) { m = m.Reopen(); return m, nil }},
+				storetest.Database{
+					Open: func() (store.Store, error) { m = m.Reopen(); return m, nil },
+				},
 				storetest.Database{Open: func() (store.Store, error) { return Open(path) }},
 				seed, 400)
 		})
@@ -58,7 +60,8 @@ func rowsWritten(s *Store, f func()) (rows int64, err error) {
 
 // corrupt spoils an entry as no version of this module would.
 func corrupt(path string, run journal.Number, seq int64) error {
-	return behind(path, "update perdure_entries set detail = '{spoiled' where run = ? and seq = ?", run, seq)
+	return behind(path, "update perdure_entries set detail = '{spoiled' where run = ? and seq = ?",
+		run, seq)
 }
 
 // lose removes an entry as no version of this module would.

@@ -30,22 +30,27 @@ where owner = 0 and workflow = ? and wake is not null and ended is null order by
 	// pages for the case that one does not.
 	takeHeads = `update or rollback perdure_heads set owner = ?, given = mail, claimed = 1 where `
 
-	takeOne = takeHeads + `number = ? and owner in (0, ?) and ended is null returning ` + headColumns
+	takeOne = takeHeads + `number = ? and owner in (0, ?) and ended is null returning ` +
+		headColumns
 
 	selectUnseen = `select ` + headColumns + `, given from perdure_heads
 where owner = ? and mail > given and owner > 0 and ended is null`
 
 	seeMail = `update perdure_heads set given = mail where owner = ? and mail > given and owner > 0 and ended is null`
 
-	selectInbox = `select ` + messageColumns + ` from (select coalesce(inbox, number) as box, past from perdure_heads where number = ?) cross join perdure_messages
+	selectInbox = `select ` + messageColumns +
+		` from (select coalesce(inbox, number) as box, past from perdure_heads where number = ?) cross join perdure_messages
 where holder = box and taken is null and number > max(past, ?) order by number limit ? + 0`
 )
 
 var (
 	takeMany       = listed(takeHeads+"number", "")
-	selectJournals = listed("select run, "+entryColumns+" from perdure_entries where run", " order by run, seq")
-	selectInboxes  = listed("select reader, "+messageColumns+" from (select number as reader, coalesce(inbox, number) as box, past from perdure_heads where number",
-		") cross join perdure_messages where holder = box and taken is null and number > past order by reader, number")
+	selectJournals = listed("select run, "+entryColumns+" from perdure_entries where run",
+		" order by run, seq")
+	selectInboxes = listed("select reader, "+messageColumns+" from (select number as reader, "+
+		"coalesce(inbox, number) as box, past from perdure_heads where number",
+		") cross join perdure_messages where holder = box and taken is null and number > past "+
+			"order by reader, number")
 )
 
 // A taking is a claim of runs while it is made.
@@ -134,7 +139,9 @@ func (t *taking) candidates(c store.TakeDue) ([]journal.Head, error) {
 		}
 	}
 	if len(c.Workflows) > 1 {
-		slices.SortFunc(due, func(a, b journal.Head) int { return cmp.Or(a.Wake.Compare(b.Wake), cmp.Compare(a.Number, b.Number)) })
+		slices.SortFunc(due, func(a, b journal.Head) int {
+			return cmp.Or(a.Wake.Compare(b.Wake), cmp.Compare(a.Number, b.Number))
+		})
 	}
 	return due[:min(int64(len(due)), most)], nil
 }

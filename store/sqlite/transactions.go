@@ -50,7 +50,8 @@ func takeLockIn(ctx context.Context, c *conn) error {
 			return err
 		case isStale(err):
 			return &store.TransactionError{
-				Driver: "sqlite", Want: "one that writes before it reads, or that begins with the lock for writing (_txlock=immediate, or sqlite.Transactions)",
+				Driver: "sqlite", Want: "one that writes before it reads, or that begins with " +
+					"the lock for writing (_txlock=immediate, or sqlite.Transactions)",
 				Got: "one that has read what others have written since",
 			}
 		case ctx.Err() != nil:

@@ -78,7 +78,8 @@ func (l *log) mayDiffer() bool {
 	case !errors.Is(err, fs.ErrNotExist):
 		l.doubt = doubtful
 	}
-	if size != l.size || !changed.Equal(l.changed) || runtime.GOOS == "windows" { // which tells late what others write
+	// which tells late what others write
+	if size != l.size || !changed.Equal(l.changed) || runtime.GOOS == "windows" {
 		l.size, l.changed, l.doubt = size, changed, doubtful
 		return true
 	}

@@ -38,7 +38,9 @@ func strange(path string) error {
 			g := &store.Group{Now: noon, Changes: make([]store.Change, 1)}
 			for c := &g.Changes[0]; sent < count && len(c.Posts) < 50; sent++ {
 				id := fmt.Sprintf("%s-%d", prefix, sent)
-				c.Posts = append(c.Posts, store.Post{WorkflowID: "inbox", Message: signal("paid", id, []byte(id))})
+				c.Posts = append(c.Posts, store.Post{
+					WorkflowID: "inbox", Message: signal("paid", id, []byte(id)),
+				})
 			}
 			if err := s.Commit(context.Background(), g); err != nil {
 				return err
@@ -139,7 +141,8 @@ func TestWatchSeesAnotherProcess(t *testing.T) {
 			case <-ctx.Done():
 				t.Fatalf("%s: of %d messages %d were told of", prefix, want, seen)
 			}
-			messages, err := s.Load(context.Background(), run, store.Range{Inbox: true}) // which asks nobody for strangers
+			// which asks nobody for strangers
+			messages, err := s.Load(context.Background(), run, store.Range{Inbox: true})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -303,7 +306,8 @@ func TestTwoProcessesPost(t *testing.T) {
 	next := map[string]int{}
 	for i, m := range messages {
 		name := string(m.Data[:3])
-		if m.Seq != int64(i+1) || string(m.Data) != fmt.Sprintf("%s-%d", name, next[name]) || m.Detail.Message != string(m.Data) {
+		if m.Seq != int64(i+1) || string(m.Data) != fmt.Sprintf("%s-%d", name, next[name]) ||
+			m.Detail.Message != string(m.Data) {
 			t.Fatalf("message %d is %+v", i+1, m)
 		}
 		next[name]++

@@ -15,7 +15,10 @@ func againChecks() []check {
 		{"again/a start beside a group that was written is judged", againHalf},
 		{"again/a start that had found a run finds it although the group has ended it", againEnded},
 		{"again/a run that was released and claimed meanwhile stays claimed", againReleased},
-		{"again/an unload without an entry that was written is not written once more", againUnloaded},
+		{
+			"again/an unload without an entry that was written is not written once more",
+			againUnloaded,
+		},
 	}
 }
 
@@ -93,7 +96,9 @@ func againEnded(w *world) {
 func againReleased(w *world) {
 	w.join(0)
 	head := w.written(w.start(""))[0]
-	release := update(head, func(h *journal.Head) { h.Status, h.Owner, h.Wake = journal.Waiting, 0, at(5) })
+	release := update(head, func(h *journal.Head) {
+		h.Status, h.Owner, h.Wake = journal.Waiting, 0, at(5)
+	})
 	release.Entries = step(head.Number, 2).Entries
 	w.commit(release)
 	w.same("claimed", numbers(w.take(6, 1)), []journal.Number{head.Number})

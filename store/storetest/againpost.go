@@ -14,7 +14,10 @@ func againPostChecks() []check {
 		{"again/a message is known although its receiver has ended", againPostEnded},
 		{"again/a message that is there proves nothing of the others", againPostsApart},
 		{"again/a start that has posted to a run finds that one", againStartPosted},
-		{"again/what came with a group that is there is not delivered twice, without an ID either", againPostFound},
+		{
+			"again/what came with a group that is there is not delivered twice, without an " +
+				"ID either", againPostFound,
+		},
 		{"again/an unrouted message is kept once", againUnrouted},
 		{"again/a message is moved once", againMoved},
 		{"again/a message that an entry took stays taken", againTaken},
@@ -37,7 +40,8 @@ func againPosts(w *world) {
 	c := step(head.Number, 2)
 	c.Posts = []store.Post{
 		toRun(head.Number, signal("x", "1")), toRun(head.Number, signal("y", "")),
-		toRun(over.Number, signal("z", "1")), toRun(w.number(), signal("z", "1")), toID("order-1", signal("v", "2")),
+		toRun(over.Number, signal("z", "1")), toRun(w.number(), signal("z", "1")),
+		toID("order-1", signal("v", "2")),
 	}
 	fresh := w.start("order-3")
 	fresh.Posts = []store.Post{toRun(fresh.Run, signal("x", "1"))}
@@ -59,7 +63,9 @@ func againLostPosts(w *world) {
 	w.join(0)
 	head := w.filled("", 1)
 	c := step(head.Number, 2)
-	c.Posts = []store.Post{toRun(head.Number, signal("x", "1")), toRun(head.Number, signal("y", ""))}
+	c.Posts = []store.Post{
+		toRun(head.Number, signal("x", "1")), toRun(head.Number, signal("y", "")),
+	}
 	w.again(c)
 	w.judged(c.Posts[0], store.Duplicate, head.Number, 0)
 	w.judged(c.Posts[1], store.Delivered, head.Number, 2)
@@ -84,7 +90,8 @@ func againPostAlone(w *world) {
 func againPostEnded(w *world) {
 	w.join(0)
 	head := w.filled("order-1", 0)
-	p, q, r := toID("order-1", signal("x", "1")), waiting("order-2", 90, signal("y", "2")), toRun(head.Number, signal("z", "3"))
+	p, q, r := toID("order-1", signal("x", "1")), waiting("order-2", 90, signal("y", "2")),
+		toRun(head.Number, signal("z", "3"))
 	later := p
 	later.Message.At = at(3)
 	w.stranger(1, p, q, r)
@@ -189,7 +196,8 @@ func againUnload(w *world) {
 		w.same("found", unloads[1].Found.Mail, int64(1))
 		w.again(unloads...)
 	}
-	w.same("owners", []journal.EngineID{w.head(a.Number).Owner, w.head(b.Number).Owner}, []journal.EngineID{0, w.engine})
+	w.same("owners", []journal.EngineID{w.head(a.Number).Owner, w.head(b.Number).Owner},
+		[]journal.EngineID{0, w.engine})
 	w.verdict(w.again(unloading(b, 0, 3))[0], store.Mail) // it had not been written
 	w.rows(b.Number, 3)
 }

@@ -17,8 +17,14 @@ func amongChecks() []check {
 		{"among/claims of several engines never give one run to two", amongClaims},
 		{"among/of many starts of one workflow ID one is written", amongStarts},
 		{"among/between starts and signals of one workflow ID no signal is stranded", amongSignals},
-		{"among/between the end of a run and signals to its workflow ID no signal is lost", amongEnds},
-		{"among/between successions and signals to their workflow ID each signal has a number of its own", amongSuccessions},
+		{
+			"among/between the end of a run and signals to its workflow ID no signal is lost",
+			amongEnds,
+		},
+		{
+			"among/between successions and signals to their workflow ID each signal has a number " +
+				"of its own", amongSuccessions,
+		},
 		{"among/posts of two engines in both orders are numbered without a gap", amongPosts},
 		{"among/between posts of other engines and unloads no message is stranded", amongUnloads},
 		{"among/nothing of an engine appears after its take-over", amongTakeOver},
@@ -73,7 +79,8 @@ func amongClaims(w *world) {
 	owner := map[journal.Number]journal.EngineID{}
 	w.race(all, seed, func(_ int, x *world, random *rand.Rand) error {
 		for {
-			var c store.Claim = store.TakeDue{Engine: x.engine, Workflows: []string{"w"}, Max: 1 + random.IntN(4), Now: at(10)}
+			var c store.Claim = store.TakeDue{Engine: x.engine, Workflows: []string{"w"}, Max: 1 +
+				random.IntN(4), Now: at(10)}
 			one := random.IntN(2) == 0 // which may be the engine's by now
 			if one {
 				c = store.TakeRun{Engine: x.engine, Run: changes[random.IntN(len(changes))].Run}
@@ -85,7 +92,8 @@ func amongClaims(w *world) {
 			mu.Lock()
 			for _, r := range got.Runs {
 				if o := owner[r.Head.Number]; o != 0 && (o != x.engine || !one) {
-					x.Errorf("seed %d: run %d was given to engine %d and to engine %d", seed, r.Head.Number, o, x.engine)
+					x.Errorf("seed %d: run %d was given to engine %d and to engine %d", seed,
+						r.Head.Number, o, x.engine)
 				}
 				owner[r.Head.Number] = x.engine
 			}
@@ -143,7 +151,9 @@ func amongSignals(w *world) {
 			}
 			for j := range 1 + random.IntN(3) {
 				m := signal("x", fmt.Sprint(i, "-", j))
-				if err := x.sends(store.Change{Posts: []store.Post{waiting(id, 1<<20, m)}}); err != nil {
+				if err := x.sends(store.Change{
+					Posts: []store.Post{waiting(id, 1<<20, m)},
+				}); err != nil {
 					return err
 				}
 			}
@@ -218,7 +228,10 @@ func amongPosts(w *world) {
 	one, other := w.written(w.start(""))[0].Number, all[1].written(all[1].start(""))[0].Number
 	w.race(all, seed, func(i int, x *world, random *rand.Rand) error {
 		for j := range each {
-			posts := []store.Post{toRun(one, signal("x", fmt.Sprint(i, "-", j))), toRun(other, signal("y", fmt.Sprint(i, "-", j)))}
+			posts := []store.Post{
+				toRun(one, signal("x", fmt.Sprint(i, "-", j))),
+				toRun(other, signal("y", fmt.Sprint(i, "-", j))),
+			}
 			if (random.IntN(4) == 0) == (i == 0) {
 				slices.Reverse(posts)
 			}
@@ -292,10 +305,12 @@ func amongTakeOver(w *world) {
 		there := int64(len(b.load(run, store.Range{})))
 		close(over)
 		if s := <-told; there != s.last && there != s.doubtful {
-			w.Errorf("seed %d: %d entries at the take-over, and %d that were acknowledged", seed, there, s.last)
+			w.Errorf("seed %d: %d entries at the take-over, and %d that were acknowledged", seed,
+				there, s.last)
 		}
 		b.rows(run, int(there))
-		w.same("runs that the dead engine owns still", len(b.find(store.Filter{Owner: x.engine})), 0)
+		w.same("runs that the dead engine owns still", len(b.find(store.Filter{Owner: x.engine})),
+			0)
 	}
 }
 
@@ -353,7 +368,8 @@ func amongTakers(w *world) {
 			return err
 		})
 		if fallen != 1 || freed != 1 {
-			w.Fatalf("seed %d: %d engines were taken over, and %d runs freed, want one", seed+round, fallen, freed)
+			w.Fatalf("seed %d: %d engines were taken over, and %d runs freed, want one", seed+round,
+				fallen, freed)
 		}
 		w.crashes(run, 1)
 	}

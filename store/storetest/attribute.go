@@ -22,7 +22,8 @@ func attributeChecks() []check {
 // setting is an entry that sets a search attribute; nil removes it.
 func setting(run journal.Number, seq int64, name string, value []byte) store.Change {
 	return store.Change{Run: run, Entries: []journal.Entry{{
-		Run: run, Seq: seq, Kind: journal.AttributeSet, Op: journal.Op{Name: name}, At: at(1), Data: value,
+		Run: run, Seq: seq, Kind: journal.AttributeSet, Op: journal.Op{Name: name}, At: at(1),
+		Data: value,
 	}}}
 }
 
@@ -33,7 +34,8 @@ func (w *world) has(want []journal.Number, pairs ...string) {
 	for i := 0; i < len(pairs); i += 2 {
 		attributes[pairs[i]] = pairs[i+1]
 	}
-	w.same(fmt.Sprint("with ", pairs), numbersOf(w.find(store.Filter{Attributes: attributes})), want)
+	w.same(fmt.Sprint("with ", pairs), numbersOf(w.find(store.Filter{Attributes: attributes})),
+		want)
 }
 
 func numbersOf(heads []journal.Head) []journal.Number {
@@ -48,8 +50,14 @@ func numbersOf(heads []journal.Head) []journal.Number {
 func attributeFind(w *world) {
 	w.join(0)
 	a, b := w.start("order-1"), w.start("order-2")
-	a.Entries[0].Detail = &journal.Detail{StartDetail: journal.StartDetail{Attributes: map[string]string{"customer": "4711", "tier": "gold"}}}
-	b.Entries[0].Detail = &journal.Detail{StartDetail: journal.StartDetail{Attributes: map[string]string{"customer": "4711"}}}
+	a.Entries[0].Detail = &journal.Detail{
+		StartDetail: journal.StartDetail{
+			Attributes: map[string]string{"customer": "4711", "tier": "gold"},
+		},
+	}
+	b.Entries[0].Detail = &journal.Detail{
+		StartDetail: journal.StartDetail{Attributes: map[string]string{"customer": "4711"}},
+	}
 	c := w.start("order-3")
 	w.written(a, b, c)
 	w.commit(setting(b.Run, 2, "tier", []byte("silver")), setting(c.Run, 2, "tier", []byte("gold")))
@@ -69,7 +77,11 @@ func attributeFind(w *world) {
 func attributeChange(w *world) {
 	w.join(0)
 	c := w.start("")
-	c.Entries[0].Detail = &journal.Detail{StartDetail: journal.StartDetail{Attributes: map[string]string{"tier": "gold", "region": "north"}}}
+	c.Entries[0].Detail = &journal.Detail{
+		StartDetail: journal.StartDetail{
+			Attributes: map[string]string{"tier": "gold", "region": "north"},
+		},
+	}
 	head := w.written(c)[0]
 	some := []journal.Number{c.Run}
 	w.commit(setting(c.Run, 2, "tier", []byte("silver ☃ '\"")))
@@ -81,7 +93,8 @@ func attributeChange(w *world) {
 	two.Entries = append(two.Entries, setting(c.Run, 5, "tier", []byte("two")).Entries...)
 	w.commit(two)
 	w.has(some, "tier", "two")
-	w.commit(setting(c.Run, 6, "tier", nil), setting(w.written(w.start(""))[0].Number, 2, "tier", nil))
+	w.commit(setting(c.Run, 6, "tier", nil), setting(w.written(w.start(""))[0].Number, 2, "tier",
+		nil))
 	w.has(nil, "tier", "")
 	w.has(nil, "tier", "two")
 	w.commit(ended(head, 7, 10))
@@ -91,7 +104,9 @@ func attributeChange(w *world) {
 func attributeRolledBack(w *world) {
 	w.join(0)
 	c := w.start("")
-	c.Entries[0].Detail = &journal.Detail{StartDetail: journal.StartDetail{Attributes: map[string]string{"tier": "gold"}}}
+	c.Entries[0].Detail = &journal.Detail{
+		StartDetail: journal.StartDetail{Attributes: map[string]string{"tier": "gold"}},
+	}
 	w.written(c)
 	w.refused(w.group(setting(c.Run, 2, "tier", []byte("silver")), step(w.number(), 1)))
 	w.refused(w.group(setting(c.Run, 2, "region", []byte("north")), step(w.number(), 1)))

@@ -12,27 +12,34 @@ import (
 // Runs of before, by the numbers that [CopiedInboxes] gives them.
 const (
 	beforeContinued = journal.Number(1<<37 + 501 + iota) // has taken message 1
-	beforeNext                                           // continues it, is open and has got messages 2 to 4
-	beforeFailed                                         // has not taken message 1
-	beforeRetry                                          // retries that, and has got a message of its own
-	beforeGone                                           // was purged, but for its message
+	// continues it, is open and has got messages 2 to 4
+	beforeNext
+	beforeFailed // has not taken message 1
+	// retries that, and has got a message of its own
+	beforeRetry
+	beforeGone // was purged, but for its message
 )
 
 // CopiedInboxes returns statements that write what a database had when each successor
 // still got the messages that its predecessor had not taken as its own: in tables whose
 // names begin so, with the literals of false and of bytes.
 func CopiedInboxes(prefix, no string, bytes func(string) string) string {
-	head := func(n journal.Number, id string, status journal.Status, ended string, mail int, chain journal.Number, retain string) string {
-		return fmt.Sprintf(`insert into {heads} (number, workflow_id, workflow, pattern, status, owner, wake, created, ended, last, cause, crashes, seen, mail, given, chain, parent, keep, claimed, retain, expires)
+	head := func(n journal.Number, id string, status journal.Status, ended string, mail int,
+		chain journal.Number, retain string) string {
+		return fmt.Sprintf(
+			`insert into {heads} (number, workflow_id, workflow, pattern, status, owner, wake, created, ended, last, cause, crashes, seen, mail, given, chain, parent, keep, claimed, retain, expires)
 values (%d, '%s', 'w', 0, %d, 0, 9, 3, %s, 1, '', 0, 0, %d, 0, %d, 0, 0, %s, '%s', %s);
 insert into {entries} (run, seq, kind, status, occ, took, name, at) values (%[1]d, 1, 1, 2, 0, 0, '', 3);
 `, n, id, status, ended, mail, chain, no, retain, ended)
 	}
-	message := func(run journal.Number, number int, id string, chain journal.Number, taken, spill string) string {
-		return fmt.Sprintf(`insert into {messages} (run, number, chain, id, taken, kind, name, at, spill) values (%d, %d, %d, '%s', %s, %d, 'x%[2]d', 4, %[7]s);
+	message := func(run journal.Number, number int, id string, chain journal.Number, taken,
+		spill string) string {
+		return fmt.Sprintf(
+			`insert into {messages} (run, number, chain, id, taken, kind, name, at, spill) values (%d, %d, %d, '%s', %s, %d, 'x%[2]d', 4, %[7]s);
 `, run, number, chain, id, taken, journal.SignalReceived, spill)
 	}
-	all := head(beforeContinued, "order-11", journal.ContinuedAsNew, "5", 3, beforeContinued, "0s") +
+	all := head(beforeContinued, "order-11", journal.ContinuedAsNew, "5", 3, beforeContinued,
+		"0s") +
 		head(beforeNext, "order-11", journal.Waiting, "null", 4, beforeContinued, "0s") +
 		head(beforeFailed, "order-12", journal.Failed, "5", 1, beforeFailed, "0s") +
 		head(beforeRetry, "order-12", journal.Waiting, "null", 1, beforeFailed, "0s") +
@@ -44,7 +51,8 @@ insert into {entries} (run, seq, kind, status, occ, took, name, at) values (%[1]
 		message(beforeRetry, 1, "m2", beforeFailed, "null", "null") +
 		message(beforeGone, 1, "m1", beforeGone, "null", "902") +
 		fmt.Sprintf("insert into {gone} (run) values (%d);\n", beforeGone) +
-		fmt.Sprintf("insert into {spilled} (id, data) values (901, %s), (902, %s);\n", bytes("901"), bytes("902"))
+		fmt.Sprintf("insert into {spilled} (id, data) values (901, %s), (902, %s);\n", bytes("901"),
+			bytes("902"))
 	return strings.NewReplacer("{", prefix, "}", "").Replace(all)
 }
 
@@ -63,7 +71,9 @@ func Migrated(t *testing.T, db Database) {
 	w.same("inbox of one that retries", labels(w.inbox(beforeRetry)), []string{"1:x1", "2:x2"})
 	w.same("inbox of the failed one", labels(w.inbox(beforeFailed)), []string{"1:x1"})
 	for _, r := range w.take(10, 5).Runs {
-		w.same("claimed", len(r.Inbox), map[journal.Number]int{beforeNext: 4, beforeRetry: 2}[r.Head.Number])
+		w.same("claimed", len(r.Inbox), map[journal.Number]int{
+			beforeNext: 4, beforeRetry: 2,
+		}[r.Head.Number])
 	}
 	w.commit(taking(beforeNext, 2, 2, signal("x2", "")))
 	next := w.succeeded(w.head(beforeNext))

@@ -16,7 +16,8 @@ import (
 func failures(t *testing.T, fresh func() Database) []string {
 	var names []string
 	for _, c := range checks() {
-		if strings.HasPrefix(c.name, "payload/a payload of 64 MB") || strings.HasPrefix(c.name, "take/about 32 MB") {
+		if strings.HasPrefix(c.name, "payload/a payload of 64 MB") ||
+			strings.HasPrefix(c.name, "take/about 32 MB") {
 			continue // slow, and not what is tried here
 		}
 		if len(c.failures(t.Context(), fresh())) > 0 {
@@ -51,7 +52,8 @@ func (b broken) Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 	return b.claim(b.Store, c)
 }
 
-func (b broken) Load(ctx context.Context, run journal.Number, r store.Range) ([]journal.Entry, error) {
+func (b broken) Load(ctx context.Context, run journal.Number, r store.Range) ([]journal.Entry,
+	error) {
 	if b.load == nil {
 		return b.Store.Load(ctx, run, r)
 	}
@@ -108,7 +110,10 @@ func overMany(b broken) func() Database {
 }
 
 func TestSuitePassesARightDriver(t *testing.T) {
-	for name, fresh := range map[string]func() Database{"for one engine": over(broken{}), "for many": overMany(broken{})} {
+	for name, fresh := range map[string]func() Database{
+		"for one engine": over(broken{}),
+		"for many":       overMany(broken{}),
+	} {
 		if names := failures(t, fresh); len(names) != 0 {
 			t.Errorf("one %s fails %q", name, names)
 		}
@@ -122,38 +127,134 @@ func TestSuiteFailsBrokenDrivers(t *testing.T) {
 		driver broken
 		check  string // that must be among those that fail
 	}{
-		"forgets the fence":             {broken{commit: unfenced}, "commit/an engine that was taken over writes nothing"},
-		"ignores the window":            {broken{commit: noWindow}, "start/an ended run counts within the window"},
-		"loses the last entry":          {broken{commit: losesLast}, "start/a new run is there with its head and its entries"},
-		"takes empty payloads for none": {broken{load: nilForEmpty}, "entry/payloads come back byte for byte"},
-		"cuts times to milliseconds":    {broken{load: cutTimes}, "entry/every field comes back as it was"},
-		"never counts crashes":          {broken{find: noCrashes}, "crash/a run that was executing counts one"},
-		"writes parts of a group":       {broken{commit: oneByOne}, "commit/an entry that is there refuses the whole group"},
-		"does not know Again":           {broken{commit: neverAgain}, "again/a group that was written is not written twice"},
-		"gives owned runs as free":      {broken{claim: forgetsOwner}, "take/runs come due longest first, with owner and journal"},
-		"takes the newest first":        {broken{claim: newestFirst}, "take/runs come due longest first, with owner and journal"},
-		"leaves when it is closed":      {broken{close: leaves}, "crash/a run that was executing counts one"},
-		"does not lock":                 {broken{claim: neverLocked}, "join/a second engine is told who has the store"},
-		"keeps runs as they began":      {broken{commit: neverKept}, "purge/a run is kept as long as its head says at its end"},
-		"lets anybody's payloads go":    {broken{commit: noShares}, "purge/a run has payloads of one that is there, and keeps them"},
-		"lists whatever begins so":      {broken{find: withAll}, "find/each filter limits, and together they limit more"},
-		"lists the oldest first":        {broken{find: wrongOrder}, "find/heads come newest first, page by page"},
-		"unloads whatever was sent":     {broken{commit: alwaysUnloads}, "unload/a run that was sent a message stays its engine's"},
-		"does not wake":                 {broken{commit: neverNow}, "post/a run that nobody owns is due when the message comes"},
-		"wakes whoever is unloaded":     {broken{commit: alwaysForces}, "post/a run with a cause to stay unloaded wakes by force only"},
-		"knows no message again":        {broken{commit: forgetsIDs}, "post/a message of a known ID is a duplicate"},
-		"lets the unrouted wait":        {broken{commit: neverNow}, "unrouted/a run that is created gets what waited for its ID, in order"},
-		"leaves messages behind":        {broken{commit: noSuccessors}, "successor/what was not taken moves along with its numbers"},
-		"posts for both cases":          {broken{commit: noElse}, "with/the message of a start goes to the new run"},
-		"keeps removed attributes":      {broken{commit: keepsAttributes}, "attribute/a run is found by what holds now"},
-		"gives no mail":                 {broken{claim: noMail}, "mail/what others posted to an owned run is given once"},
-		"gives runs without inbox":      {broken{claim: noInbox}, "inbox/a claim gives what was not taken"},
-		"takes telling for told":        {broken{claim: tellsOnce}, "owed/an entry is owed until it was told"},
-		"lets visitors join":            {broken{claim: visitorsJoin}, "visit/a stranger gets an engine ID that nobody else gets"},
-		"loads the first for the last":  {broken{load: noTail}, "entry/a range limits what is loaded"},
-		"purges what stands for an ID":  {broken{purge: ignoresKeep}, "purge/a run that stands for its workflow ID stays"},
-		"purges what is owed":           {broken{purge: ignoresOwed}, "purge/a run of which an entry is owed stays"},
-		"purges all at a time":          {broken{purge: ignoresLimit}, "purge/no transaction removes more rows than it may, whatever a run has"},
+		"forgets the fence": {
+			broken{commit: unfenced},
+			"commit/an engine that was taken over writes nothing",
+		},
+		"ignores the window": {
+			broken{commit: noWindow},
+			"start/an ended run counts within the window",
+		},
+		"loses the last entry": {
+			broken{commit: losesLast},
+			"start/a new run is there with its head and its entries",
+		},
+		"takes empty payloads for none": {
+			broken{load: nilForEmpty},
+			"entry/payloads come back byte for byte",
+		},
+		"cuts times to milliseconds": {
+			broken{load: cutTimes},
+			"entry/every field comes back as it was",
+		},
+		"never counts crashes": {
+			broken{find: noCrashes},
+			"crash/a run that was executing counts one",
+		},
+		"writes parts of a group": {
+			broken{commit: oneByOne},
+			"commit/an entry that is there refuses the whole group",
+		},
+		"does not know Again": {
+			broken{commit: neverAgain},
+			"again/a group that was written is not written twice",
+		},
+		"gives owned runs as free": {
+			broken{claim: forgetsOwner},
+			"take/runs come due longest first, with owner and journal",
+		},
+		"takes the newest first": {
+			broken{claim: newestFirst},
+			"take/runs come due longest first, with owner and journal",
+		},
+		"leaves when it is closed": {
+			broken{close: leaves},
+			"crash/a run that was executing counts one",
+		},
+		"does not lock": {
+			broken{claim: neverLocked},
+			"join/a second engine is told who has the store",
+		},
+		"keeps runs as they began": {
+			broken{commit: neverKept},
+			"purge/a run is kept as long as its head says at its end",
+		},
+		"lets anybody's payloads go": {
+			broken{commit: noShares},
+			"purge/a run has payloads of one that is there, and keeps them",
+		},
+		"lists whatever begins so": {
+			broken{find: withAll},
+			"find/each filter limits, and together they limit more",
+		},
+		"lists the oldest first": {
+			broken{find: wrongOrder},
+			"find/heads come newest first, page by page",
+		},
+		"unloads whatever was sent": {
+			broken{commit: alwaysUnloads},
+			"unload/a run that was sent a message stays its engine's",
+		},
+		"does not wake": {
+			broken{commit: neverNow},
+			"post/a run that nobody owns is due when the message comes",
+		},
+		"wakes whoever is unloaded": {
+			broken{commit: alwaysForces},
+			"post/a run with a cause to stay unloaded wakes by force only",
+		},
+		"knows no message again": {
+			broken{commit: forgetsIDs},
+			"post/a message of a known ID is a duplicate",
+		},
+		"lets the unrouted wait": {
+			broken{commit: neverNow},
+			"unrouted/a run that is created gets what waited for its ID, in order",
+		},
+		"leaves messages behind": {
+			broken{commit: noSuccessors},
+			"successor/what was not taken moves along with its numbers",
+		},
+		"posts for both cases": {
+			broken{commit: noElse},
+			"with/the message of a start goes to the new run",
+		},
+		"keeps removed attributes": {
+			broken{commit: keepsAttributes},
+			"attribute/a run is found by what holds now",
+		},
+		"gives no mail": {
+			broken{claim: noMail},
+			"mail/what others posted to an owned run is given once",
+		},
+		"gives runs without inbox": {
+			broken{claim: noInbox},
+			"inbox/a claim gives what was not taken",
+		},
+		"takes telling for told": {
+			broken{claim: tellsOnce},
+			"owed/an entry is owed until it was told",
+		},
+		"lets visitors join": {
+			broken{claim: visitorsJoin},
+			"visit/a stranger gets an engine ID that nobody else gets",
+		},
+		"loads the first for the last": {
+			broken{load: noTail},
+			"entry/a range limits what is loaded",
+		},
+		"purges what stands for an ID": {
+			broken{purge: ignoresKeep},
+			"purge/a run that stands for its workflow ID stays",
+		},
+		"purges what is owed": {
+			broken{purge: ignoresOwed},
+			"purge/a run of which an entry is owed stays",
+		},
+		"purges all at a time": {
+			broken{purge: ignoresLimit},
+			"purge/no transaction removes more rows than it may, whatever a run has",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			names := failures(t, over(c.driver))
@@ -269,7 +370,9 @@ func leaves(s store.Store) error {
 		return s.Close()
 	}
 	for _, e := range info.Engines {
-		if _, err := s.Claim(context.Background(), store.Leave{Engine: e.ID, Now: epoch}); err != nil {
+		if _, err := s.Claim(context.Background(), store.Leave{
+			Engine: e.ID, Now: epoch,
+		}); err != nil {
 			return err
 		}
 	}

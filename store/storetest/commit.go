@@ -54,7 +54,8 @@ func commitHead(w *world) {
 		Mail: 9, Chain: 9, Parent: 9, Keep: 9, Retain: "1h0m0s", Pattern: journal.PatternSaga,
 	}
 	w.commit(store.Change{Run: c.Run, Head: &change})
-	want.Status, want.Owner, want.Wake, want.Cause, want.Keep, want.Retain = journal.Waiting, 0, at(7), "a timer", 9, "1h0m0s"
+	want.Status, want.Owner, want.Wake, want.Cause, want.Keep, want.Retain = journal.Waiting, 0,
+		at(7), "a timer", 9, "1h0m0s"
 	want.Pattern = journal.PatternSaga
 	w.same("changed", w.head(c.Run), want)
 
@@ -132,7 +133,8 @@ func refuseNumber(w *world) {
 	w.join(0)
 	head := w.written(w.start("order-1"))[0]
 	fresh, again := w.start(""), w.start("order-2")
-	again.Run, again.Head.Number, again.Head.ID, again.Entries[0].Run = head.Number, head.Number, head.ID, head.Number
+	again.Run, again.Head.Number, again.Head.ID, again.Entries[0].Run = head.Number, head.Number,
+		head.ID, head.Number
 	w.refused(w.group(fresh, again))
 	w.absent(fresh.Run)
 	w.same("head", w.head(head.Number), head)
@@ -141,7 +143,8 @@ func refuseNumber(w *world) {
 func refuseMalformed(w *world) {
 	w.join(0)
 	old := w.written(w.start(""))[0]
-	headless, foreign, borrowed, mixed, backwards, nobody := w.start(""), w.start(""), w.start(""), w.start(""), w.start(""), w.start("")
+	headless, foreign, borrowed, mixed, backwards, nobody := w.start(""), w.start(""), w.start(""),
+		w.start(""), w.start(""), w.start("")
 	headless.Head = nil
 	foreign.Head.ID = "elsewhere-1-1"
 	borrowed.Head.Number++
@@ -152,7 +155,9 @@ func refuseMalformed(w *world) {
 	unloads.Unload, unloads.Create = true, true
 	continues := update(old, func(*journal.Head) {})
 	continues.From = old.Number
-	for _, bad := range []store.Change{headless, foreign, borrowed, mixed, backwards, nobody, unloads, continues} {
+	for _, bad := range []store.Change{
+		headless, foreign, borrowed, mixed, backwards, nobody, unloads, continues,
+	} {
 		fresh := w.start("")
 		w.refused(w.group(fresh, bad))
 		w.absent(fresh.Run)
@@ -164,7 +169,11 @@ func refuseStranger(w *world) {
 	w.join(0)
 	old := w.written(w.start(""))[0]
 	fresh := w.free("", 0)
-	for _, bad := range []store.Change{step(old.Number, 2), update(old, func(h *journal.Head) { h.Owner = 0 }), {Told: []int64{1}}} {
+	for _, bad := range []store.Change{
+		step(old.Number, 2),
+		update(old, func(h *journal.Head) { h.Owner = 0 }),
+		{Told: []int64{1}},
+	} {
 		g := w.group(fresh, bad)
 		g.Engine = 0
 		w.refused(g)
@@ -178,7 +187,9 @@ func fencedByJoin(w *world) {
 	old, head := w.engine, w.written(w.start(""))[0]
 	w.die(10)
 	fresh := w.start("")
-	for _, c := range []store.Change{step(head.Number, 2), fresh, update(head, func(h *journal.Head) { h.Cause = "late" })} {
+	for _, c := range []store.Change{
+		step(head.Number, 2), fresh, update(head, func(h *journal.Head) { h.Cause = "late" }),
+	} {
 		g := w.group(c)
 		g.Engine = old
 		w.is(w.try(g), store.ErrFenced)

@@ -35,7 +35,8 @@ func Differ(t *testing.T, one, two Database, seed uint64, operations int) {
 			continue
 		}
 		if got, want := a.everything(), b.everything(); got != want {
-			t.Fatalf("seed %d, after operation %d: one has\n%s\nand the other\n%s", seed, i, got, want)
+			t.Fatalf("seed %d, after operation %d: one has\n%s\nand the other\n%s", seed, i, got,
+				want)
 		}
 	}
 	if got, want := a.everything(), b.everything(); got != want {
@@ -62,7 +63,8 @@ type player struct {
 func newPlayer(t *testing.T, db Database, seed uint64, many bool) *player {
 	p := &player{
 		world: &world{T: t, db: db}, random: rand.New(rand.NewPCG(seed, 0)),
-		last: map[journal.Number]int64{}, over: map[journal.Number]bool{}, seen: map[journal.Number]int64{},
+		last: map[journal.Number]int64{}, over: map[journal.Number]bool{},
+		seen: map[journal.Number]int64{},
 	}
 	p.open()
 	p.join(0)
@@ -84,7 +86,8 @@ func (p *player) play() string {
 		most int
 		do   func() string
 	}{
-		{55, p.commitSome}, {60, p.sendAgain}, {64, p.postAlone}, {76, p.takeSome}, {80, p.takeOne}, {84, p.owedSome},
+		{55, p.commitSome}, {60, p.sendAgain}, {64, p.postAlone}, {76, p.takeSome}, {80, p.takeOne},
+		{84, p.owedSome},
 		{88, p.findSome}, {93, p.loadSome}, {95, p.purgeSome}, {98, p.restart}, {100, p.leave},
 	} {
 		if n < o.most {
@@ -137,7 +140,9 @@ func (p *player) sendAgain() string {
 
 // postAlone sends posts as a group that may have been written.
 func (p *player) postAlone() string {
-	answer, _ := p.send(p.random.IntN(2) == 0, []store.Change{{Posts: []store.Post{p.post(), p.post()}}})
+	answer, _ := p.send(p.random.IntN(2) == 0, []store.Change{
+		{Posts: []store.Post{p.post(), p.post()}},
+	})
 	return answer
 }
 
@@ -195,7 +200,9 @@ func (p *player) some() (journal.Head, bool) {
 }
 
 // plain leaves the identity of the database out of a text, since it differs.
-func (p *player) plain(text string) string { return strings.ReplaceAll(text, p.database, "DATABASE") }
+func (p *player) plain(text string) string {
+	return strings.ReplaceAll(text, p.database, "DATABASE")
+}
 
 // all gives every head, newest first.
 func (p *player) all() []journal.Head {
@@ -215,11 +222,13 @@ func (p *player) everything() string {
 	heads := p.all()
 	s := p.plain(text(heads))
 	for _, h := range heads {
-		s += text(p.load(h.Number, store.Range{Payloads: true})) + text(p.load(h.Number, store.Range{Inbox: true, Payloads: true}))
+		s += text(p.load(h.Number, store.Range{Payloads: true})) +
+			text(p.load(h.Number, store.Range{Inbox: true, Payloads: true}))
 	}
 	info, err := p.s.Info(p.Context())
 	p.ok(err)
-	return s + p.plain(p.unroutedText(store.Range{})+p.owedSome()) + fmt.Sprint(info.Runs, info.Unrouted, info.Owed)
+	return s + p.plain(p.unroutedText(store.Range{})+p.owedSome()) +
+		fmt.Sprint(info.Runs, info.Unrouted, info.Owed)
 }
 
 // unroutedText shows unrouted messages, their numbers by rank.

@@ -27,9 +27,14 @@ func entryFields(w *world) {
 	w.join(0)
 	c := w.start("")
 	failure := &journal.Failure{
-		Message: "no \x00 money \u2028 ☃", Code: journal.CodePanic, Name: "ErrMoney", Type: "*bank.Error",
-		Data: json.RawMessage(`{"cents":12}`), Class: journal.ClassRetry, After: 3 * time.Second, Stack: "goroutine 1",
-		Wraps: []*journal.Failure{{Message: "inner"}, {Message: "other", Wraps: []*journal.Failure{{Message: "root"}}}},
+		Message: "no \x00 money \u2028 ☃", Code: journal.CodePanic, Name: "ErrMoney",
+		Type: "*bank.Error",
+		Data: json.RawMessage(`{"cents":12}`), Class: journal.ClassRetry, After: 3 * time.Second,
+		Stack: "goroutine 1",
+		Wraps: []*journal.Failure{
+			{Message: "inner"},
+			{Message: "other", Wraps: []*journal.Failure{{Message: "root"}}},
+		},
 	}
 	whole := &journal.Detail{
 		Attempt:       3,
@@ -47,13 +52,32 @@ func entryFields(w *world) {
 		Outcome:       journal.Cancelled,
 		Choices:       []string{"retry", "skip"},
 		EventDetail:   journal.EventDetail{Event: "OrderShipped"},
-		StartDetail:   journal.StartDetail{Headers: map[string]string{"trace": "1"}, Attributes: map[string]string{"tier": "gold"}, Began: at(1), Ended: at(2)},
+		StartDetail: journal.StartDetail{
+			Headers:    map[string]string{"trace": "1"},
+			Attributes: map[string]string{"tier": "gold"},
+			Began:      at(1),
+			Ended:      at(2),
+		},
 	}
 	wild := []journal.Entry{
 		{Kind: journal.StepRetrying, Status: journal.Waiting, Detail: whole},
-		{Kind: journal.StepCompleted, Op: journal.Op{Scope: 2, Name: "charge", Key: "4711", Occ: 12}, At: at(1).Add(1), Took: 1},
-		{Kind: journal.StepCompleted, Op: journal.Op{Name: strings.Repeat("n", journal.MaxName), Key: "ключ ☃ \x00 \xff ' \""}, Took: -time.Hour},
-		{Kind: journal.SignalReceived, At: time.Unix(0, 1), Took: 1<<62 - 1, Detail: &journal.Detail{}},
+		{
+			Kind: journal.StepCompleted,
+			Op:   journal.Op{Scope: 2, Name: "charge", Key: "4711", Occ: 12},
+			At:   at(1).Add(1),
+			Took: 1,
+		},
+		{
+			Kind: journal.StepCompleted,
+			Op: journal.Op{
+				Name: strings.Repeat("n", journal.MaxName), Key: "ключ ☃ \x00 \xff ' \"",
+			},
+			Took: -time.Hour,
+		},
+		{
+			Kind: journal.SignalReceived, At: time.Unix(0, 1), Took: 1<<62 - 1,
+			Detail: &journal.Detail{},
+		},
 		{Kind: journal.TimerFired, At: time.Date(1969, 12, 31, 23, 59, 59, 999999999, time.UTC)},
 		{Kind: journal.StatusChanged, At: at(3).In(time.FixedZone("east", 3600))},
 		{Kind: journal.ValueRecorded},
@@ -91,10 +115,13 @@ func entryPayloads(w *world) {
 		every[i] = byte(i)
 	}
 	for i, data := range [][]byte{
-		nil, {}, {0}, []byte("a\x00b"), {0xff, 0xfe}, every, []byte(" { \"b\" : 1.0, \"a\":1e2 }\n"),
+		nil, {}, {0}, []byte("a\x00b"), {0xff, 0xfe}, every,
+		[]byte(" { \"b\" : 1.0, \"a\":1e2 }\n"),
 		[]byte("\xef\xbb\xbf"), []byte("null"), bytes.Repeat(every, 4096),
 	} {
-		c.Entries = append(c.Entries, journal.Entry{Run: c.Run, Seq: int64(i + 2), Kind: journal.StepCompleted, At: at(i), Data: data})
+		c.Entries = append(c.Entries, journal.Entry{
+			Run: c.Run, Seq: int64(i + 2), Kind: journal.StepCompleted, At: at(i), Data: data,
+		})
 	}
 	w.written(c)
 	w.same("entries", w.load(c.Run, store.Range{}), c.Entries)
@@ -105,11 +132,14 @@ func entryPayloads(w *world) {
 func entryCopies(w *world) {
 	w.join(0)
 	c := w.start("")
-	c.Entries[0].Detail = &journal.Detail{Reason: "mine", Failure: &journal.Failure{Message: "mine"}}
+	c.Entries[0].Detail = &journal.Detail{
+		Reason: "mine", Failure: &journal.Failure{Message: "mine"},
+	}
 	w.written(c)
 	want := text(w.load(c.Run, store.Range{}))
 	wantHead := w.head(c.Run)
-	c.Entries[0].Detail.Reason, c.Entries[0].Detail.Failure.Message, c.Entries[0].Op.Name = "x", "x", "x"
+	c.Entries[0].Detail.Reason, c.Entries[0].Detail.Failure.Message, c.Entries[0].Op.Name = "x",
+		"x", "x"
 	c.Head.Cause = "x"
 	got := w.load(c.Run, store.Range{})
 	got[0].Detail.Reason, got[0].Detail.Failure.Message, got[0].Kind = "y", "y", journal.TimerFired
@@ -131,9 +161,15 @@ func entryRanges(w *world) {
 		from, to int
 	}{
 		{store.Range{}, 1, 10}, {store.Range{From: 1}, 1, 10}, {store.Range{From: 4}, 4, 10},
-		{store.Range{Limit: 3}, 1, 3}, {store.Range{From: 9, Limit: 5}, 9, 10}, {store.Range{From: 10, Limit: 1}, 10, 10},
-		{store.Range{Limit: 3, Tail: true}, 8, 10}, {store.Range{From: 2, Limit: 12, Tail: true}, 1, 10}, {store.Range{Tail: true}, 1, 10},
-		{store.Range{From: 9, Limit: 1, Tail: true}, 10, 10}, {store.Range{From: 11}, 11, 10}, {store.Range{From: 1 << 62, Limit: 1}, 11, 10},
+		{store.Range{Limit: 3}, 1, 3}, {store.Range{From: 9, Limit: 5}, 9, 10},
+		{store.Range{From: 10, Limit: 1}, 10, 10},
+		{store.Range{Limit: 3, Tail: true}, 8, 10}, {
+			store.Range{From: 2, Limit: 12, Tail: true},
+			1,
+			10,
+		}, {store.Range{Tail: true}, 1, 10},
+		{store.Range{From: 9, Limit: 1, Tail: true}, 10, 10}, {store.Range{From: 11}, 11, 10},
+		{store.Range{From: 1 << 62, Limit: 1}, 11, 10},
 	} {
 		w.same("range", w.load(c.Run, r.Range), c.Entries[r.from-1:r.to])
 	}
@@ -143,14 +179,16 @@ func entryRanges(w *world) {
 // spec: R-26
 func entryEnds(w *world) {
 	w.join(0)
-	open, done, failed := w.written(w.start(""))[0], w.written(w.start(""))[0], w.written(w.start(""))[0]
+	open, done, failed := w.written(w.start(""))[0], w.written(w.start(""))[0],
+		w.written(w.start(""))[0]
 	w.commit(ended(done, 2, 10), step(failed.Number, 2))
 	large := ended(failed, 3, 11)
 	large.Entries[0].Data, large.Entries[0].Spill = []byte("large"), w.number()
 	w.commit(large)
 	runs := []journal.Number{failed.Number, w.number(), open.Number, done.Number}
 	got := w.load(0, store.Range{Ends: runs})
-	if len(got) != 2 || got[0].Run != failed.Number || got[0].Seq != 3 || got[0].Data != nil || got[1].Run != done.Number || got[1].Seq != 2 {
+	if len(got) != 2 || got[0].Run != failed.Number || got[0].Seq != 3 || got[0].Data != nil ||
+		got[1].Run != done.Number || got[1].Seq != 2 {
 		w.Fatalf("the ends are %+v", got)
 	}
 	w.same("payload", string(w.load(0, store.Range{Ends: runs, Payloads: true})[0].Data), "large")

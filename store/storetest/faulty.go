@@ -14,10 +14,11 @@ type Fault int
 
 // The faults.
 const (
-	FailBefore  Fault = iota + 1 // the call does nothing and gives ErrInjected
-	FailAfter                    // the call is done and gives ErrInjected: its outcome is unknown
-	CrashBefore                  // the process dies before the call: it and all that follow give ErrClosed
-	CrashAfter                   // the process dies after the call was done, before it could answer
+	FailBefore Fault = iota + 1 // the call does nothing and gives ErrInjected
+	FailAfter                   // the call is done and gives ErrInjected: its outcome is unknown
+	// the process dies before the call: it and all that follow give ErrClosed
+	CrashBefore
+	CrashAfter // the process dies after the call was done, before it could answer
 )
 
 // ErrInjected is the error of a call that a Faulty made fail. It is none of
@@ -130,17 +131,20 @@ func (f *Faulty) Claim(ctx context.Context, c store.Claim) (store.Claimed, error
 }
 
 // Load is [store.Store.Load].
-func (f *Faulty) Load(ctx context.Context, run journal.Number, r store.Range) ([]journal.Entry, error) {
+func (f *Faulty) Load(ctx context.Context, run journal.Number, r store.Range) ([]journal.Entry,
+	error) {
 	return answer(f, Load, func() ([]journal.Entry, error) { return f.below.Load(ctx, run, r) })
 }
 
 // Spill is [store.Store.Spill].
-func (f *Faulty) Spill(ctx context.Context, engine journal.EngineID, id journal.Number, data []byte) error {
+func (f *Faulty) Spill(ctx context.Context, engine journal.EngineID, id journal.Number,
+	data []byte) error {
 	return f.call(Spill, func() error { return f.below.Spill(ctx, engine, id, data) })
 }
 
 // Find is [store.Store.Find].
-func (f *Faulty) Find(ctx context.Context, filter store.Filter) ([]journal.Head, journal.Number, error) {
+func (f *Faulty) Find(ctx context.Context, filter store.Filter) ([]journal.Head, journal.Number,
+	error) {
 	type page struct {
 		heads []journal.Head
 		next  journal.Number
@@ -186,7 +190,9 @@ func answer[A any](f *Faulty, m Method, do func() (A, error)) (A, error) {
 func (f *Faulty) Join(tx any) (store.Transaction, error) {
 	below, ok := f.below.(store.Joiner)
 	if !ok {
-		return nil, &store.TransactionError{Driver: "this store", Want: "no transaction", Got: "one"}
+		return nil, &store.TransactionError{
+			Driver: "this store", Want: "no transaction", Got: "one",
+		}
 	}
 	joined, err := below.Join(tx)
 	if err != nil {

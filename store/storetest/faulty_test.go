@@ -76,7 +76,8 @@ func TestFaultyPurge(t *testing.T) {
 		want  error
 		left  int
 	}{
-		{FailBefore, ErrInjected, 1}, {FailAfter, ErrInjected, 0}, {CrashBefore, store.ErrClosed, 1}, {CrashAfter, store.ErrClosed, 0},
+		{FailBefore, ErrInjected, 1}, {FailAfter, ErrInjected, 0},
+		{CrashBefore, store.ErrClosed, 1}, {CrashAfter, store.ErrClosed, 0},
 	} {
 		plan := Plan{Method: Purge, Call: 2, Fault: c.fault}
 		w, f := faultyWorld(t, plan)
@@ -93,7 +94,10 @@ func TestFaultyPurge(t *testing.T) {
 }
 
 func TestErrInjectedIsNoneOfTheStores(t *testing.T) {
-	for _, err := range []error{store.ErrClosed, store.ErrFenced, store.ErrLocked, store.ErrNotFound, store.ErrNewer, store.ErrForeign} {
+	for _, err := range []error{
+		store.ErrClosed, store.ErrFenced, store.ErrLocked, store.ErrNotFound, store.ErrNewer,
+		store.ErrForeign,
+	} {
 		if errors.Is(ErrInjected, err) {
 			t.Errorf("it is %v", err)
 		}

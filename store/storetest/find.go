@@ -64,14 +64,25 @@ func findFilters(w *world) {
 		{store.Filter{Run: b.Head.ID, After: b.Run}, nil},
 		{store.Filter{WorkflowID: "order-1"}, []journal.Number{d.Run, a.Run}},
 		{store.Filter{WorkflowID: "order-1", After: d.Run}, []journal.Number{a.Run}},
-		{store.Filter{WorkflowID: "order-1", Statuses: []journal.Status{journal.Running}}, []journal.Number{d.Run}},
+		{
+			store.Filter{WorkflowID: "order-1", Statuses: []journal.Status{journal.Running}},
+			[]journal.Number{d.Run},
+		},
 		{store.Filter{Workflow: "w"}, []journal.Number{d.Run, c.Run, a.Run}},
-		{store.Filter{Statuses: []journal.Status{journal.Completed, journal.Waiting}}, []journal.Number{c.Run, a.Run}},
-		{store.Filter{Workflow: "w", Statuses: []journal.Status{journal.Running}, After: d.Run}, nil},
+		{
+			store.Filter{Statuses: []journal.Status{journal.Completed, journal.Waiting}},
+			[]journal.Number{c.Run, a.Run},
+		},
+		{
+			store.Filter{Workflow: "w", Statuses: []journal.Status{journal.Running}, After: d.Run},
+			nil,
+		},
 		{store.Filter{WorkflowID: "nobody's"}, nil},
 		{store.Filter{Without: "v"}, []journal.Number{d.Run, c.Run, a.Run}},
 		{store.Filter{Without: "vv"}, []journal.Number{d.Run, c.Run, b.Run, a.Run}},
-		{store.Filter{Without: "w", Statuses: []journal.Status{journal.Running}}, []journal.Number{b.Run}},
+		{store.Filter{Without: "w", Statuses: []journal.Status{journal.Running}}, []journal.Number{
+			b.Run,
+		}},
 		{store.Filter{Workflow: "v", Without: "v"}, nil},
 	} {
 		w.same(fmt.Sprintf("%+v", f.Filter), numbersOf(w.find(f.Filter)), f.want)
@@ -90,15 +101,32 @@ func findBulk(w *world) {
 		store.Filter
 		want []journal.Number
 	}{
-		{store.Filter{Runs: []journal.RunID{a.Head.ID, c.Head.ID, "elsewhere-1-1", a.Head.ID}}, []journal.Number{c.Run, a.Run}},
+		{
+			store.Filter{Runs: []journal.RunID{a.Head.ID, c.Head.ID, "elsewhere-1-1", a.Head.ID}},
+			[]journal.Number{c.Run, a.Run},
+		},
 		{store.Filter{Runs: []journal.RunID{"elsewhere-1-1"}}, nil},
-		{store.Filter{Runs: []journal.RunID{a.Head.ID, b.Head.ID}, WorkflowID: "order-1"}, []journal.Number{a.Run}},
+		{
+			store.Filter{Runs: []journal.RunID{a.Head.ID, b.Head.ID}, WorkflowID: "order-1"},
+			[]journal.Number{a.Run},
+		},
 		{store.Filter{Run: b.Head.ID, Runs: []journal.RunID{a.Head.ID}}, nil},
-		{store.Filter{WorkflowIDs: []string{"order-1", "order-3", "nobody's", "order-1"}}, []journal.Number{d.Run, c.Run, a.Run}},
-		{store.Filter{WorkflowIDs: []string{"order-1", "order-3"}, Open: true, After: d.Run}, []journal.Number{c.Run}},
-		{store.Filter{WorkflowIDs: []string{"order-1", "order-2"}, Newest: true}, []journal.Number{d.Run, b.Run}},
+		{
+			store.Filter{WorkflowIDs: []string{"order-1", "order-3", "nobody's", "order-1"}},
+			[]journal.Number{d.Run, c.Run, a.Run},
+		},
+		{
+			store.Filter{WorkflowIDs: []string{"order-1", "order-3"}, Open: true, After: d.Run},
+			[]journal.Number{c.Run},
+		},
+		{store.Filter{WorkflowIDs: []string{"order-1", "order-2"}, Newest: true}, []journal.Number{
+			d.Run, b.Run,
+		}},
 		{store.Filter{WorkflowIDs: []string{"nobody's"}}, nil},
-		{store.Filter{WorkflowID: "order-2", WorkflowIDs: []string{"order-1", "order-2"}}, []journal.Number{b.Run}},
+		{
+			store.Filter{WorkflowID: "order-2", WorkflowIDs: []string{"order-1", "order-2"}},
+			[]journal.Number{b.Run},
+		},
 		{store.Filter{WorkflowID: "order-2", WorkflowIDs: []string{"order-1"}}, nil},
 	} {
 		w.same(fmt.Sprintf("%+v", f.Filter), numbersOf(w.find(f.Filter)), f.want)
@@ -121,15 +149,18 @@ func findNewest(w *world) {
 	w.same("no other instead", numbersOf(w.find(newest)), []journal.Number{})
 	w.commit(ended(*older.Head, 2, 9))
 	w.same("the one that ended last", numbersOf(w.find(newest)), []journal.Number{older.Run})
-	w.same("of all", numbersOf(w.find(store.Filter{Newest: true})), []journal.Number{twice[0].Run, older.Run})
+	w.same("of all", numbersOf(w.find(store.Filter{Newest: true})),
+		[]journal.Number{twice[0].Run, older.Run})
 	same := w.start("order-2")
 	w.commit(ended(w.written(same)[0], 2, 5))
-	w.same("of those that ended at once", numbersOf(w.find(store.Filter{Newest: true})), []journal.Number{same.Run, older.Run})
+	w.same("of those that ended at once", numbersOf(w.find(store.Filter{Newest: true})),
+		[]journal.Number{same.Run, older.Run})
 }
 
 func findLive(w *world) {
 	w.join(0)
-	parent, mine, due, later, never, over := w.start("order-1"), w.start(""), w.free("", 10), w.free("", 11), w.free("", 0), w.start("")
+	parent, mine, due, later, never, over := w.start("order-1"), w.start(""), w.free("", 10),
+		w.free("", 11), w.free("", 0), w.start("")
 	never.Head.Wake, never.Head.Status = time.Time{}, journal.Suspended
 	mine.Head.Wake = at(99)
 	mine.Head.Parent, over.Head.Parent = parent.Run, parent.Run
@@ -139,9 +170,14 @@ func findLive(w *world) {
 		store.Filter
 		want []journal.Number
 	}{
-		{store.Filter{Open: true}, []journal.Number{never.Run, later.Run, due.Run, mine.Run, parent.Run}},
+		{
+			store.Filter{Open: true},
+			[]journal.Number{never.Run, later.Run, due.Run, mine.Run, parent.Run},
+		},
 		{store.Filter{Busy: at(10)}, []journal.Number{due.Run, mine.Run, parent.Run}},
-		{store.Filter{Busy: at(11), Statuses: []journal.Status{journal.Pending}}, []journal.Number{later.Run, due.Run}},
+		{store.Filter{Busy: at(11), Statuses: []journal.Status{journal.Pending}}, []journal.Number{
+			later.Run, due.Run,
+		}},
 		{store.Filter{Owner: w.engine}, []journal.Number{mine.Run, parent.Run}},
 		{store.Filter{Parent: parent.Run}, []journal.Number{over.Run, mine.Run}},
 		{store.Filter{Parent: parent.Run, Open: true}, []journal.Number{mine.Run}},

@@ -38,11 +38,16 @@ func handleInfo(w *world) {
 	w.same("since", moment(e.Since), moment(at(3)))
 	e.Since = at(0).Truncate(0)
 	leases := w.db.Lapse != nil
-	if leases == info.Now.IsZero() || e.Until.After(info.Now) != leases || leases == e.Seen.IsZero() || e.Seen.After(info.Now) {
-		w.Errorf("by the clock of leases it is %v, the engine was seen at %v, and its lease passes at %v", info.Now, e.Seen, e.Until)
+	if leases == info.Now.IsZero() || e.Until.After(info.Now) != leases ||
+		leases == e.Seen.IsZero() || e.Seen.After(info.Now) {
+		w.Errorf("by the clock of leases it is %v, the engine was seen at %v, and its lease "+
+			"passes at %v", info.Now, e.Seen, e.Until)
 	}
 	e.Seen, e.Until = time.Time{}, time.Time{}
-	w.same("engine", e, store.Engine{ID: w.engine, Host: "host", PID: 42, Build: "b1", Slots: 7, Runs: 2, Since: at(0).Truncate(0)})
+	w.same("engine", e, store.Engine{
+		ID: w.engine, Host: "host", PID: 42, Build: "b1", Slots: 7, Runs: 2, Since: at(0).
+			Truncate(0),
+	})
 	w.reopen()
 	info, err = w.s.Info(w.Context())
 	w.ok(err)

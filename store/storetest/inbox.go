@@ -175,7 +175,9 @@ func inboxPage(w *world) {
 		w.same("more", runs[i].More, i == 1)
 	}
 	rest := w.load(over, store.Range{Inbox: true, From: runs[1].Inbox[store.InboxPage-1].Seq + 1})
-	w.same("the rest", labels(rest), []string{fmt.Sprintf("%d:x%d", store.InboxPage+1, store.InboxPage+1)})
+	w.same("the rest", labels(rest), []string{
+		fmt.Sprintf("%d:x%d", store.InboxPage+1, store.InboxPage+1),
+	})
 	w.same("mail", len(w.mail()), 0)
 }
 
@@ -267,7 +269,9 @@ func mailOwnOnly(w *world) {
 	a, b := w.start(""), w.start("")
 	heads := w.written(a, b)
 	w.stranger(1, toRun(a.Run, signal("x", "1")), toRun(b.Run, signal("y", "2")))
-	w.commit(ended(heads[0], 2, 5), update(heads[1], func(h *journal.Head) { h.Owner, h.Status = 0, journal.Waiting }))
+	w.commit(ended(heads[0], 2, 5), update(heads[1], func(h *journal.Head) {
+		h.Owner, h.Status = 0, journal.Waiting
+	}))
 	w.same("mail", len(w.mail()), 0)
 	w.die(10)
 	w.same("mail after a death", len(w.mail()), 0)

@@ -37,7 +37,8 @@ func crashChecks() []check {
 func joinPutBack(w *world) {
 	const day = 24 * 60 * 60
 	w.join(0)
-	due, asleep := w.written(w.free("due", day))[0].Number, w.written(w.free("asleep", 2*day))[0].Number
+	due, asleep := w.written(w.free("due", day))[0].Number,
+		w.written(w.free("asleep", 2*day))[0].Number
 	g := w.group(w.free("", 3*day))
 	g.Now = at(day)
 	w.ok(w.try(g))
@@ -73,7 +74,10 @@ func joinLocked(w *world) {
 	}
 	w.join(0)
 	head := w.written(w.start(""))[0]
-	_, err := w.s.Claim(w.Context(), store.Join{Self: store.Engine{Host: "other", PID: 43}, Now: at(1)})
+	_, err := w.s.Claim(w.Context(), store.Join{
+		Self: store.Engine{Host: "other", PID: 43},
+		Now:  at(1),
+	})
 	w.is(err, store.ErrLocked)
 	for _, word := range []string{"host", "42", "2026"} {
 		if !strings.Contains(err.Error(), word) {
@@ -97,8 +101,10 @@ func joinTakesOver(w *world) {
 	w.reopen()
 	dead, err := w.s.Info(w.Context())
 	w.ok(err)
-	if len(living.Engines) != 1 || living.Engines[0].Expired || len(dead.Engines) != 1 || !dead.Engines[0].Expired {
-		w.Fatalf("the engines are %v while one lives, and %v when it is dead", living.Engines, dead.Engines)
+	if len(living.Engines) != 1 || living.Engines[0].Expired || len(dead.Engines) != 1 ||
+		!dead.Engines[0].Expired {
+		w.Fatalf("the engines are %v while one lives, and %v when it is dead", living.Engines,
+			dead.Engines)
 	}
 	w.same("owner while nobody joined", w.head(a.Run).Owner, old)
 	w.join(50)
@@ -246,7 +252,9 @@ func crashWritten(w *world) {
 	a, b, c := w.free("", 1), w.free("", 1), w.free("", 1)
 	w.written(a, b, c)
 	w.take(5, 3)
-	waits := update(*a.Head, func(h *journal.Head) { h.Status, h.Owner = journal.Waiting, w.engine })
+	waits := update(*a.Head, func(h *journal.Head) {
+		h.Status, h.Owner = journal.Waiting, w.engine
+	})
 	runs := update(*b.Head, func(h *journal.Head) { h.Status, h.Owner = journal.Running, w.engine })
 	w.stranger(6, toRun(c.Run, signal("x", "1")))
 	mail := unloading(*c.Head, 0, 2)

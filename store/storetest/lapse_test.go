@@ -22,17 +22,50 @@ func TestSuiteFailsDriversThatDoLeasesWrong(t *testing.T) {
 		driver broken
 		check  string
 	}{
-		"has no fence":                    {broken{commit: fencesNobody}, "among/nothing of an engine appears after its take-over"},
-		"has no fence, as an engine sees": {broken{commit: fencesNobody}, "takeover/the engine that was taken over is fenced from everything"},
-		"takes over who lives":            {broken{claim: takesOverTheLiving}, "lease/a living engine is not taken over"},
-		"fences by the clock":             {broken{commit: fencesByClock}, "lease/an engine whose lease has passed renews it where nobody took over"},
-		"takes nobody over":               {broken{claim: takesNobodyOver}, "takeover/a renewal makes a dead engine's runs due now and nobody's"},
-		"counts no mail":                  {broken{commit: alwaysUnloads}, "lease/a run that another engine has posted to is not unloaded"},
-		"strands those who race":          {broken{commit: alwaysUnloads}, "among/between posts of other engines and unloads no message is stranded"},
-		"gives runs again":                {broken{claim: givesAgain(&last)}, "among/claims of several engines never give one run to two"},
-		"gives everybody what is owed":    {broken{claim: owesEverybody}, "lease/what an engine is to tell no other engine gets"},
-		"does not lock workflow IDs":      {broken{commit: neverNow}, "among/between starts and signals of one workflow ID no signal is stranded"},
-		"gives no mail":                   {broken{claim: noMail}, "lease/a message to another engine's run comes with its claim, once"},
+		"has no fence": {
+			broken{commit: fencesNobody},
+			"among/nothing of an engine appears after its take-over",
+		},
+		"has no fence, as an engine sees": {
+			broken{commit: fencesNobody},
+			"takeover/the engine that was taken over is fenced from everything",
+		},
+		"takes over who lives": {
+			broken{claim: takesOverTheLiving},
+			"lease/a living engine is not taken over",
+		},
+		"fences by the clock": {
+			broken{commit: fencesByClock},
+			"lease/an engine whose lease has passed renews it where nobody took over",
+		},
+		"takes nobody over": {
+			broken{claim: takesNobodyOver},
+			"takeover/a renewal makes a dead engine's runs due now and nobody's",
+		},
+		"counts no mail": {
+			broken{commit: alwaysUnloads},
+			"lease/a run that another engine has posted to is not unloaded",
+		},
+		"strands those who race": {
+			broken{commit: alwaysUnloads},
+			"among/between posts of other engines and unloads no message is stranded",
+		},
+		"gives runs again": {
+			broken{claim: givesAgain(&last)},
+			"among/claims of several engines never give one run to two",
+		},
+		"gives everybody what is owed": {
+			broken{claim: owesEverybody},
+			"lease/what an engine is to tell no other engine gets",
+		},
+		"does not lock workflow IDs": {
+			broken{commit: neverNow},
+			"among/between starts and signals of one workflow ID no signal is stranded",
+		},
+		"gives no mail": {
+			broken{claim: noMail},
+			"lease/a message to another engine's run comes with its claim, once",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			names := failures(t, overMany(c.driver))
@@ -100,7 +133,9 @@ func fencesByClock(s store.Store, g *store.Group) error {
 func takesNobodyOver(s store.Store, c store.Claim) (store.Claimed, error) {
 	if renew, ok := c.(store.Renew); ok {
 		for _, id := range others(s, renew.Engine) {
-			if _, err := s.Claim(context.Background(), store.Renew{Engine: id, Now: renew.Now}); err != nil {
+			if _, err := s.Claim(context.Background(), store.Renew{
+				Engine: id, Now: renew.Now,
+			}); err != nil {
 				return store.Claimed{}, err
 			}
 		}

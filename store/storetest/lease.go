@@ -22,7 +22,10 @@ func leaseChecks() []check {
 		{"lease/a start finds the run that another engine has", leaseFound},
 		{"lease/a message to another engine's run comes with its claim, once", leaseMail},
 		{"lease/a run that another engine has posted to is not unloaded", leaseUnload},
-		{"lease/an unload that is sent again takes no run from an engine that has claimed it since", leaseUnloadAgain},
+		{
+			"lease/an unload that is sent again takes no run from an engine that has claimed " +
+				"it since", leaseUnloadAgain,
+		},
 		{"lease/what an engine is to tell no other engine gets", leaseOwed},
 		{"lease/what an engine has left untold another one gets", leaseOwedLeft},
 	})
@@ -31,8 +34,12 @@ func leaseChecks() []check {
 // takeOverChecks are about an engine whose lease has passed.
 func takeOverChecks() []check {
 	return leased([]check{
-		{"takeover/a renewal makes a dead engine's runs due now and nobody's", func(w *world) { takeOverBy(w, true) }},
-		{"takeover/a join makes a dead engine's runs due now and nobody's", func(w *world) { takeOverBy(w, false) }},
+		{"takeover/a renewal makes a dead engine's runs due now and nobody's", func(w *world) {
+			takeOverBy(w, true)
+		}},
+		{"takeover/a join makes a dead engine's runs due now and nobody's", func(w *world) {
+			takeOverBy(w, false)
+		}},
 		{"takeover/a dead engine without runs is taken over", takeOverIdle},
 		{"takeover/the engine that was taken over is fenced from everything", takeOverFenced},
 		{"takeover/an engine that was taken over leaves no payload behind", takeOverSpilled},
@@ -100,7 +107,8 @@ func leaseSideBySide(w *world) {
 	for _, x := range []*world{w, b} {
 		x.rows(mine.Number, 4)
 		x.rows(others.Number, 4)
-		x.same("heads", []journal.Head{x.head(mine.Number), x.head(others.Number)}, []journal.Head{mine, others})
+		x.same("heads", []journal.Head{x.head(mine.Number), x.head(others.Number)},
+			[]journal.Head{mine, others})
 	}
 	w.same("owned by one", w.find(store.Filter{Owner: w.engine}), []journal.Head{mine})
 	w.same("owned by the other", w.find(store.Filter{Owner: b.engine}), []journal.Head{others})
@@ -142,7 +150,8 @@ func leaseLapse(w *world) {
 	b := &world{T: w.T, db: w.db, s: w.s, engine: got.Engine}
 	for _, c := range []store.Claimed{got, w.renew(2), b.renew(2)} {
 		if c.Lease != alone.Lease || c.Lapse <= 0 || c.Lapse > c.Lease {
-			w.Fatalf("beside another, the lease is %v, and the other one passes in %v", c.Lease, c.Lapse)
+			w.Fatalf("beside another, the lease is %v, and the other one passes in %v", c.Lease,
+				c.Lapse)
 		}
 	}
 	b.claim(store.Leave{Engine: b.engine, Now: at(3)})
@@ -158,8 +167,10 @@ func leaseInfo(w *world) {
 	again, err := w.s.Info(w.Context())
 	w.ok(err)
 	for _, e := range again.Engines {
-		if renewed := e.ID == w.engine; renewed && e.Seen.Before(seen) || !renewed && e.Seen.After(seen) {
-			w.Errorf("engine %d renewed after %v, and of engine %d it says %v", w.engine, seen, e.ID, e.Seen)
+		if renewed := e.ID == w.engine; renewed && e.Seen.Before(seen) ||
+			!renewed && e.Seen.After(seen) {
+			w.Errorf("engine %d renewed after %v, and of engine %d it says %v", w.engine, seen,
+				e.ID, e.Seen)
 		}
 	}
 	for _, e := range info.Engines {
@@ -266,7 +277,8 @@ func leaseIdle(w *world) {
 	}
 	got := b.claim(store.TakeDue{Engine: b.engine, Workflows: []string{"w"}, Max: 5, Now: at(90)})
 	if len(got.Runs) == 0 || got.Lease != lease || left() > lease {
-		w.Errorf("an idle engine has claimed %d runs, for %v, and its lease passes in %v", len(got.Runs), got.Lease, left())
+		w.Errorf("an idle engine has claimed %d runs, for %v, and its lease passes in %v",
+			len(got.Runs), got.Lease, left())
 	}
 	c := w.beside(1)
 	w.verdict(w.commit(unloading(head, 1, 2))[0], store.Written)
@@ -331,7 +343,8 @@ func leaseOwedLeft(w *world) {
 	w.same("to a second one", len(b.owed(0, 5)), 0)
 	c.lapse()
 	b.renew(3)
-	w.same("to the second one when the first is gone too", facts(b.owed(0, 5)), [][2]int64{{int64(run), 2}})
+	w.same("to the second one when the first is gone too", facts(b.owed(0, 5)),
+		[][2]int64{{int64(run), 2}})
 }
 
 // spec
@@ -391,7 +404,9 @@ func takeOverFenced(w *world) {
 	again := w.group(step(run, 2))
 	again.Again = true
 	w.is(w.try(again), store.ErrFenced)
-	w.is(w.try(w.group(store.Change{Posts: []store.Post{waiting("order-1", 90, signal("x", "1"))}})), store.ErrFenced)
+	w.is(
+		w.try(w.group(store.Change{Posts: []store.Post{waiting("order-1", 90, signal("x", "1"))}})),
+		store.ErrFenced)
 	w.is(w.try(w.group(w.start("order-2"))), store.ErrFenced)
 	w.is(w.try(w.group()), store.ErrFenced)
 	w.is(w.s.Spill(w.Context(), w.engine, w.number(), []byte("x")), store.ErrFenced)

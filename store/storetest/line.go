@@ -14,7 +14,10 @@ import (
 // lineChecks are about messages of runs that continue each other.
 func lineChecks() []check {
 	return []check{
-		{"line/a successor costs as many rows, however many messages were not taken", lineCopiesNone},
+		{
+			"line/a successor costs as many rows, however many messages were not taken",
+			lineCopiesNone,
+		},
 		{"line/what was not taken is given to the newest run, in order", lineOrder},
 		{"line/a run that was continued takes nothing, and is not continued again", lineOnce},
 		{"line/a message that any run has taken is known in all", lineKnows},
@@ -59,7 +62,8 @@ func lineCopiesNone(w *world) {
 		w.same("messages", len(w.inbox(head.Number)), n)
 	}
 	if slices.Max(rows) > slices.Min(rows) || rows[0] > 10 {
-		w.Errorf("a successor with 10 messages costs %d rows and then %d, one with 1,000 %d and then %d", rows[0], rows[1], rows[2], rows[3])
+		w.Errorf("a successor with 10 messages costs %d rows and then %d, one with 1,000 %d "+
+			"and then %d", rows[0], rows[1], rows[2], rows[3])
 	}
 }
 
@@ -87,7 +91,8 @@ func lineOrder(w *world) {
 	w.same("claimed", labels(got.Inbox), []string{"3:x3", "6:x6", "8:x8"})
 	w.same("a message", got.Inbox[0], received(signal("x3", "3"), third, 3))
 	w.same("by name", labels(w.load(third, store.Range{Inbox: true, Name: "x6"})), []string{"6:x6"})
-	w.same("from one on", labels(w.load(third, store.Range{Inbox: true, From: 4, Limit: 1})), []string{"6:x6"})
+	w.same("from one on", labels(w.load(third, store.Range{Inbox: true, From: 4, Limit: 1})),
+		[]string{"6:x6"})
 	all := w.inbox(third)
 	head = w.succeeded(w.head(third), all[:0]...)
 	w.commit(taking(head.Number, 2, 3, all[0]), store.Change{})
@@ -138,9 +143,10 @@ func lineAgain(w *world) {
 	second := head.Number
 	head = w.succeeded(head, w.inbox(second)[0])
 	for i, run := range []journal.Number{first, second, head.Number} {
-		g := &store.Group{Engine: w.engine, Now: at(20), Again: true, Changes: []store.Change{{Posts: []store.Post{
-			toID("order-1", signal("x", fmt.Sprint(i+1))),
-		}}}}
+		g := &store.Group{Engine: w.engine, Now: at(20), Again: true,
+			Changes: []store.Change{{Posts: []store.Post{
+				toID("order-1", signal("x", fmt.Sprint(i+1))),
+			}}}}
 		w.ok(w.try(g))
 		w.judged(g.Changes[0].Posts[0], store.Delivered, run, int64(i+1))
 	}
@@ -151,7 +157,8 @@ func lineAgain(w *world) {
 func (w *world) retried(h journal.Head) journal.Head {
 	w.Helper()
 	end := ended(h, 2, 20)
-	end.Head.Status, end.Entries[0].Kind, end.Entries[0].Status = journal.Failed, journal.RunFailed, journal.Failed
+	end.Head.Status, end.Entries[0].Kind, end.Entries[0].Status = journal.Failed, journal.RunFailed,
+		journal.Failed
 	w.commit(end)
 	again := w.start(h.WorkflowID)
 	again.Head.Chain = h.Chain
@@ -193,7 +200,14 @@ func (w *world) largeSignal(name string) journal.Entry {
 // spec: P-3, R-25
 func linePurged(w *world) {
 	w.join(0)
-	for i, order := range [][3]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
+	for i, order := range [][3]int{
+		{0, 1, 2},
+		{0, 2, 1},
+		{1, 0, 2},
+		{1, 2, 0},
+		{2, 0, 1},
+		{2, 1, 0},
+	} {
 		id := fmt.Sprint("order-", i)
 		var kept [3]int // for how long, run by run
 		for place, run := range order {
@@ -203,11 +217,13 @@ func linePurged(w *world) {
 		large := w.largeSignal("large")
 		runs, rows := []journal.Number{head.Number}, 0
 		for n := range 3 {
-			w.posted(1, toID(id, signal("taken", fmt.Sprint("taken-", n))), toID(id, signal("left", fmt.Sprint("left-", n))))
+			w.posted(1, toID(id, signal("taken", fmt.Sprint("taken-", n))),
+				toID(id, signal("left", fmt.Sprint("left-", n))))
 			if n == 1 {
 				w.posted(1, toID(id, large))
 			}
-			takes := taking(head.Number, 2, w.load(head.Number, store.Range{Inbox: true, Name: "taken"})[0].Seq, signal("taken", "")).Entries
+			takes := taking(head.Number, 2, w.load(head.Number,
+				store.Range{Inbox: true, Name: "taken"})[0].Seq, signal("taken", "")).Entries
 			if n == 2 {
 				end := keptFor(ended(w.head(head.Number), 3, 10), kept[n])
 				end.Entries = append(takes, end.Entries...)
@@ -230,11 +246,15 @@ func linePurged(w *world) {
 					want = store.Duplicate
 				}
 				if kept[2] > 100*place { // else there is no such run
-					w.judged(w.posted(50, toRun(runs[2], signal("taken", fmt.Sprint("taken-", n))))[0], want, runs[2], 0)
+					w.judged(
+						w.posted(50, toRun(runs[2], signal("taken", fmt.Sprint("taken-", n))))[0],
+						want, runs[2], 0)
 				}
 			}
 			if kept[2] > 100*place {
-				w.same("inbox", labels(w.inbox(runs[2])), []string{"2:left", "4:left", "5:large", "7:left"})
+				w.same("inbox", labels(w.inbox(runs[2])), []string{
+					"2:left", "4:left", "5:large", "7:left",
+				})
 				w.same("payload", w.inbox(runs[2])[2].Data, large.Data)
 			}
 			for more := true; more; {
@@ -243,7 +263,8 @@ func linePurged(w *world) {
 			}
 			w.absent(runs[run])
 		}
-		w.same("rows", rows, 3*(1+3)+3+3+1+1) // heads and entries, messages, the large one and its payload
+		// heads and entries, messages, the large one and its payload
+		w.same("rows", rows, 3*(1+3)+3+3+1+1)
 		w.payload(w.written(w.start(""))[0].Number, 2, large.Spill, "")
 	}
 }
@@ -256,12 +277,14 @@ func lineFirstGone(w *world) {
 	w.join(0)
 	again := w.retried(w.written(w.start("order-1"))[0])
 	large := w.largeSignal("large")
-	w.posted(1, toID("order-1", signal("x1", "1")), toID("order-1", large), toID("order-1", signal("x3", "3")))
+	w.posted(1, toID("order-1", signal("x1", "1")), toID("order-1", large),
+		toID("order-1", signal("x3", "3")))
 	sent := step(again.Number, 2) // its journal names the payload too
 	sent.Entries[0].Spill, sent.Entries[0].Data = large.Spill, nil
 	w.commit(sent)
 	both := w.continued(w.head(again.Number), 4, 30)
-	both[0].Entries = append(taking(again.Number, 3, 1, signal("x1", "")).Entries, both[0].Entries...)
+	both[0].Entries = append(taking(again.Number, 3, 1, signal("x1", "")).Entries,
+		both[0].Entries...)
 	next := w.head(w.commit(both...)[1].Run)
 	w.same("purged", w.purge(100, 2), store.Purged{Runs: 1})
 	w.absent(again.Number)
@@ -291,7 +314,9 @@ func amongSuccessions(w *world) {
 		x := all[1+i%2]
 		sending.Go(func() {
 			for j := range each {
-				if err := x.insists(store.Change{Posts: []store.Post{toID("order-1", signal("x", fmt.Sprint(i, "-", j)))}}); err != nil {
+				if err := x.insists(store.Change{
+					Posts: []store.Post{toID("order-1", signal("x", fmt.Sprint(i, "-", j)))},
+				}); err != nil {
 					w.Errorf("seed %d: Commit = %v", seed, err)
 				}
 			}

@@ -28,7 +28,12 @@ func owing(run journal.Number, seq int64) store.Change {
 // owed claims owed entries of workflow "w".
 func (w *world) owed(after int64, most int) []store.OutboxEntry {
 	w.Helper()
-	return w.claim(store.TakeOutbox{Engine: w.engine, Workflows: []string{"w"}, After: after, Limit: most}).Outbox
+	return w.claim(store.TakeOutbox{
+		Engine:    w.engine,
+		Workflows: []string{"w"},
+		After:     after,
+		Limit:     most,
+	}).Outbox
 }
 
 // facts gives which entries are owed, as run and sequence.
@@ -93,7 +98,8 @@ func owedPages(w *world) {
 	two := owing(a, 5)
 	two.Entries = append(two.Entries, owing(a, 6).Entries...)
 	w.commit(two)
-	w.same("of one group in the order of the journal", facts(w.owed(got[5].Number, 4)), [][2]int64{{int64(a), 5}, {int64(a), 6}})
+	w.same("of one group in the order of the journal", facts(w.owed(got[5].Number, 4)),
+		[][2]int64{{int64(a), 5}, {int64(a), 6}})
 }
 
 func owedWorkflows(w *world) {
@@ -103,7 +109,11 @@ func owedWorkflows(w *world) {
 	heads := w.written(other, w.start(""))
 	w.commit(owing(heads[0].Number, 2), owing(heads[1].Number, 2))
 	w.same("of one workflow", facts(w.owed(0, 5)), [][2]int64{{int64(heads[1].Number), 2}})
-	both := w.claim(store.TakeOutbox{Engine: w.engine, Workflows: []string{"u", "v", "w"}, Limit: 5})
+	both := w.claim(store.TakeOutbox{
+		Engine:    w.engine,
+		Workflows: []string{"u", "v", "w"},
+		Limit:     5,
+	})
 	w.same("of both", len(both.Outbox), 2)
 	w.same("of none", len(w.claim(store.TakeOutbox{Engine: w.engine, Limit: 5}).Outbox), 0)
 	w.same("nothing else", len(both.Runs), 0)
@@ -121,13 +131,15 @@ func owedMeanwhile(w *world) {
 	heads := w.written(other, w.start(""))
 	want := [][2]int64{}
 	for seq := int64(2); seq < 2+groups; seq++ {
-		want = append(want, [2]int64{int64(heads[0].Number), seq}, [2]int64{int64(heads[1].Number), seq})
+		want = append(want, [2]int64{int64(heads[0].Number), seq},
+			[2]int64{int64(heads[1].Number), seq})
 	}
 	written := make(chan struct{})
 	go func() {
 		defer close(written)
 		for seq := int64(2); seq < 2+groups; seq++ {
-			if err := w.try(w.group(owing(heads[0].Number, seq), owing(heads[1].Number, seq))); err != nil {
+			if err := w.try(
+				w.group(owing(heads[0].Number, seq), owing(heads[1].Number, seq))); err != nil {
 				w.Errorf("Commit: %v", err)
 				return
 			}
@@ -136,7 +148,12 @@ func owedMeanwhile(w *world) {
 	defer func() { <-written }()
 	var got []store.OutboxEntry
 	for after, over := int64(0), false; ; {
-		page := w.claim(store.TakeOutbox{Engine: w.engine, Workflows: []string{"v", "w"}, After: after, Limit: 50}).Outbox
+		page := w.claim(store.TakeOutbox{
+			Engine:    w.engine,
+			Workflows: []string{"v", "w"},
+			After:     after,
+			Limit:     50,
+		}).Outbox
 		if got = append(got, page...); len(page) > 0 {
 			after = page[len(page)-1].Number
 		} else if over {
@@ -157,13 +174,17 @@ func owedWhole(w *world) {
 	c.Entries[0].Detail = &journal.Detail{Tell: true}
 	head := w.written(c)[0]
 	large := w.spill(head.Number, 2, []byte("large"))
-	large.Entries[0].Detail = &journal.Detail{Tell: true, EventDetail: journal.EventDetail{Event: "OrderShipped"}}
+	large.Entries[0].Detail = &journal.Detail{
+		Tell:        true,
+		EventDetail: journal.EventDetail{Event: "OrderShipped"},
+	}
 	end := ended(head, 3, 10)
 	end.Entries = append(large.Entries, end.Entries...)
 	w.commit(end)
 	got := w.owed(0, 5)
 	large.Entries[0].Data = []byte("large")
-	w.same("entries", []journal.Entry{got[0].Entry, got[1].Entry}, []journal.Entry{c.Entries[0], large.Entries[0]})
+	w.same("entries", []journal.Entry{got[0].Entry, got[1].Entry},
+		[]journal.Entry{c.Entries[0], large.Entries[0]})
 	w.same("head", got[1].Head, w.head(head.Number))
 }
 
@@ -183,7 +204,11 @@ func owedFenced(w *world) {
 	old := w.engine
 	w.commit(owing(w.written(w.start(""))[0].Number, 2))
 	w.die(10)
-	_, err := w.s.Claim(w.Context(), store.TakeOutbox{Engine: old, Workflows: []string{"w"}, Limit: 1})
+	_, err := w.s.Claim(w.Context(), store.TakeOutbox{
+		Engine:    old,
+		Workflows: []string{"w"},
+		Limit:     1,
+	})
 	w.is(err, store.ErrFenced)
 	g := w.group(store.Change{Told: []int64{w.owed(0, 1)[0].Number}})
 	g.Engine = old

@@ -46,7 +46,8 @@ func spillLoad(w *world) {
 	}
 	w.die(10)
 	w.same("with payloads", w.load(c.Run, store.Range{Payloads: true}), want)
-	w.same("a part, with payloads", w.load(c.Run, store.Range{From: 2, Limit: 1, Payloads: true}), want[1:2])
+	w.same("a part, with payloads", w.load(c.Run, store.Range{From: 2, Limit: 1, Payloads: true}),
+		want[1:2])
 	for i := range want[1:] {
 		want[i+1].Data = nil
 	}
@@ -84,7 +85,8 @@ func spillSwept(w *world) {
 	w.commit(kept)
 	w.die(10)
 	w.commit(lost) // only to look: no engine does so
-	w.same("kept", w.load(c.Run, store.Range{From: 2, Limit: 1, Payloads: true})[0].Data, []byte("kept"))
+	w.same("kept", w.load(c.Run, store.Range{From: 2, Limit: 1, Payloads: true})[0].Data,
+		[]byte("kept"))
 	if _, err := w.s.Load(w.Context(), c.Run, store.Range{From: 3, Payloads: true}); err == nil {
 		w.Fatalf("a payload that no entry named is still there")
 	}
@@ -98,7 +100,8 @@ func spillGone(w *world) {
 	w.written(c)
 	w.rows(c.Run, 2)
 	got, err := w.s.Load(w.Context(), c.Run, store.Range{Payloads: true})
-	if corrupt := new(journal.CorruptError); !errors.As(err, &corrupt) || corrupt.Run != c.Run || corrupt.Seq != 2 {
+	if corrupt := new(journal.CorruptError); !errors.As(err, &corrupt) || corrupt.Run != c.Run ||
+		corrupt.Seq != 2 {
 		w.Fatalf("Load = %v, want a CorruptError of entry 2", err)
 	}
 	w.same("what comes before", got, c.Entries[:1])
@@ -157,7 +160,8 @@ func spillRolledBack(w *world) {
 func spillMessages(w *world) {
 	w.join(0)
 	run := w.written(w.start(""))[0].Number
-	waits, taken, lost := w.along("1", []byte("waits")), w.along("2", []byte("taken")), w.along("3", []byte("unrouted"))
+	waits, taken, lost := w.along("1", []byte("waits")), w.along("2", []byte("taken")),
+		w.along("3", []byte("unrouted"))
 	w.posted(1, toRun(run, waits), toRun(run, taken), waiting("order-1", 90, lost))
 	bare := taken
 	bare.Data = nil

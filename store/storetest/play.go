@@ -66,7 +66,9 @@ func (p *player) begin() store.Change {
 		c.Head.Owner, c.Head.Status, c.Head.Wake = 0, journal.Pending, at(p.now+p.random.IntN(20))
 	}
 	if p.chance(3) {
-		c.Entries[0].Detail = &journal.Detail{StartDetail: journal.StartDetail{Attributes: map[string]string{"tier": p.word()}}}
+		c.Entries[0].Detail = &journal.Detail{
+			StartDetail: journal.StartDetail{Attributes: map[string]string{"tier": p.word()}},
+		}
 	}
 	if h, ok := p.some(); ok && p.chance(3) {
 		c.Head.Parent = h.Number
@@ -79,7 +81,9 @@ func (p *player) begin() store.Change {
 	if p.chance(5) {
 		c.Head.Keep = time.Duration(p.random.IntN(100)) * time.Second
 	}
-	c.Head.Retain = []journal.Retention{"0s", "0s COMPLETED=1m0s", "50s", "ever", ""}[p.random.IntN(5)]
+	c.Head.Retain = []journal.Retention{
+		"0s", "0s COMPLETED=1m0s", "50s", "ever", "",
+	}[p.random.IntN(5)]
 	return c
 }
 
@@ -180,7 +184,8 @@ func (p *player) takeOne() string {
 }
 
 func (p *player) owedSome() string {
-	got := p.claim(store.TakeOutbox{Engine: p.engine, Workflows: []string{"v", "w"}, Limit: 50}).Outbox
+	got := p.claim(store.TakeOutbox{Engine: p.engine, Workflows: []string{"v", "w"}, Limit: 50}).
+		Outbox
 	s := "owed"
 	p.due = nil
 	for _, o := range got {
@@ -215,7 +220,10 @@ func (p *player) findSome() string {
 }
 
 func (p *player) loadSome() string {
-	r := store.Range{From: int64(p.random.IntN(4)), Limit: p.random.IntN(4), Tail: p.chance(3), Payloads: p.chance(2)}
+	r := store.Range{
+		From: int64(p.random.IntN(4)), Limit: p.random.IntN(4), Tail: p.chance(3),
+		Payloads: p.chance(2),
+	}
 	h, ok := p.some()
 	switch {
 	case !ok || p.chance(3):

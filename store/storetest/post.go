@@ -33,14 +33,21 @@ func postChecks() []check {
 
 // signal is a message.
 func signal(name, id string) journal.Entry {
-	e := journal.Entry{Kind: journal.SignalReceived, Op: journal.Op{Name: name}, At: at(1), Data: []byte(`{"paid":1}`)}
+	e := journal.Entry{
+		Kind: journal.SignalReceived,
+		Op:   journal.Op{Name: name},
+		At:   at(1),
+		Data: []byte(`{"paid":1}`),
+	}
 	if id != "" {
 		e.Detail = &journal.Detail{MessageDetail: journal.MessageDetail{Message: id}}
 	}
 	return e
 }
 
-func toRun(run journal.Number, m journal.Entry) store.Post { return store.Post{Run: run, Message: m} }
+func toRun(run journal.Number, m journal.Entry) store.Post {
+	return store.Post{Run: run, Message: m}
+}
 
 func toID(workflowID string, m journal.Entry) store.Post {
 	return store.Post{WorkflowID: workflowID, Message: m}
@@ -92,7 +99,8 @@ func postNumbers(w *world) {
 	w.join(0)
 	heads := w.written(w.start(""), w.start(""))
 	a, b := heads[0].Number, heads[1].Number
-	posts := w.posted(1, toRun(a, signal("x", "1")), toRun(b, signal("x", "2")), toRun(a, signal("y", "3")))
+	posts := w.posted(1, toRun(a, signal("x", "1")), toRun(b, signal("x", "2")),
+		toRun(a, signal("y", "3")))
 	w.judged(posts[0], store.Delivered, a, 1)
 	w.judged(posts[1], store.Delivered, b, 1)
 	w.judged(posts[2], store.Delivered, a, 2)
@@ -107,14 +115,31 @@ func postFields(w *world) {
 	w.join(0)
 	run := w.written(w.start(""))[0].Number
 	wild := []journal.Entry{
-		{Kind: journal.SignalReceived, Op: journal.Op{Name: "paid", Key: "ключ \x00 \xff"}, At: at(1).Add(1), Data: []byte("a\x00\xff")},
+		{
+			Kind: journal.SignalReceived,
+			Op:   journal.Op{Name: "paid", Key: "ключ \x00 \xff"},
+			At:   at(1).Add(1),
+			Data: []byte("a\x00\xff"),
+		},
 		{Kind: journal.SignalReceived, Data: []byte{}},
-		{Kind: journal.TimerCancelled, Op: journal.Op{Scope: 9, Name: "reminder", Key: "k", Occ: 3}, At: time.Unix(0, -1)},
-		{Kind: journal.CancelAsked, At: at(3), Detail: &journal.Detail{Reason: "no ☃", MessageDetail: journal.MessageDetail{Message: "m"}}},
+		{
+			Kind: journal.TimerCancelled,
+			Op:   journal.Op{Scope: 9, Name: "reminder", Key: "k", Occ: 3},
+			At:   time.Unix(0, -1),
+		},
+		{
+			Kind: journal.CancelAsked, At: at(3), Detail: &journal.Detail{
+				Reason:        "no ☃",
+				MessageDetail: journal.MessageDetail{Message: "m"},
+			},
+		},
 		{Kind: journal.ChildCompleted, At: at(4), Data: []byte("null"), Detail: &journal.Detail{
-			Other: "db-1-2", Outcome: journal.Failed, Failure: &journal.Failure{Message: "no stock", Data: json.RawMessage(`{"n":1}`)},
+			Other: "db-1-2", Outcome: journal.Failed, Failure: &journal.Failure{
+				Message: "no stock", Data: json.RawMessage(`{"n":1}`),
+			},
 		}},
-		{Kind: journal.SuspendAsked}, {Kind: journal.ResumeAsked}, {Kind: journal.DecisionMade, Op: journal.Op{Name: "skip"}},
+		{Kind: journal.SuspendAsked}, {Kind: journal.ResumeAsked},
+		{Kind: journal.DecisionMade, Op: journal.Op{Name: "skip"}},
 	}
 	var posts []store.Post
 	for i, m := range wild {
@@ -290,7 +315,8 @@ func postRolledBack(w *world) {
 	lost.Until = at(90)
 	bad := w.start("order-2") // its head is that of a successor of nothing
 	bad.From = head.Number
-	w.refused(w.group(store.Change{Posts: []store.Post{toRun(head.Number, signal("x", "1")), lost}}, bad))
+	w.refused(w.group(store.Change{Posts: []store.Post{toRun(head.Number, signal("x", "1")), lost}},
+		bad))
 	w.same("inbox", labels(w.inbox(head.Number)), []string{})
 	w.same("unrouted", labels(w.inbox(0)), []string{})
 	w.same("head", w.head(head.Number), head)

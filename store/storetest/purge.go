@@ -16,7 +16,10 @@ func purgeChecks() []check {
 		{"purge/runs that ended by then go with all that is theirs", purgeOld},
 		{"purge/each run goes when its own retention says", purgeRetention},
 		{"purge/a retention is written with the head", purgeRetained},
-		{"purge/a run that ended without a retention gets that of its workflow, if somebody says it", purgeUnsaid},
+		{
+			"purge/a run that ended without a retention gets that of its workflow, if " +
+				"somebody says it", purgeUnsaid,
+		},
 		{"purge/no transaction says the retention of more runs than rows may go", purgeUnsaidLimit},
 		{"purge/a run that stands for its workflow ID stays", purgeKeep},
 		{"purge/a run is kept as long as its head says at its end", purgeKept},
@@ -66,7 +69,8 @@ func (w *world) slice(seconds, limit int) store.Purged {
 
 // over commits a run of a workflow that has ended with a status, and stands for its ID
 // for a while. It may be removed after that.
-func (w *world) over(workflow string, status journal.Status, seconds int, keep time.Duration) journal.Number {
+func (w *world) over(workflow string, status journal.Status, seconds int,
+	keep time.Duration) journal.Number {
 	w.Helper()
 	c := w.start("")
 	c.Head.Workflow, c.Head.Keep = workflow, keep
@@ -123,9 +127,14 @@ func (w *world) retained(r journal.Retention, status journal.Status) journal.Num
 // spec: P-3
 func purgeRetention(w *world) {
 	w.join(0)
-	differ := journal.NewRetention(time.Minute, map[journal.Status]time.Duration{journal.Failed: time.Hour, journal.Cancelled: -1})
-	done, failed, cancelled := w.retained(differ, journal.Completed), w.retained(differ, journal.Failed), w.retained(differ, journal.Cancelled)
-	ever, unsaid := w.retained(journal.NewRetention(-1, nil), journal.Completed), w.retained("", journal.Completed)
+	differ := journal.NewRetention(time.Minute, map[journal.Status]time.Duration{
+		journal.Failed:    time.Hour,
+		journal.Cancelled: -1,
+	})
+	done, failed, cancelled := w.retained(differ, journal.Completed),
+		w.retained(differ, journal.Failed), w.retained(differ, journal.Cancelled)
+	ever, unsaid := w.retained(journal.NewRetention(-1, nil), journal.Completed),
+		w.retained("", journal.Completed)
 	for _, c := range []struct {
 		by, runs int
 		left     []journal.Number
@@ -168,7 +177,8 @@ func purgeRetained(w *world) {
 // spec: P-3
 func purgeUnsaid(w *world) {
 	w.join(0)
-	own, unsaid, other := w.retained("1h0m0s", journal.Completed), w.retained("", journal.Completed), w.start("")
+	own, unsaid, other := w.retained("1h0m0s", journal.Completed),
+		w.retained("", journal.Completed), w.start("")
 	other.Head.Workflow, other.Head.Retain = "v", ""
 	w.commit(ended(w.written(other)[0], 2, 10))
 	open := w.start("")
@@ -177,7 +187,9 @@ func purgeUnsaid(w *world) {
 	say := func(by int, unsaid map[string]journal.Retention, runs int, left ...journal.Number) {
 		w.Helper()
 		for more, gone := true, 0; more; {
-			got, err := w.s.Purge(w.Context(), store.Purge{Engine: w.engine, Now: at(by), Unsaid: unsaid})
+			got, err := w.s.Purge(w.Context(), store.Purge{
+				Engine: w.engine, Now: at(by), Unsaid: unsaid,
+			})
 			w.ok(err)
 			if gone, more = gone+got.Runs, got.More; !more {
 				w.same("purged", gone, runs)
@@ -197,7 +209,8 @@ func purgeUnsaid(w *world) {
 // spec: P-3, R-37
 func purgeUnsaidLimit(w *world) {
 	w.join(0)
-	unsaid := map[string]journal.Retention{"nobody's": ""} // which says nothing, and keeps nobody busy
+	// which says nothing, and keeps nobody busy
+	unsaid := map[string]journal.Retention{"nobody's": ""}
 	for i := range 3 {
 		workflow := fmt.Sprint("w-", i)
 		unsaid[workflow] = "1m0s"
@@ -217,7 +230,9 @@ func purgeUnsaidLimit(w *world) {
 		return n
 	}
 	for before, more, slices := 0, true, 1; more; slices++ {
-		got, err := w.s.Purge(w.Context(), store.Purge{Engine: w.engine, Now: at(69), Unsaid: unsaid, Limit: 4})
+		got, err := w.s.Purge(w.Context(), store.Purge{
+			Engine: w.engine, Now: at(69), Unsaid: unsaid, Limit: 4,
+		})
 		w.ok(err)
 		now := said()
 		if now-before > 4 || slices > 10 {
@@ -231,7 +246,8 @@ func purgeUnsaidLimit(w *world) {
 // spec: P-3
 func purgeKeep(w *world) {
 	w.join(0)
-	a, forever := w.over("w", journal.Completed, 10, time.Minute), w.over("w", journal.Completed, 10, math.MaxInt64)
+	a, forever := w.over("w", journal.Completed, 10, time.Minute),
+		w.over("w", journal.Completed, 10, math.MaxInt64)
 	w.same("purged", w.purge(69, 0), store.Purged{})
 	w.same("left", w.left(), []journal.Number{a, forever})
 	w.same("purged", w.purge(71, 0), store.Purged{Runs: 1})
@@ -250,7 +266,8 @@ func purgeKept(w *world) {
 	head = w.head(unloads.Number)
 	head.Keep, head.Mail = time.Hour, 1
 	w.posted(2, toRun(head.Number, signal("x", "1")), toRun(head.Number, signal("y", "2")))
-	w.verdict(w.commit(unloading(head, 1, 2))[0], store.Mail) // it stays, and what else its head says is written
+	// it stays, and what else its head says is written
+	w.verdict(w.commit(unloading(head, 1, 2))[0], store.Mail)
 	w.same("keep of one that stays", w.head(head.Number).Keep, time.Hour)
 	head.Keep = 2 * time.Hour
 	w.verdict(w.commit(unloading(head, 2, 3))[0], store.Written)
@@ -306,7 +323,9 @@ func purgeRetried(w *world) {
 func purgeOpen(w *world) {
 	w.join(0)
 	var all []journal.Number
-	for i, status := range []journal.Status{journal.Running, journal.Suspended, journal.CompensationFailed, journal.Waiting} {
+	for i, status := range []journal.Status{
+		journal.Running, journal.Suspended, journal.CompensationFailed, journal.Waiting,
+	} {
 		c := w.free(fmt.Sprint("order-", i), 5)
 		c.Head.Status = status
 		all = append(all, w.written(c)[0].Number)
@@ -328,7 +347,8 @@ func (w *world) large(id string) (run journal.Number, rows int) {
 		e.Spill, e.Data = w.number(), []byte("large")
 	}
 	for seq := int64(61); seq <= 70; seq++ {
-		c.Entries = append(c.Entries, setting(h.Number, seq, fmt.Sprint("name-", seq), []byte("value")).Entries...)
+		c.Entries = append(c.Entries, setting(h.Number, seq, fmt.Sprint("name-", seq),
+			[]byte("value")).Entries...)
 	}
 	w.commit(c)
 	var posts []store.Post
@@ -396,7 +416,12 @@ func purgeSlices(w *world) {
 		got := w.slice(100, 8)
 		more = got.More
 		w.same("runs", got.Runs, min(1, max(0, 1-slices)))
-		for _, f := range []store.Filter{{}, {Run: id}, {WorkflowID: "order-1"}, {Attributes: map[string]string{"name-61": "value"}}} {
+		for _, f := range []store.Filter{
+			{},
+			{Run: id},
+			{WorkflowID: "order-1"},
+			{Attributes: map[string]string{"name-61": "value"}},
+		} {
 			for _, h := range w.find(f) {
 				if h.Number == run {
 					w.Fatalf("after %d slices it is found by %+v", slices+1, f)
@@ -406,7 +431,13 @@ func purgeSlices(w *world) {
 		info, err := w.s.Info(w.Context())
 		w.ok(err)
 		w.same("runs that are counted", info.Runs, int64(min(slices, 1)))
-		for _, r := range []store.Range{{}, {Tail: true, Limit: 1}, {From: 71, Payloads: true}, {Inbox: true}, {Inbox: true, Name: "x"}} {
+		for _, r := range []store.Range{
+			{},
+			{Tail: true, Limit: 1},
+			{From: 71, Payloads: true},
+			{Inbox: true},
+			{Inbox: true, Name: "x"},
+		} {
 			if got, err := w.s.Load(w.Context(), run, r); err != nil || len(got) != 0 {
 				w.Fatalf("after %d slices %+v has %d entries, %v", slices+1, r, len(got), err)
 			}
@@ -452,7 +483,8 @@ func purgePayloads(w *world) {
 	unnamed := w.number() // a group that is on its way may name it
 	w.ok(w.s.Spill(w.Context(), w.engine, unnamed, []byte("unnamed")))
 	w.same("purged", w.purge(100, 0), store.Purged{Runs: 1})
-	w.same("shared", w.load(b.Number, store.Range{From: 2, Payloads: true})[0].Data, []byte("shared"))
+	w.same("shared", w.load(b.Number, store.Range{From: 2, Payloads: true})[0].Data,
+		[]byte("shared"))
 	c := w.written(w.start(""))[0].Number
 	w.payload(c, 2, unnamed, "unnamed")
 	w.payload(c, 3, own.Entries[0].Spill, "")
@@ -507,16 +539,21 @@ func purgeMessages(w *world) {
 	large.Data, large.Spill = bytes.Repeat([]byte("x"), 1000), w.number()
 	first := w.written(w.start("order-1"))[0]
 	head := w.head(w.commit(w.continued(first, 2, 5)...)[1].Run)
-	w.posted(6, toRun(head.Number, signal("x1", "1")), toRun(head.Number, signal("x2", "2")), toRun(head.Number, signal("x3", "3")))
+	w.posted(6, toRun(head.Number, signal("x1", "1")), toRun(head.Number, signal("x2", "2")),
+		toRun(head.Number, signal("x3", "3")))
 	both := w.continued(w.head(head.Number), 3, 10)
-	both[0].Entries = append(taking(both[0].Run, 2, 3, signal("x3", "")).Entries, both[0].Entries...)
+	both[0].Entries = append(taking(both[0].Run, 2, 3, signal("x3", "")).Entries,
+		both[0].Entries...)
 	w.commit(both...)
 	next := both[1].Run
 	w.posted(11, toRun(next, signal("y", "y")), toRun(next, large))
 	w.same("purged", w.purge(100, 0), store.Purged{Runs: 1})
-	w.same("inbox of the successor", labels(w.inbox(next)), []string{"1:x1", "2:x2", "4:y", "5:large"})
+	w.same("inbox of the successor", labels(w.inbox(next)), []string{
+		"1:x1", "2:x2", "4:y", "5:large",
+	})
 	w.judged(w.posted(12, toRun(next, signal("x1", "1")))[0], store.Duplicate, next, 0)
-	w.judged(w.posted(12, toRun(next, signal("x3", "3")))[0], store.Delivered, next, 6) // its row went with the run that took it
+	// its row went with the run that took it
+	w.judged(w.posted(12, toRun(next, signal("x3", "3")))[0], store.Delivered, next, 6)
 	w.same("payload", len(w.inbox(next)[3].Data), 1000)
 	w.commit(ended(w.head(next), 2, 20))
 	w.same("purged", w.purge(100, 0), store.Purged{Runs: 2})
@@ -531,7 +568,8 @@ func purgeUnrouted(w *world) {
 	w.join(0)
 	large := signal("large", "1")
 	large.Data, large.Spill = []byte("large"), w.number()
-	w.posted(1, waiting("order-1", 50, large), waiting("order-1", 60, signal("b", "2")), waiting("order-2", 50, signal("c", "3")))
+	w.posted(1, waiting("order-1", 50, large), waiting("order-1", 60, signal("b", "2")),
+		waiting("order-2", 50, signal("c", "3")))
 	w.same("purged", w.purge(49, 0), store.Purged{})
 	w.same("purged", w.purge(50, 2), store.Purged{Unrouted: 2})
 	w.unrouted(1)

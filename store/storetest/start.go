@@ -62,7 +62,9 @@ func startSuspended(w *world) {
 	w.join(0)
 	first := w.written(w.start("order-1"))[0]
 	for _, status := range []journal.Status{journal.Suspended, journal.CompensationFailed} {
-		w.commit(update(first, func(h *journal.Head) { h.Status, h.Owner, h.Wake = status, 0, time.Time{} }))
+		w.commit(update(first, func(h *journal.Head) {
+			h.Status, h.Owner, h.Wake = status, 0, time.Time{}
+		}))
 		c := w.commit(w.start("order-1"))[0]
 		w.verdict(c, store.Exists)
 		w.absent(c.Run)
@@ -113,13 +115,15 @@ func startTwins(w *world) {
 	w.join(0)
 	other := w.start("order-1")
 	other.Head.Workflow = "other"
-	all := w.commit(w.start("order-1"), w.start("order-1"), w.start("order-2"), other, w.start("order-1"))
+	all := w.commit(w.start("order-1"), w.start("order-1"), w.start("order-2"), other,
+		w.start("order-1"))
 	w.verdict(all[0], store.Written)
 	w.verdict(all[1], store.Exists)
 	w.verdict(all[2], store.Written)
 	w.verdict(all[3], store.Taken)
 	w.verdict(all[4], store.Exists)
-	w.same("found", []journal.Head{all[1].Found, all[3].Found, all[4].Found}, []journal.Head{*all[0].Head, *all[0].Head, *all[0].Head})
+	w.same("found", []journal.Head{all[1].Found, all[3].Found, all[4].Found},
+		[]journal.Head{*all[0].Head, *all[0].Head, *all[0].Head})
 	w.same("runs", len(w.find(store.Filter{})), 2)
 }
 

@@ -75,8 +75,10 @@ func checks() []check {
 }
 
 func commits() []check {
-	return slices.Concat(startChecks(), commitChecks(), entryChecks(), payloadChecks(), postChecks(), inboxChecks(),
-		mailChecks(), unloadChecks(), unroutedChecks(), elseChecks(), successorChecks(), owedChecks(), attributeChecks())
+	return slices.Concat(startChecks(), commitChecks(), entryChecks(), payloadChecks(),
+		postChecks(), inboxChecks(),
+		mailChecks(), unloadChecks(), unroutedChecks(), elseChecks(), successorChecks(),
+		owedChecks(), attributeChecks())
 }
 
 // try runs a check on an empty database. A check may panic where a driver gives

@@ -14,8 +14,14 @@ func successorChecks() []check {
 		{"successor/what was not taken moves along with its numbers", successorMessages},
 		{"successor/a message of the same group moves along", successorSameGroup},
 		{"successor/a message that the chain knows is a duplicate", successorKnows},
-		{"successor/a message that follows the chain gets to its open run, and to no other", successorFollowed},
-		{"successor/a message gets to who retries a run, and what comes after that", successorRetries},
+		{
+			"successor/a message that follows the chain gets to its open run, and to no other",
+			successorFollowed,
+		},
+		{
+			"successor/a message gets to who retries a run, and what comes after that",
+			successorRetries,
+		},
 		{"successor/the order of the changes does not matter", successorOrder},
 		{"successor/its predecessor must have ended and have had its ID", successorRefused},
 		{"successor/a group that is refused moves nothing", successorRolledBack},
@@ -49,10 +55,12 @@ func successorBegins(w *world) {
 		w.same("status", w.head(head.Number).Status, journal.ContinuedAsNew)
 		w.same("successor", w.head(next.Run), *next.Head)
 		w.same("its entries", w.load(next.Run, store.Range{}), next.Entries)
-		w.judged(w.posted(20, toID("order-1", signal("x", fmt.Sprint(i))))[0], store.Delivered, next.Run, int64(i+1))
+		w.judged(w.posted(20, toID("order-1", signal("x", fmt.Sprint(i))))[0], store.Delivered,
+			next.Run, int64(i+1))
 		head = w.head(next.Run)
 	}
-	w.same("newest", w.find(store.Filter{WorkflowID: "order-1", Newest: true}), []journal.Head{head})
+	w.same("newest", w.find(store.Filter{WorkflowID: "order-1", Newest: true}),
+		[]journal.Head{head})
 }
 
 // spec: R-25
@@ -60,7 +68,8 @@ func successorMessages(w *world) {
 	w.join(0)
 	head := w.filled("order-1", 4)
 	both := w.continued(head, 3, 10)
-	both[0].Entries = append(taking(head.Number, 2, 2, signal("x2", "")).Entries, both[0].Entries...)
+	both[0].Entries = append(taking(head.Number, 2, 2, signal("x2", "")).Entries,
+		both[0].Entries...)
 	w.commit(both...)
 	next := both[1].Run
 	w.same("mail as found", both[1].Found.Mail, int64(4))
@@ -69,7 +78,8 @@ func successorMessages(w *world) {
 	w.same("inbox of the predecessor", labels(w.inbox(head.Number)), []string{})
 	w.same("mail", w.head(next).Mail, int64(4))
 	w.same("mail of the predecessor", w.head(head.Number).Mail, int64(4))
-	w.same("mail that counts as not given", labels(w.mail()[0].Inbox), []string{"1:x1", "3:x3", "4:x4"})
+	w.same("mail that counts as not given", labels(w.mail()[0].Inbox),
+		[]string{"1:x1", "3:x3", "4:x4"})
 	w.judged(w.posted(11, toRun(next, signal("x5", "5")))[0], store.Delivered, next, 5)
 	w.commit(taking(next, 2, 3, signal("x3", "")))
 	w.same("inbox", labels(w.inbox(next)), []string{"1:x1", "4:x4", "5:x5"})
@@ -96,12 +106,14 @@ func successorKnows(w *world) {
 	w.join(0)
 	head := w.filled("order-1", 2)
 	both := w.continued(head, 3, 10)
-	both[0].Entries = append(taking(head.Number, 2, 1, signal("x1", "")).Entries, both[0].Entries...)
+	both[0].Entries = append(taking(head.Number, 2, 1, signal("x1", "")).Entries,
+		both[0].Entries...)
 	w.commit(both...)
 	next := both[1].Run
 	for _, id := range []string{"1", "2"} {
 		w.judged(w.posted(11, toID("order-1", signal("x", id)))[0], store.Duplicate, next, 0)
-		w.judged(w.posted(11, toRun(head.Number, signal("x", id)))[0], store.Duplicate, head.Number, 0)
+		w.judged(w.posted(11, toRun(head.Number, signal("x", id)))[0], store.Duplicate, head.Number,
+			0)
 	}
 	w.posted(11, toRun(next, signal("y", "3")))
 	w.judged(w.posted(11, toRun(head.Number, signal("y", "3")))[0], store.Duplicate, head.Number, 0)
@@ -156,13 +168,15 @@ func successorRetries(w *world) {
 	second := both[1].Run
 	w.judged(w.posted(12, follow(first, store.FollowRetry))[0], store.Closed, first, 0)
 	end := ended(w.head(second), 2, 20)
-	end.Head.Status, end.Entries[0].Kind, end.Entries[0].Status = journal.Failed, journal.RunFailed, journal.Failed
+	end.Head.Status, end.Entries[0].Kind, end.Entries[0].Status = journal.Failed, journal.RunFailed,
+		journal.Failed
 	w.commit(end)
 	w.judged(w.posted(21, follow(second, store.FollowRetry))[0], store.Closed, second, 0)
 	again := w.start("order-1")
 	again.Head.Chain = first
 	w.written(again)
-	all := w.posted(22, follow(first, store.FollowRetry), follow(second, store.FollowNone), follow(second, store.FollowRetry),
+	all := w.posted(22, follow(first, store.FollowRetry), follow(second, store.FollowNone),
+		follow(second, store.FollowRetry),
 		follow(second, store.FollowChain), follow(first, store.FollowChain))
 	w.judged(all[0], store.Closed, first, 0)
 	w.judged(all[1], store.Closed, second, 0)

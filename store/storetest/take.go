@@ -61,7 +61,8 @@ func takeOrder(w *world) {
 
 func takeOnlyDue(w *world) {
 	w.join(0)
-	owned, later, never, over, due := w.start(""), w.free("", 31), w.free("", 0), w.free("", 0), w.free("", 30)
+	owned, later, never, over, due := w.start(""), w.free("", 31), w.free("", 0), w.free("", 0),
+		w.free("", 30)
 	never.Head.Wake = time.Time{}
 	far := w.free("", 31)
 	far.Head.Wake = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
@@ -70,7 +71,8 @@ func takeOnlyDue(w *world) {
 	got := w.take(30, 10)
 	w.same("claimed", numbers(got), []journal.Number{due.Run})
 	w.same("more", got.More, false)
-	w.same("claimed a century later", numbers(w.take(math.MaxInt32, 10)), []journal.Number{later.Run})
+	w.same("claimed a century later", numbers(w.take(math.MaxInt32, 10)),
+		[]journal.Number{later.Run})
 }
 
 func takeWorkflows(w *world) {
@@ -96,7 +98,12 @@ func takeNext(w *world) {
 	w.same("claimed", numbers(got), []journal.Number{})
 	w.same("next", moment(got.Next), moment(at(10)))
 	w.same("next after a claim", moment(w.take(10, 10).Next), moment(at(30)))
-	both := w.claim(store.TakeDue{Engine: w.engine, Workflows: []string{"w", "v"}, Max: 1, Now: at(5)})
+	both := w.claim(store.TakeDue{
+		Engine:    w.engine,
+		Workflows: []string{"w", "v"},
+		Max:       1,
+		Now:       at(5),
+	})
 	w.same("next of two", moment(both.Next), moment(at(20)))
 	w.same("next of none", moment(w.take(30, 10).Next), "never")
 }
@@ -155,7 +162,12 @@ func takeOnce(w *world) {
 	for range takers {
 		wg.Go(func() {
 			for {
-				got, err := w.s.Claim(w.Context(), store.TakeDue{Engine: w.engine, Workflows: []string{"w"}, Max: 3, Now: at(10)})
+				got, err := w.s.Claim(w.Context(), store.TakeDue{
+					Engine:    w.engine,
+					Workflows: []string{"w"},
+					Max:       3,
+					Now:       at(10),
+				})
 				if err != nil {
 					w.Errorf("Claim: %v", err)
 				}

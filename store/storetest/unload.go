@@ -112,7 +112,10 @@ func unloadRace(w *world) {
 		wg.Go(func() {
 			for j := range each {
 				posts := []store.Post{toRun(run.Number, signal("x", fmt.Sprint(i, "-", j)))}
-				if err := w.try(&store.Group{Now: at(1), Changes: []store.Change{{Posts: posts}}}); err != nil {
+				if err := w.try(&store.Group{
+					Now:     at(1),
+					Changes: []store.Change{{Posts: posts}},
+				}); err != nil {
 					w.Errorf("post: %v", err)
 				}
 			}

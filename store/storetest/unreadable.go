@@ -25,7 +25,8 @@ func (w *world) broken(run, other journal.Number, seq int64, before int) {
 	got := w.take(10, 10)
 	w.same("claimed", numbers(got), []journal.Number{run, other})
 	bad, good := got.Runs[0], got.Runs[1]
-	if corrupt := new(journal.CorruptError); !errors.As(bad.Err, &corrupt) || corrupt.Run != run || corrupt.Seq != seq {
+	if corrupt := new(journal.CorruptError); !errors.As(bad.Err, &corrupt) || corrupt.Run != run ||
+		corrupt.Seq != seq {
 		w.Fatalf("the run's error is %v, want a CorruptError of entry %d", bad.Err, seq)
 	}
 	w.same("entries before it", len(bad.Entries), before)
@@ -85,9 +86,13 @@ func unreadableHole(w *world) {
 	for _, part := range []struct {
 		of     store.Range
 		before int
-	}{{store.Range{}, 1}, {store.Range{From: 2}, 0}, {store.Range{Limit: 2, Payloads: true}, 1}, {store.Range{Tail: true, Limit: 2}, 1}} {
+	}{{store.Range{}, 1}, {store.Range{From: 2}, 0}, {store.Range{Limit: 2, Payloads: true}, 1}, {
+		store.Range{Tail: true, Limit: 2},
+		1,
+	}} {
 		got, err := w.s.Load(w.Context(), run, part.of)
-		if corrupt := new(journal.CorruptError); !errors.As(err, &corrupt) || corrupt.Run != run || corrupt.Seq != 2 {
+		if corrupt := new(journal.CorruptError); !errors.As(err, &corrupt) || corrupt.Run != run ||
+			corrupt.Seq != 2 {
 			w.Fatalf("Load %+v = %v, want a CorruptError of entry 2", part.of, err)
 		}
 		w.same("entries before it", len(got), part.before)
@@ -100,15 +105,18 @@ func unreadableHole(w *world) {
 func unreadableMessage(w *world) {
 	w.join(0)
 	run, other := w.twoRuns(func(*store.Change) {})
-	w.posted(0, toRun(run, signal("x", "1")), toRun(run, signal("no name", "2")), toRun(other, signal("x", "1")))
+	w.posted(0, toRun(run, signal("x", "1")), toRun(run, signal("no name", "2")),
+		toRun(other, signal("x", "1")))
 	got, err := w.s.Load(w.Context(), run, store.Range{Inbox: true})
-	if corrupt := new(journal.CorruptError); !errors.As(err, &corrupt) || corrupt.Run != run || corrupt.Seq != 2 {
+	if corrupt := new(journal.CorruptError); !errors.As(err, &corrupt) || corrupt.Run != run ||
+		corrupt.Seq != 2 {
 		w.Fatalf("Load = %v, want a CorruptError of message 2", err)
 	}
 	w.same("messages before it", labels(got), []string{"1:x"})
 	runs := w.take(10, 10).Runs
 	bad, good := runs[0], runs[1]
-	if corrupt := new(journal.CorruptError); !errors.As(bad.Err, &corrupt) || corrupt.Run != run || corrupt.Seq != 2 {
+	if corrupt := new(journal.CorruptError); !errors.As(bad.Err, &corrupt) || corrupt.Run != run ||
+		corrupt.Seq != 2 {
 		w.Fatalf("the run's error is %v, want a CorruptError of message 2", bad.Err)
 	}
 	w.same("entries", len(bad.Entries), 3)

@@ -65,9 +65,15 @@ func unroutedKept(w *world) {
 		w.Fatalf("the numbers are %d and %d", first.Number, second.Number)
 	}
 	m = received(m, 0, first.Number)
-	m.Detail = &journal.Detail{MessageDetail: journal.MessageDetail{Message: "1", To: "order-1"}, Due: at(90)}
+	m.Detail = &journal.Detail{
+		MessageDetail: journal.MessageDetail{Message: "1", To: "order-1"},
+		Due:           at(90),
+	}
 	n := received(signal("paid", "1"), 0, second.Number)
-	n.Detail = &journal.Detail{MessageDetail: journal.MessageDetail{Message: "1", To: "order-2"}, Due: at(80)}
+	n.Detail = &journal.Detail{
+		MessageDetail: journal.MessageDetail{Message: "1", To: "order-2"},
+		Due:           at(80),
+	}
 	w.same("listed", w.inbox(0), []journal.Entry{m, n})
 	w.same("the ended run's inbox", len(w.inbox(old.Number)), 0)
 	w.die(10)
@@ -79,7 +85,9 @@ func unroutedKept(w *world) {
 func unroutedDuplicate(w *world) {
 	w.join(0)
 	w.kept("order-1", "x")
-	for _, p := range []store.Post{waiting("order-1", 99, signal("y", "x")), toID("order-1", signal("y", "x"))} {
+	for _, p := range []store.Post{
+		waiting("order-1", 99, signal("y", "x")), toID("order-1", signal("y", "x")),
+	} {
 		p = w.posted(2, p)[0]
 		w.judged(p, store.Duplicate, 0, 0)
 	}
@@ -109,7 +117,8 @@ func unroutedDelivered(w *world) {
 	w.same("mail", w.head(c.Run).Mail, int64(5))
 	w.same("as it was sent", w.inbox(c.Run)[0], received(signal("x1", "x1"), c.Run, 1))
 	w.unrouted(1)
-	w.same("claimed at once", labels(w.take(0, 1).Runs[0].Inbox), []string{"1:x1", "2:x2", "3:x3", "4:e", "5:z"})
+	w.same("claimed at once", labels(w.take(0, 1).Runs[0].Inbox),
+		[]string{"1:x1", "2:x2", "3:x3", "4:e", "5:z"})
 }
 
 func unroutedGiven(w *world) {
@@ -127,7 +136,8 @@ func unroutedKnown(w *world) {
 	w.join(0)
 	w.kept("order-1", "x1")
 	head := w.written(w.start("order-1"))[0]
-	w.judged(w.posted(2, waiting("order-1", 90, signal("x1", "x1")))[0], store.Duplicate, head.Number, 0)
+	w.judged(w.posted(2, waiting("order-1", 90, signal("x1", "x1")))[0], store.Duplicate,
+		head.Number, 0)
 	w.unrouted(0)
 }
 
@@ -150,7 +160,9 @@ func unroutedRolledBack(w *world) {
 	numbers := w.kept("order-1", "x1", "x2")
 	c := w.start("order-1")
 	w.refused(w.group(c, step(w.number(), 1)))
-	w.refused(w.group(store.Change{Posts: []store.Post{{Run: w.filled("", 0).Number, Unrouted: numbers[0]}}}, step(w.number(), 1)))
+	w.refused(w.group(store.Change{
+		Posts: []store.Post{{Run: w.filled("", 0).Number, Unrouted: numbers[0]}},
+	}, step(w.number(), 1)))
 	w.unrouted(2)
 	w.written(c)
 	w.same("inbox", labels(w.inbox(c.Run)), []string{"1:x1", "2:x2"})
@@ -163,20 +175,24 @@ func unroutedMoved(w *world) {
 	c := w.free("order-2", 90)
 	c.Head.Cause = "an operator"
 	head := w.written(c)[0]
-	w.judged(w.posted(2, store.Post{Run: head.Number, Unrouted: waits[1]})[0], store.Delivered, head.Number, 1)
+	w.judged(w.posted(2, store.Post{Run: head.Number, Unrouted: waits[1]})[0], store.Delivered,
+		head.Number, 1)
 	w.same("wake", moment(w.head(head.Number).Wake), moment(at(90)))
-	w.judged(w.posted(3, store.Post{Run: head.Number, Unrouted: waits[0], Force: true})[0], store.Delivered, head.Number, 2)
+	w.judged(w.posted(3, store.Post{Run: head.Number, Unrouted: waits[0], Force: true})[0],
+		store.Delivered, head.Number, 2)
 	w.same("wake by force", moment(w.head(head.Number).Wake), moment(at(3)))
 	w.same("inbox", w.inbox(head.Number), []journal.Entry{
 		received(signal("x2", "x2"), head.Number, 1), received(signal("x1", "x1"), head.Number, 2),
 	})
 	w.unrouted(0)
-	w.judged(w.posted(4, toRun(head.Number, signal("x1", "x1")))[0], store.Duplicate, head.Number, 0)
+	w.judged(w.posted(4, toRun(head.Number, signal("x1", "x1")))[0], store.Duplicate, head.Number,
+		0)
 	w.judged(w.posted(4, store.Post{Run: head.Number, Unrouted: waits[0]})[0], store.Nobody, 0, 0)
 
 	own := w.filled("", 0)
 	last := w.kept("order-1", "x4")[0]
-	w.judged(w.posted(5, store.Post{Run: own.Number, Unrouted: last})[0], store.Delivered, own.Number, 1)
+	w.judged(w.posted(5, store.Post{Run: own.Number, Unrouted: last})[0], store.Delivered,
+		own.Number, 1)
 	w.same("mail", labels(w.mail()[0].Inbox), []string{"1:x4"})
 }
 
@@ -186,11 +202,14 @@ func unroutedStays(w *world) {
 	over, knows := w.filled("order-2", 0), w.filled("order-3", 0)
 	w.commit(ended(over, 2, 5))
 	w.posted(1, toRun(knows.Number, signal("x1", "x1")))
-	w.judged(w.posted(6, store.Post{Run: over.Number, Unrouted: number})[0], store.Closed, over.Number, 0)
+	w.judged(w.posted(6, store.Post{Run: over.Number, Unrouted: number})[0], store.Closed,
+		over.Number, 0)
 	w.judged(w.posted(6, store.Post{Run: w.number(), Unrouted: number})[0], store.Nobody, 0, 0)
-	w.judged(w.posted(6, store.Post{Run: knows.Number, Unrouted: number + 1})[0], store.Nobody, 0, 0)
+	w.judged(w.posted(6, store.Post{Run: knows.Number, Unrouted: number + 1})[0], store.Nobody, 0,
+		0)
 	w.unrouted(1)
-	w.judged(w.posted(6, store.Post{Run: knows.Number, Unrouted: number})[0], store.Duplicate, knows.Number, 0)
+	w.judged(w.posted(6, store.Post{Run: knows.Number, Unrouted: number})[0], store.Duplicate,
+		knows.Number, 0)
 	w.unrouted(0) // whoever it was meant for has it
 	w.same("inbox", labels(w.inbox(knows.Number)), []string{"1:x1"})
 }
@@ -202,7 +221,8 @@ func unroutedRanges(w *world) {
 		store.Range
 		want []int64
 	}{
-		{store.Range{}, waits}, {store.Range{From: waits[1]}, waits[1:]}, {store.Range{Limit: 2}, waits[:2]},
+		{store.Range{}, waits}, {store.Range{From: waits[1]}, waits[1:]},
+		{store.Range{Limit: 2}, waits[:2]},
 		{store.Range{Tail: true, Limit: 1}, waits[3:]}, {store.Range{Name: "a"}, waits[:1]},
 	} {
 		r.Inbox = true

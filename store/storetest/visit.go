@@ -53,7 +53,12 @@ func visitRecordsNothing(w *world) {
 	g := w.group(step(head.Number, 3))
 	g.Engine = guest
 	w.is(w.try(g), store.ErrFenced)
-	_, err = w.s.Claim(w.Context(), store.TakeDue{Engine: guest, Workflows: []string{"w"}, Max: 1, Now: at(0)})
+	_, err = w.s.Claim(w.Context(), store.TakeDue{
+		Engine:    guest,
+		Workflows: []string{"w"},
+		Max:       1,
+		Now:       at(0),
+	})
 	w.is(err, store.ErrFenced)
 }
 

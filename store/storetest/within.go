@@ -39,7 +39,8 @@ func (w *within) Commit(ctx context.Context, g *store.Group) error {
 	for tries := 1; ; tries++ {
 		err := w.try(ctx, g)
 		var data *store.DataError
-		if err == nil || tries == raceTries || errors.As(err, &data) || errors.Is(err, store.ErrFenced) || errors.Is(err, store.ErrClosed) {
+		if err == nil || tries == raceTries || errors.As(err, &data) ||
+			errors.Is(err, store.ErrFenced) || errors.Is(err, store.ErrClosed) {
 			return err
 		}
 	}

@@ -58,7 +58,10 @@ func (w *world) reopen() {
 // join makes the handle an engine's.
 func (w *world) join(seconds int) {
 	w.Helper()
-	got, err := w.s.Claim(w.Context(), store.Join{Self: store.Engine{Host: "host", PID: 42, Build: "b1", Slots: 7, Since: at(seconds)}, Now: at(seconds)})
+	got, err := w.s.Claim(w.Context(), store.Join{
+		Self: store.Engine{Host: "host", PID: 42, Build: "b1", Slots: 7, Since: at(seconds)},
+		Now:  at(seconds),
+	})
 	if err != nil {
 		w.Fatalf("join: %v", err)
 	}
@@ -94,9 +97,15 @@ func (w *world) start(id string) store.Change {
 		Run: n, Create: true,
 		Head: &journal.Head{
 			Number: n, ID: journal.MakeRunID(w.database, n), WorkflowID: id, Workflow: "w",
-			Status: journal.Running, Owner: w.engine, Wake: at(0), Created: at(0), Chain: n, Retain: "0s",
+			Status: journal.Running, Owner: w.engine, Wake: at(0), Created: at(0), Chain: n,
+			Retain: "0s",
 		},
-		Entries: []journal.Entry{{Run: n, Seq: 1, Kind: journal.RunStarted, Status: journal.Running, At: at(0), Data: []byte(`{"in":1}`)}},
+		Entries: []journal.Entry{
+			{
+				Run: n, Seq: 1, Kind: journal.RunStarted, Status: journal.Running, At: at(0),
+				Data: []byte(`{"in":1}`),
+			},
+		},
 	}
 }
 
@@ -111,7 +120,9 @@ func (w *world) free(id string, seconds int) store.Change {
 // step is the next entry of a run.
 func step(run journal.Number, seq int64) store.Change {
 	return store.Change{Run: run, Entries: []journal.Entry{{
-		Run: run, Seq: seq, Kind: journal.StepCompleted, Op: journal.Op{Name: "charge", Occ: int(seq)},
+		Run: run, Seq: seq, Kind: journal.StepCompleted, Op: journal.Op{
+			Name: "charge", Occ: int(seq),
+		},
 		At: at(int(seq)), Took: time.Millisecond, Data: []byte(`{"out":1}`),
 	}}}
 }
@@ -125,9 +136,15 @@ func update(h journal.Head, change func(*journal.Head)) store.Change {
 // ended is the end of a run.
 func ended(h journal.Head, seq int64, seconds int) store.Change {
 	c := update(h, func(h *journal.Head) {
-		h.Status, h.Owner, h.Wake, h.Ended, h.Last = journal.Completed, 0, time.Time{}, at(seconds), seq
+		h.Status, h.Owner, h.Wake, h.Ended, h.Last = journal.Completed, 0, time.Time{}, at(seconds),
+			seq
 	})
-	c.Entries = []journal.Entry{{Run: h.Number, Seq: seq, Kind: journal.RunCompleted, Status: journal.Completed, At: at(seconds)}}
+	c.Entries = []journal.Entry{
+		{
+			Run: h.Number, Seq: seq, Kind: journal.RunCompleted, Status: journal.Completed,
+			At: at(seconds),
+		},
+	}
 	return c
 }
 
@@ -242,7 +259,12 @@ func (w *world) find(f store.Filter) []journal.Head {
 // take claims runs of workflow "w".
 func (w *world) take(seconds, most int) store.Claimed {
 	w.Helper()
-	return w.claim(store.TakeDue{Engine: w.engine, Workflows: []string{"w"}, Max: most, Now: at(seconds)})
+	return w.claim(store.TakeDue{
+		Engine:    w.engine,
+		Workflows: []string{"w"},
+		Max:       most,
+		Now:       at(seconds),
+	})
 }
 
 func (w *world) claim(c store.Claim) store.Claimed {
@@ -288,13 +310,16 @@ func text(v any) string {
 			detail = fmt.Sprintf("%q %v", b, err)
 		}
 		return fmt.Sprintf("{%d/%d %v %v %+q at %s took %d data %s spill %d detail %s}",
-			e.Run, e.Seq, e.Kind, e.Status, fmt.Sprintf("%#v", e.Op), moment(e.At), e.Took, payload(e.Data), e.Spill, detail)
+			e.Run, e.Seq, e.Kind, e.Status, fmt.Sprintf("%#v", e.Op), moment(e.At), e.Took,
+			payload(e.Data), e.Spill, detail)
 	case journal.Head:
 		h := v
 		h.Wake, h.Created, h.Ended = time.Time{}, time.Time{}, time.Time{}
-		return fmt.Sprintf("{%#v wake %s created %s ended %s}", h, moment(v.Wake), moment(v.Created), moment(v.Ended))
+		return fmt.Sprintf("{%#v wake %s created %s ended %s}", h, moment(v.Wake),
+			moment(v.Created), moment(v.Ended))
 	case store.Run:
-		return fmt.Sprintf("{%s %s last %d inbox %s more %v err %v}", text(v.Head), list(v.Entries), v.Last, list(v.Inbox), v.More, v.Err)
+		return fmt.Sprintf("{%s %s last %d inbox %s more %v err %v}", text(v.Head), list(v.Entries),
+			v.Last, list(v.Inbox), v.More, v.Err)
 	}
 	if reflect.ValueOf(v).Kind() == reflect.Slice && reflect.ValueOf(v).Len() == 0 {
 		return "[]"

@@ -85,7 +85,8 @@ func measure(ctx context.Context, d *database, o Options) (*Report, error) {
 	return r, err
 }
 
-func (r *Report) measureLoad(ctx context.Context, d *database, j *job, w *perdure.Workflow[[]byte, []byte], runs int) error {
+func (r *Report) measureLoad(ctx context.Context, d *database, j *job,
+	w *perdure.Workflow[[]byte, []byte], runs int) error {
 	s, err := d.open(ctx)
 	if err != nil {
 		return err
@@ -120,7 +121,8 @@ func (r *Report) measureResume(ctx context.Context, d *database, j *job) error {
 		return err
 	}
 	r.set(m.took, total, used, 1)
-	r.ResumeS, r.FirstStepMS, r.LastStepMS = thousandths(m.resume.Seconds()), ms(m.first), ms(m.last)
+	r.ResumeS, r.FirstStepMS, r.LastStepMS = thousandths(m.resume.Seconds()), ms(m.first),
+		ms(m.last)
 	return nil
 }
 

@@ -49,7 +49,9 @@ func TestCallsOfAStoreAreCounted(t *testing.T) {
 		t.Fatalf("engine %d, %v, counted as %d", claimed.Engine, err, s.engine.Load())
 	}
 	for _, call := range []func() error{
-		func() error { return s.Commit(ctx, &store.Group{Engine: claimed.Engine, Now: time.Now()}) },
+		func() error {
+			return s.Commit(ctx, &store.Group{Engine: claimed.Engine, Now: time.Now()})
+		},
 		func() error { _, err := s.Load(ctx, 1, store.Range{}); return err },
 		func() error { return s.Spill(ctx, claimed.Engine, 1, nil) },
 		func() error { _, _, err := s.Find(ctx, store.Filter{}); return err },
@@ -61,7 +63,8 @@ func TestCallsOfAStoreAreCounted(t *testing.T) {
 			t.Errorf("%d calls, %v", s.calls.Load()-before, err)
 		}
 	}
-	if h, err := s.owned(ctx); h != nil || err != nil || s.calls.Load() != 7 || s.commits.Load() != 1 {
+	if h, err := s.owned(ctx); h != nil || err != nil || s.calls.Load() != 7 ||
+		s.commits.Load() != 1 {
 		t.Errorf("%+v, %v, %d calls, %d commits", h, err, s.calls.Load(), s.commits.Load())
 	}
 }
@@ -88,7 +91,8 @@ func TestTextHasWhatJSONHas(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, key := range []string{"early", "late_p99_ms", "workload"} {
-		if !strings.Contains("\n"+text.String(), "\n"+key+" ") || !strings.Contains(object.String(), "  \""+key+"\": ") {
+		if !strings.Contains("\n"+text.String(), "\n"+key+" ") ||
+			!strings.Contains(object.String(), "  \""+key+"\": ") {
 			t.Errorf("no %s in\n%s%s", key, text.String(), object.String())
 		}
 	}
@@ -134,8 +138,10 @@ func TestRatiosAreMediansOfRounds(t *testing.T) {
 		}
 	}
 	r := Report{Steps: 10}
-	r.sum([]round{one(2*ms, time.Second), one(3*ms, 600*ms), one(8*ms, 500*ms)}, Options{Runs: 9, Steps: 10})
-	if *r.RatioSteps != 0.5 || *r.RatioP50 != 3 || r.Rounds != 3 || r.CPU != 0.09 || r.CPUPerStep != 1000 || r.P50 != 3 {
+	r.sum([]round{one(2*ms, time.Second), one(3*ms, 600*ms), one(8*ms, 500*ms)},
+		Options{Runs: 9, Steps: 10})
+	if *r.RatioSteps != 0.5 || *r.RatioP50 != 3 || r.Rounds != 3 || r.CPU != 0.09 ||
+		r.CPUPerStep != 1000 || r.P50 != 3 {
 		t.Errorf("%+v, ratios %v and %v", r, *r.RatioSteps, *r.RatioP50)
 	}
 	if r.Floor.StepsPerS != 100 || r.Floor.P50 != 1 || r.Floor.CPUPerStep != 1000 {

@@ -32,17 +32,20 @@ func (c *counting) Claim(ctx context.Context, claim store.Claim) (store.Claimed,
 	return claimed, err
 }
 
-func (c *counting) Load(ctx context.Context, run journal.Number, r store.Range) ([]journal.Entry, error) {
+func (c *counting) Load(ctx context.Context, run journal.Number, r store.Range) ([]journal.Entry,
+	error) {
 	c.calls.Add(1)
 	return c.Store.Load(ctx, run, r)
 }
 
-func (c *counting) Spill(ctx context.Context, engine journal.EngineID, id journal.Number, data []byte) error {
+func (c *counting) Spill(ctx context.Context, engine journal.EngineID, id journal.Number,
+	data []byte) error {
 	c.calls.Add(1)
 	return c.Store.Spill(ctx, engine, id, data)
 }
 
-func (c *counting) Find(ctx context.Context, f store.Filter) ([]journal.Head, journal.Number, error) {
+func (c *counting) Find(ctx context.Context, f store.Filter) ([]journal.Head, journal.Number,
+	error) {
 	c.calls.Add(1)
 	return c.Store.Find(ctx, f)
 }
@@ -78,7 +81,9 @@ func (c *counting) Lanes() int {
 // owned gives a run that the engine owns, which is in memory then; nil where none
 // is. It does not count.
 func (c *counting) owned(ctx context.Context) (*journal.Head, error) {
-	heads, _, err := c.Store.Find(ctx, store.Filter{Owner: journal.EngineID(c.engine.Load()), Open: true, Limit: 1})
+	heads, _, err := c.Store.Find(ctx, store.Filter{
+		Owner: journal.EngineID(c.engine.Load()), Open: true, Limit: 1,
+	})
 	if err != nil || len(heads) == 0 {
 		return nil, err
 	}

@@ -38,7 +38,8 @@ func newDatabase(o Options) (*database, error) {
 		d.path, d.dir = filepath.Join(dir, "bench.db"), dir
 		return d, nil
 	}
-	return d, d.vacate(o.Force && !o.Store.FromEnv) // what the variable names may be of use to others
+	// what the variable names may be of use to others
+	return d, d.vacate(o.Force && !o.Store.FromEnv)
 }
 
 // vacate makes sure that the file is not there.

@@ -18,7 +18,8 @@ type engine struct {
 }
 
 // startEngine runs an engine that does not wait for steps when it is stopped.
-func startEngine(ctx context.Context, s store.Store, w perdure.Definition, observers ...observe.Observer) (*engine, error) {
+func startEngine(ctx context.Context, s store.Store, w perdure.Definition,
+	observers ...observe.Observer) (*engine, error) {
 	inner, err := perdure.New(s, perdure.Options{Build: "bench", Drain: -1, Observers: observers})
 	if err != nil {
 		return nil, err

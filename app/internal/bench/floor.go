@@ -16,10 +16,14 @@ const mostFloor = 20_000
 // of one step.
 func floorShape(o Options) floor.Options {
 	if o.waits() {
-		return floor.Options{Runs: min(o.Runs, mostFloor), Steps: 1, InFlight: o.InFlight, Payload: o.Payload}
+		return floor.Options{
+			Runs: min(o.Runs, mostFloor), Steps: 1, InFlight: o.InFlight, Payload: o.Payload,
+		}
 	}
 	if o.Workload == Fanout {
-		return floor.Options{Runs: o.Runs * o.Steps * fanoutRepeats, Steps: 1, InFlight: o.Steps, Payload: o.Payload}
+		return floor.Options{
+			Runs: o.Runs * o.Steps * fanoutRepeats, Steps: 1, InFlight: o.Steps, Payload: o.Payload,
+		}
 	}
 	d := defaults[Latency]
 	runs := max(1, o.Steps/d.Steps/20)
@@ -53,6 +57,7 @@ func measureFloor(ctx context.Context, d *database, o Options) (*Floor, error) {
 func better(a, b *Floor) *Floor {
 	f := *a
 	f.StepsPerS, f.SyncsPerS = max(a.StepsPerS, b.StepsPerS), max(a.SyncsPerS, b.SyncsPerS)
-	f.P50, f.SyncP50, f.CPUPerStep = min(a.P50, b.P50), min(a.SyncP50, b.SyncP50), min(a.CPUPerStep, b.CPUPerStep)
+	f.P50, f.SyncP50, f.CPUPerStep = min(a.P50, b.P50), min(a.SyncP50, b.SyncP50),
+		min(a.CPUPerStep, b.CPUPerStep)
 	return &f
 }

@@ -62,13 +62,17 @@ func (j *job) fanout(ctx context.Context, _ []byte) ([]byte, error) {
 
 // load completes runs of a workflow, some at a time, and gives how long each
 // took from the call that starts it to its result, in ascending order.
-func (j *job) load(ctx context.Context, w *perdure.Workflow[[]byte, []byte], e *engine, runs, inFlight int) ([]time.Duration, error) {
-	return each(ctx, e, runs, inFlight, func(ctx context.Context, _ int) error { return j.complete(ctx, w, e) })
+func (j *job) load(ctx context.Context, w *perdure.Workflow[[]byte, []byte], e *engine, runs,
+	inFlight int) ([]time.Duration, error) {
+	return each(ctx, e, runs, inFlight, func(ctx context.Context, _ int) error {
+		return j.complete(ctx, w, e)
+	})
 }
 
 // each calls do for each of so many runs, some at a time, and gives how long each
 // call took, in ascending order.
-func each(ctx context.Context, e *engine, runs, inFlight int, do func(ctx context.Context, n int) error) ([]time.Duration, error) {
+func each(ctx context.Context, e *engine, runs, inFlight int,
+	do func(ctx context.Context, n int) error) ([]time.Duration, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	stop := context.AfterFunc(e.ctx, func() { cancel(context.Cause(e.ctx)) })

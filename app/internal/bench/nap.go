@@ -53,7 +53,8 @@ func (n *naps) sleep(ctx context.Context, in nap) (string, error) {
 }
 
 // start starts so many runs, of which until says how long each sleeps.
-func (n *naps) start(ctx context.Context, e *engine, runs, inFlight int, until func(i int) time.Time) error {
+func (n *naps) start(ctx context.Context, e *engine, runs, inFlight int,
+	until func(i int) time.Time) error {
 	_, err := each(ctx, e, runs, inFlight, func(ctx context.Context, i int) error {
 		_, err := n.w.Start(ctx, e.Engine, nap{Until: until(i), Payload: n.payload})
 		return err
@@ -63,7 +64,10 @@ func (n *naps) start(ctx context.Context, e *engine, runs, inFlight int, until f
 
 // engine runs an engine for them, and tells when their ends are durable.
 func (n *naps) engine(ctx context.Context, s *counting) (*engine, error) {
-	return startEngine(ctx, s, n.w, observe.Observer{Kinds: []observe.Kind{observe.RunEnded}, See: n.ended.see})
+	return startEngine(ctx, s, n.w, observe.Observer{
+		Kinds: []observe.Kind{observe.RunEnded},
+		See:   n.ended.see,
+	})
 }
 
 // A count waits for so many notices.

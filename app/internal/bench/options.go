@@ -35,7 +35,9 @@ func (o Options) waits() bool {
 // the workload meaningful by itself.
 type Options struct {
 	Workload string
-	Store    place.Place // sqlite: alone is a temporary file in the current directory; on a server a database is made beside
+	// sqlite: alone is a temporary file in the current directory; on a server a database is made
+	// beside
+	Store    place.Place
 	Runs     int
 	Steps    int           // of each run
 	InFlight int           // runs at a time; of runs that wait, calls at a time
@@ -61,7 +63,8 @@ var defaults = map[string]Options{
 func (o Options) filled() (Options, error) {
 	d, ok := defaults[o.Workload]
 	if !ok {
-		return o, invalid("there is no workload "+o.Workload, "--workload is one of "+strings.Join(Workloads(), ", "))
+		return o, invalid("there is no workload "+o.Workload, "--workload is one of "+
+			strings.Join(Workloads(), ", "))
 	}
 	for _, n := range []struct {
 		flag          string

@@ -13,18 +13,20 @@ import (
 // A Report is what was measured. Its JSON is an object with the keys below;
 // times are in the unit that the key ends with.
 type Report struct {
-	Workload     string  `json:"workload"`
-	Store        string  `json:"store"`
-	Runs         int     `json:"runs"`
-	Steps        int     `json:"steps"` // of each run; of one that waits, that it waits once
-	InFlight     int     `json:"in_flight"`
-	Payload      int     `json:"payload"`
-	Repeats      int     `json:"repeats,omitempty"` // of fanout: how often the runs were made
-	Rounds       int     `json:"rounds,omitempty"`  // in which the floor and the engine took turns
-	Seconds      float64 `json:"seconds"`
-	RunsPerS     float64 `json:"runs_per_s"`
-	StepsPerS    float64 `json:"steps_per_s"`
-	P50          float64 `json:"p50_ms"` // of a run, from the call that starts it to its result; of resume, of a step; of signals, of a send; else how late
+	Workload  string  `json:"workload"`
+	Store     string  `json:"store"`
+	Runs      int     `json:"runs"`
+	Steps     int     `json:"steps"` // of each run; of one that waits, that it waits once
+	InFlight  int     `json:"in_flight"`
+	Payload   int     `json:"payload"`
+	Repeats   int     `json:"repeats,omitempty"` // of fanout: how often the runs were made
+	Rounds    int     `json:"rounds,omitempty"`  // in which the floor and the engine took turns
+	Seconds   float64 `json:"seconds"`
+	RunsPerS  float64 `json:"runs_per_s"`
+	StepsPerS float64 `json:"steps_per_s"`
+	// of a run, from the call that starts it to its result; of resume, of a step; of signals, of a
+	// send; else how late
+	P50          float64 `json:"p50_ms"`
 	P99          float64 `json:"p99_ms"`
 	CPU          float64 `json:"cpu_s"` // of the process during the workload, without the floor's
 	CPUPerStep   float64 `json:"cpu_us_per_step"`
@@ -32,8 +34,9 @@ type Report struct {
 	Commits      int64   `json:"commits"`
 	BytesPerStep float64 `json:"bytes_per_step"` // on disk, all of the database; 0 in memory
 
-	FanoutMS    float64 `json:"fanout_ms,omitempty"`     // median of the repeats
-	ResumeS     float64 `json:"resume_s,omitempty"`      // from Run being called to the first new step
+	FanoutMS float64 `json:"fanout_ms,omitempty"` // median of the repeats
+	// from Run being called to the first new step
+	ResumeS     float64 `json:"resume_s,omitempty"`
 	FirstStepMS float64 `json:"first_step_ms,omitempty"` // median of the first steps of the run
 	LastStepMS  float64 `json:"last_step_ms,omitempty"`  // median of the last ones
 
@@ -41,9 +44,10 @@ type Report struct {
 	*Sending
 	*Timing
 
-	Floor      *Floor   `json:"floor"`       // null in memory
-	RatioSteps *float64 `json:"ratio_steps"` // of the floor's steps per second; null where it has another shape
-	RatioP50   *float64 `json:"ratio_p50"`   // of the floor's p50
+	Floor *Floor `json:"floor"` // null in memory
+	// of the floor's steps per second; null where it has another shape
+	RatioSteps *float64 `json:"ratio_steps"`
+	RatioP50   *float64 `json:"ratio_p50"` // of the floor's p50
 }
 
 // Sleeping is what is told of runs that sleep. Memory and goroutines are those of
@@ -52,14 +56,17 @@ type Report struct {
 // what follows from them are of the runs that wake, from when they are due to
 // when the last end is durable.
 type Sleeping struct {
-	AsleepPerS  float64 `json:"asleep_per_s"` // started and put to sleep, until none was in memory
-	RSSGrowth   float64 `json:"rss_growth_mb"`
-	Goroutines  int     `json:"goroutines"`
-	IdleQueries float64 `json:"idle_queries_per_min"` // calls to the store, of any kind, while all sleep
-	IdleS       float64 `json:"idle_s"`               // for which they were counted
-	Due         int     `json:"due"`                  // runs that are due at the same time
-	WakePerS    float64 `json:"wake_per_s"`           // of them, from that time to when the code of the last has gone on
-	EndsPerS    float64 `json:"ends_per_s"`           // of them, from that time to when the last end was durable
+	AsleepPerS float64 `json:"asleep_per_s"` // started and put to sleep, until none was in memory
+	RSSGrowth  float64 `json:"rss_growth_mb"`
+	Goroutines int     `json:"goroutines"`
+	// calls to the store, of any kind, while all sleep
+	IdleQueries float64 `json:"idle_queries_per_min"`
+	IdleS       float64 `json:"idle_s"` // for which they were counted
+	Due         int     `json:"due"`    // runs that are due at the same time
+	// of them, from that time to when the code of the last has gone on
+	WakePerS float64 `json:"wake_per_s"`
+	// of them, from that time to when the last end was durable
+	EndsPerS float64 `json:"ends_per_s"`
 }
 
 // Sending is what is told of signals to runs that are not in memory. Seconds and
@@ -88,15 +95,18 @@ type Floor struct {
 	StepsPerS  float64 `json:"steps_per_s"`
 	P50        float64 `json:"p50_ms"`
 	CPUPerStep float64 `json:"cpu_us_per_step"`
-	SyncsPerS  float64 `json:"fdatasync_per_s,omitempty"` // of the disk of this machine; not of a server's
-	SyncP50    float64 `json:"fdatasync_p50_ms,omitempty"`
+	// of the disk of this machine; not of a server's
+	SyncsPerS float64 `json:"fdatasync_per_s,omitempty"`
+	SyncP50   float64 `json:"fdatasync_p50_ms,omitempty"`
 }
 
 // set fills in what follows from how long the runs took.
 func (r *Report) set(took []time.Duration, total, cpu time.Duration, runs int) {
 	steps := float64(runs * r.Steps)
-	r.Seconds, r.CPU, r.CPUPerStep = thousandths(total.Seconds()), thousandths(cpu.Seconds()), thousandths(float64(cpu.Microseconds())/steps)
-	r.RunsPerS, r.StepsPerS = thousandths(float64(runs)/total.Seconds()), thousandths(steps/total.Seconds())
+	r.Seconds, r.CPU, r.CPUPerStep = thousandths(total.Seconds()), thousandths(cpu.Seconds()),
+		thousandths(float64(cpu.Microseconds())/steps)
+	r.RunsPerS, r.StepsPerS = thousandths(float64(runs)/total.Seconds()),
+		thousandths(steps/total.Seconds())
 	r.P50, r.P99 = ms(took[len(took)/2]), ms(took[len(took)*99/100])
 }
 

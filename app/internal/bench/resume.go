@@ -121,7 +121,8 @@ func (r *resumption) goOn(ctx context.Context, d *database, j *job) error {
 	return err
 }
 
-func (r *resumption) finish(ctx context.Context, w *perdure.Workflow[[]byte, []byte], e *engine, j *job) error {
+func (r *resumption) finish(ctx context.Context, w *perdure.Workflow[[]byte, []byte], e *engine,
+	j *job) error {
 	run, err := w.Get(ctx, e.Engine, longRun)
 	if err != nil {
 		return err

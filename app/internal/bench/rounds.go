@@ -66,8 +66,11 @@ func measureRounds(ctx context.Context, d *database, o Options) (r *Report, err 
 }
 
 // takeTurns makes one round.
-func takeTurns(ctx context.Context, fs *counting, j *job, w *perdure.Workflow[[]byte, []byte], e *engine, runs int, o Options) (r round, err error) {
-	r.floor, err = floor.Run(ctx, fs, floor.Options{Runs: runs, Steps: o.Steps, InFlight: o.InFlight, Payload: o.Payload})
+func takeTurns(ctx context.Context, fs *counting, j *job, w *perdure.Workflow[[]byte, []byte],
+	e *engine, runs int, o Options) (r round, err error) {
+	r.floor, err = floor.Run(ctx, fs, floor.Options{
+		Runs: runs, Steps: o.Steps, InFlight: o.InFlight, Payload: o.Payload,
+	})
 	if err != nil {
 		return r, unavailable("measure the floor", err)
 	}
@@ -104,9 +107,11 @@ func (r *Report) sum(all []round, o Options) {
 	}
 	r.Floor = &Floor{
 		Runs: o.Runs, Steps: o.Steps, InFlight: o.InFlight,
-		StepsPerS:  of(func(f floor.Result) float64 { return f.StepsPerS }),
-		P50:        of(func(f floor.Result) float64 { return ms(f.P50) }),
-		CPUPerStep: of(func(f floor.Result) float64 { return float64(f.CPU.Microseconds()) / float64(max(1, f.Steps)) }),
+		StepsPerS: of(func(f floor.Result) float64 { return f.StepsPerS }),
+		P50:       of(func(f floor.Result) float64 { return ms(f.P50) }),
+		CPUPerStep: of(func(f floor.Result) float64 {
+			return float64(f.CPU.Microseconds()) / float64(max(1, f.Steps))
+		}),
 	}
 }
 

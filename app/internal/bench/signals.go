@@ -23,7 +23,9 @@ func newSignalled(o Options) *signalled {
 		payload: strings.Repeat("x", o.Payload), signal: perdure.NewSignal[string]("go"),
 		taken: newCount(o.Runs), ended: newCount(o.Runs),
 	}
-	g.w = perdure.Define("bench-signalled", func(ctx context.Context, _ string) (string, error) { return g.signal.Wait(ctx) })
+	g.w = perdure.Define("bench-signalled", func(ctx context.Context, _ string) (string, error) {
+		return g.signal.Wait(ctx)
+	})
 	return g
 }
 
@@ -53,7 +55,8 @@ func (r *Report) measureSignals(ctx context.Context, d *database, o Options) err
 	return err
 }
 
-func (r *Report) sendAll(ctx context.Context, s *counting, e *engine, g *signalled, o Options) error {
+func (r *Report) sendAll(ctx context.Context, s *counting, e *engine, g *signalled,
+	o Options) error {
 	_, err := each(ctx, e, o.Runs, o.InFlight, func(ctx context.Context, n int) error {
 		_, err := g.w.Start(ctx, e.Engine, g.payload, perdure.ID(g.id(n)))
 		return err
@@ -79,6 +82,8 @@ func (r *Report) sendAll(ctx context.Context, s *counting, e *engine, g *signall
 		return err
 	}
 	r.set(took, g.ended.at.Sub(began), processTime()-cpu, o.Runs)
-	r.Sending = &Sending{SignalsPerS: thousandths(float64(o.Runs) / g.taken.at.Sub(began).Seconds()), SendP99: r.P99}
+	r.Sending = &Sending{
+		SignalsPerS: thousandths(float64(o.Runs) / g.taken.at.Sub(began).Seconds()), SendP99: r.P99,
+	}
 	return nil
 }

@@ -44,14 +44,17 @@ func (r *Report) measureSleepers(ctx context.Context, d *database, o Options) er
 	return err
 }
 
-func (r *Report) sleepAndWake(ctx context.Context, s *counting, e *engine, n *naps, o Options) error {
+func (r *Report) sleepAndWake(ctx context.Context, s *counting, e *engine, n *naps,
+	o Options) error {
 	before, err := warm(ctx, s, e, n, o)
 	if err != nil {
 		return err
 	}
 	began := time.Now()
 	long := began.Add(aYear)
-	if err := n.start(ctx, e, o.Runs-r.Due, o.InFlight, func(int) time.Time { return long }); err != nil {
+	if err := n.start(ctx, e, o.Runs-r.Due, o.InFlight, func(int) time.Time {
+		return long
+	}); err != nil {
 		return err
 	}
 	now := time.Now()
@@ -68,13 +71,15 @@ func (r *Report) sleepAndWake(ctx context.Context, s *counting, e *engine, n *na
 	if err != nil {
 		return err
 	}
-	r.RSSGrowth, r.Goroutines = thousandths(after.residentMB-before.residentMB), after.goroutines-before.goroutines
+	r.RSSGrowth, r.Goroutines = thousandths(after.residentMB-before.residentMB),
+		after.goroutines-before.goroutines
 	began, calls := time.Now(), s.calls.Load()
 	if err := pause(ctx, e, o.Idle); err != nil {
 		return err
 	}
 	calls, watched := s.calls.Load()-calls, time.Since(began)
-	r.IdleS, r.IdleQueries = thousandths(watched.Seconds()), thousandths(float64(calls)/watched.Minutes())
+	r.IdleS, r.IdleQueries = thousandths(watched.Seconds()),
+		thousandths(float64(calls)/watched.Minutes())
 	if !time.Now().Before(due) {
 		return errSlow
 	}

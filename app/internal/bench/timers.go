@@ -53,6 +53,8 @@ func (r *Report) timersDue(ctx context.Context, s *counting, e *engine, n *naps,
 	slices.Sort(n.late)
 	r.set(n.late, n.ended.at.Sub(first), used, o.Runs)
 	early, _ := slices.BinarySearch(n.late, 0)
-	r.Timing = &Timing{DuePerS: duePerS, LateP99: r.P99, LateMost: ms(n.late[len(n.late)-1]), Early: early}
+	r.Timing = &Timing{
+		DuePerS: duePerS, LateP99: r.P99, LateMost: ms(n.late[len(n.late)-1]), Early: early,
+	}
 	return nil
 }

@@ -18,7 +18,10 @@ func residentMB() float64 {
 			}
 		}
 	}
-	sample := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
+	sample := []metrics.Sample{
+		{Name: "/memory/classes/total:bytes"},
+		{Name: "/memory/classes/heap/released:bytes"},
+	}
 	metrics.Read(sample)
 	return float64(sample[0].Value.Uint64()-sample[1].Value.Uint64()) / mb
 }

@@ -24,7 +24,8 @@ const (
 // notByHand is the error of a child that was not started by the supervisor.
 func notByHand(command string, err error) error {
 	return &perdure.Error{
-		Code: journal.CodeInvalid, Op: command, Message: "nobody told this process what to do", Err: err,
+		Code: journal.CodeInvalid, Op: command, Message: "nobody told this process what to do",
+		Err:  err,
 		Hint: "it is a part of the demo: perdure demo --once",
 	}
 }
@@ -120,5 +121,6 @@ func (c *child[E]) ended() error {
 
 // unasked is the error of a child that has ended and that nobody told to.
 func unasked[E any](what string, c *child[E]) error {
-	return fmt.Errorf("%s has ended: %w", what, cmp.Or(c.ended(), errors.New("it does not say why")))
+	return fmt.Errorf("%s has ended: %w", what,
+		cmp.Or(c.ended(), errors.New("it does not say why")))
 }

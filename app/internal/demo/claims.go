@@ -18,7 +18,8 @@ func killsHappened(e Evidence) Check {
 	times := map[Target]int{}
 	for _, k := range e.Kills {
 		times[k.Call.Target]++
-		if k.Paused && !slices.Contains(e.Plan.Pauses, k.Call.Target) || !k.Paused && !slices.Contains(e.Plan.Kills, k.Call.Target) {
+		if k.Paused && !slices.Contains(e.Plan.Pauses, k.Call.Target) ||
+			!k.Paused && !slices.Contains(e.Plan.Kills, k.Call.Target) {
 			c.wrong("%s was hit otherwise than planned", k.Call.Target)
 		}
 	}
@@ -87,7 +88,8 @@ func finishedNotRepeated(e Evidence) Check {
 	c := Check{Claim: "no finished step run again"}
 	dead := map[int]bool{}
 	for _, k := range e.Kills {
-		dead[k.Call.Worker] = true // what else it had asked for may be written down after the call that killed it
+		// what else it had asked for may be written down after the call that killed it
+		dead[k.Call.Worker] = true
 		for _, l := range e.Calls {
 			if l.Seq > k.Call.Seq && !dead[l.Worker] && slices.Contains(k.Finished, l.Target) {
 				c.wrong("%s was, in line %d", l.Target, l.Seq)
@@ -187,7 +189,9 @@ func stockRight(e Evidence, once func(string, ...Action) Check) Check {
 	if left := e.Plan.Stock + amounts(e.Calls, Reserve, Release); left != want {
 		c.wrong("the calls leave %d", left)
 	}
-	shelf := last(e.Calls, func(l Call) bool { return l.Action() == Reserve || l.Action() == Release }, e.Plan.Stock)
+	shelf := last(e.Calls, func(l Call) bool {
+		return l.Action() == Reserve || l.Action() == Release
+	}, e.Plan.Stock)
 	if shelf != want {
 		c.wrong("the shelf has %d", shelf)
 	}
@@ -213,8 +217,10 @@ func moneyConserved(e Evidence) Check {
 }
 
 func modelPaid(e Evidence, once func(string, ...Action) Check) Check {
-	c := once(fmt.Sprintf("each model call paid once, %d tokens", e.Plan.Tokens), Think, Search, Track, Weather)
-	if paid := last(e.Calls, func(l Call) bool { return l.Action() == Think }, 0); paid != e.Plan.Tokens {
+	c := once(fmt.Sprintf("each model call paid once, %d tokens", e.Plan.Tokens), Think, Search,
+		Track, Weather)
+	if paid := last(e.Calls, func(l Call) bool { return l.Action() == Think },
+		0); paid != e.Plan.Tokens {
 		c.wrong("%d were paid", paid)
 	}
 	return c
@@ -239,8 +245,10 @@ func noRunLost(e Evidence) Check {
 			c.wrong("%s was never accepted", j.ID)
 		case s.Status != j.Status:
 			c.wrong("%s is %s, want %s", j.ID, s.Status, j.Status)
-		case j.Waits != 0 && (s.Due.Before(e.Plan.Made.Add(j.Waits)) || s.Due.After(e.Judged.Add(j.Waits))):
-			c.wrong("%s goes on in %s, want %s", j.ID, s.Due.Sub(e.Plan.Made).Round(time.Second), j.Waits)
+		case j.Waits != 0 && (s.Due.Before(e.Plan.Made.Add(j.Waits)) ||
+			s.Due.After(e.Judged.Add(j.Waits))):
+			c.wrong("%s goes on in %s, want %s", j.ID, s.Due.Sub(e.Plan.Made).Round(time.Second),
+				j.Waits)
 		}
 	}
 	c.Claim = fmt.Sprintf("no run lost: %d ended, %d wait", len(e.Plan.Jobs)-waiting, waiting)

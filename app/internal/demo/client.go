@@ -33,7 +33,8 @@ func init() {
 func workflows(c *client) []perdure.Definition {
 	agent, research := assistant.New(c)
 	return []perdure.Definition{
-		order.Fulfil(c.shop), money.Move(c.bank), expense.Approve(c), daily.Report(c), agent, research,
+		order.Fulfil(c.shop), money.Move(c.bank), expense.Approve(c), daily.Report(c), agent,
+		research,
 		billing.Subscribe(c.charge),
 	}
 }
@@ -92,7 +93,8 @@ func (c *client) Write(ctx context.Context, day string, left daily.Units) error 
 }
 
 // Think asks the model.
-func (c *client) Think(ctx context.Context, _ string, talk []string, _ int) (assistant.Reply, error) {
+func (c *client) Think(ctx context.Context, _ string, talk []string, _ int) (assistant.Reply,
+	error) {
 	return call[assistant.Reply](ctx, c, Call{Text: strings.Join(talk, "\n")})
 }
 

@@ -14,15 +14,17 @@ import (
 
 // Options say what a demo does.
 type Options struct {
-	Executable string      // this program; its commands WorkerCommand and WorldCommand run Worker and World
-	Program    string      // what people type to run it
-	Dir        string      // where the ledger is; what an earlier demo left there is removed
-	Store      place.Place // a PostgreSQL has a database made on it; an SQLite file without a name is in Dir
-	Cluster    int         // how many workers there are at a time; 0 is 1
-	Seed       uint64      // chooses orders, refusals and kills
-	Kills      int         // how often the worker is killed
-	Orders     int         // how many there are; see DefaultOrders
-	Once       bool        // end after the checks; else the last worker goes on
+	// this program; its commands WorkerCommand and WorldCommand run Worker and World
+	Executable string
+	Program    string // what people type to run it
+	Dir        string // where the ledger is; what an earlier demo left there is removed
+	// a PostgreSQL has a database made on it; an SQLite file without a name is in Dir
+	Store   place.Place
+	Cluster int    // how many workers there are at a time; 0 is 1
+	Seed    uint64 // chooses orders, refusals and kills
+	Kills   int    // how often the worker is killed
+	Orders  int    // how many there are; see DefaultOrders
+	Once    bool   // end after the checks; else the last worker goes on
 }
 
 // ErrInterrupted says that a key or a signal has ended the demo.
@@ -75,19 +77,23 @@ func (l listened) Write(p []byte) (int, error) {
 func (o Options) validate() error {
 	switch {
 	case o.Cluster < 0 || o.Cluster > mostNodes:
-		return invalid(fmt.Sprintf("--cluster %d is not valid: allowed are 1 to %d", o.Cluster, mostNodes),
+		return invalid(fmt.Sprintf("--cluster %d is not valid: allowed are 1 to %d", o.Cluster,
+			mostNodes),
 			"leave out --cluster for one worker")
 	case o.Store.Kind == place.Memory:
 		return invalid("a store in memory does not survive a kill", "leave out --store")
 	case o.nodes() > 1 && o.Store.Kind != place.Postgres:
 		return invalid("several workers need a PostgreSQL: an SQLite file is for one at a time",
-			"--store postgres://USER@HOST/DATABASE names one. The demo makes a database of its own on "+
+			"--store postgres://USER@HOST/DATABASE names one. The demo makes a database of "+
+				"its own on "+
 				"it. `apt install postgresql` or the image postgres brings one")
 	case o.Kills < 0 || o.Kills > mostKills:
-		return invalid(fmt.Sprintf("--kills %d is not valid: allowed are 0 to %d", o.Kills, mostKills),
+		return invalid(fmt.Sprintf("--kills %d is not valid: allowed are 0 to %d", o.Kills,
+			mostKills),
 			"leave out --kills for 3")
 	case o.Orders < 1 || o.Orders > mostOrders:
-		return invalid(fmt.Sprintf("--orders %d is not valid: allowed are 1 to %d", o.Orders, mostOrders),
+		return invalid(fmt.Sprintf("--orders %d is not valid: allowed are 1 to %d", o.Orders,
+			mostOrders),
 			"leave out --orders for as many as fit the kills")
 	case o.Dir == "":
 		return invalid("a directory is needed", "--dir names one")

@@ -151,7 +151,8 @@ func (f files) clear(ctx context.Context) (left []string, err error) {
 	}
 	for _, name := range candidates {
 		if _, err := os.Stat(name); err == nil && !ours[name] {
-			return nil, f.problem(journal.CodeConflict, filepath.Base(name)+" is there, and no demo made it", nil)
+			return nil, f.problem(journal.CodeConflict, filepath.Base(name)+
+				" is there, and no demo made it", nil)
 		}
 	}
 	for _, name := range append(candidates, m.File) {
@@ -160,7 +161,8 @@ func (f files) clear(ctx context.Context) (left []string, err error) {
 				continue
 			}
 			if err := os.Remove(name + part); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return nil, f.problem(journal.CodeUnavailable, "what an earlier demo left cannot be removed", err)
+				return nil, f.problem(journal.CodeUnavailable,
+					"what an earlier demo left cannot be removed", err)
 			}
 		}
 	}

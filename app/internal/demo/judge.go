@@ -49,7 +49,8 @@ func Judge(e Evidence) []Check {
 	once := onceEach(e)
 	checks := []Check{
 		killsHappened(e), killedCallsRepeated(e), finishedNotRepeated(e),
-		keysOwned(e), once("each card charged once, refunded if not shipped", Charge, Refund), stockRight(e, once),
+		keysOwned(e), once("each card charged once, refunded if not shipped", Charge, Refund),
+		stockRight(e, once),
 		moneyConserved(e), once("each transfer once", Hold, Announce, Take, Give, GiveBack, Recall),
 		once("each file read once", Sales, Returns, Stock, Write),
 		modelPaid(e, once), once("each mail sent once", Ask, Tell, Pay), noRunLost(e),

@@ -24,14 +24,17 @@ func terminal(in io.Reader, out io.Writer) (*os.File, bool) {
 
 // withKeys has a terminal give single keys while do runs, which must end when its
 // context does. Whatever ends it, the terminal is as it was before.
-func withKeys(ctx context.Context, keyboard *os.File, do func(context.Context, <-chan byte) error) error {
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP, syscall.SIGQUIT) // these would end the process here and now
+func withKeys(ctx context.Context, keyboard *os.File,
+	do func(context.Context, <-chan byte) error) error {
+	// these would end the process here and now
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP, syscall.SIGQUIT)
 	defer stop()
 	before, err := term.MakeRaw(int(keyboard.Fd()))
 	if err != nil {
 		return err
 	}
-	defer func() { _ = term.Restore(int(keyboard.Fd()), before) }() // it fails where the terminal is gone
+	// it fails where the terminal is gone
+	defer func() { _ = term.Restore(int(keyboard.Fd()), before) }()
 	keys := make(chan byte)
 	go func() { // it ends with the terminal, or with the process
 		for key := make([]byte, 1); ; {

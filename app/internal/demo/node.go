@@ -85,7 +85,9 @@ func (s *supervisor) lives(n *node) {
 // call go, and notes what the store says at that moment. A call of a worker that is dead
 // already, or held up, stays planned.
 func (s *supervisor) strike(ctx context.Context, c Call) error {
-	i := slices.IndexFunc(s.nodes, func(n *node) bool { return n.worker.pid() == c.Worker && n.held == nil })
+	i := slices.IndexFunc(s.nodes, func(n *node) bool {
+		return n.worker.pid() == c.Worker && n.held == nil
+	})
 	if i < 0 {
 		return s.world.tell(verdict{})
 	}
@@ -149,7 +151,8 @@ func (s *supervisor) attend(ctx context.Context) error {
 			return err
 		}
 		if k.Taken = !listed; listed && time.Since(k.At) > takeover {
-			return fmt.Errorf("nobody has taken over engine %d of worker %d for %v", k.Engine, k.Call.Worker, takeover)
+			return fmt.Errorf("nobody has taken over engine %d of worker %d for %v", k.Engine,
+				k.Call.Worker, takeover)
 		}
 	}
 	return s.letGo()
@@ -167,7 +170,8 @@ func (s *supervisor) letGo() error {
 		}
 		if _, repeated := n.held.repeated(calls); !repeated {
 			if time.Since(n.held.At) > takeover {
-				return fmt.Errorf("nobody has done again what worker %d had begun for %v: %s", n.held.Call.Worker, takeover, n.held.Call.Target)
+				return fmt.Errorf("nobody has done again what worker %d had begun for %v: %s",
+					n.held.Call.Worker, takeover, n.held.Call.Target)
 			}
 			continue
 		}

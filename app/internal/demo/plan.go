@@ -35,7 +35,8 @@ type Job struct {
 	Input    json.RawMessage `json:"input"`
 	Calls    []Target        `json:"calls"`
 	Status   journal.Status  `json:"status"`
-	Waits    time.Duration   `json:"waits"` // from the making of the plan, for something that does not come; 0 if it ends
+	// from the making of the plan, for something that does not come; 0 if it ends
+	Waits time.Duration `json:"waits"`
 }
 
 // spare is the stock beyond the orders.
@@ -83,7 +84,8 @@ func (p *planner) plan(workflow, id string, in any, steps ...Action) *Job {
 	input, err := json.Marshal(in)
 	p.err = errors.Join(p.err, err)
 	p.Jobs = append(p.Jobs, Job{
-		ID: id, Workflow: workflow, Input: input, Calls: callsOf(id, steps...), Status: journal.Completed,
+		ID: id, Workflow: workflow, Input: input, Calls: callsOf(id, steps...),
+		Status: journal.Completed,
 	})
 	return &p.Jobs[len(p.Jobs)-1]
 }
@@ -115,7 +117,8 @@ func (p *planner) orders(orders int) {
 		p.Stock++
 		if i == never || i != surely && p.random.IntN(4) == 0 {
 			o.Country = antarctica
-			p.plan("order-fulfilment", id, o, Reserve, Charge, Ship, Refund, Release).Status = journal.Failed
+			p.plan("order-fulfilment", id, o, Reserve, Charge, Ship, Refund, Release).Status =
+				journal.Failed
 			p.Left++
 		} else {
 			p.plan("order-fulfilment", id, o, Reserve, Charge, Ship)
@@ -195,7 +198,8 @@ func (p *planner) kills(kills int) {
 		total += len(j.Calls)
 	}
 	if kills > total {
-		p.err = fmt.Errorf("%s have %s: too few for %s", counted(len(p.Jobs), "run"), counted(total, "call"), counted(kills, "kill"))
+		p.err = fmt.Errorf("%s have %s: too few for %s", counted(len(p.Jobs), "run"),
+			counted(total, "call"), counted(kills, "kill"))
 		return
 	}
 	shuffle(p.random, workflows)

@@ -27,7 +27,8 @@ func TestPlanIsOfItsSeed(t *testing.T) {
 			}
 		}
 		shipped := orders - refused
-		if refused == 0 || shipped == 0 && orders > 1 || p.Left < spare || p.Left > p.Stock-int64(shipped) {
+		if refused == 0 || shipped == 0 && orders > 1 || p.Left < spare ||
+			p.Left > p.Stock-int64(shipped) {
 			t.Errorf("seed %d: %+v", seed, p)
 		}
 		seen := map[Target]bool{}

@@ -31,14 +31,18 @@ type report struct {
 }
 
 func newReport(out io.Writer, program string, p Plan, f files) *report {
-	return &report{out: out, program: program, plan: p, files: f, details: 2*(len(p.Kills)+len(p.Pauses))+len(p.Jobs) <= fewLines}
+	return &report{
+		out: out, program: program, plan: p, files: f, details: 2*(len(p.Kills)+len(p.Pauses))+
+			len(p.Jobs) <= fewLines,
+	}
 }
 
 func (r *report) line(format string, args ...any) { fmt.Fprintf(r.out, format+"\n", args...) }
 
 func (r *report) begin(nodes int) {
 	r.nodes = nodes
-	what, kind := []string{counted(len(r.plan.Jobs), "run"), counted(len(r.plan.Kills), "kill")}, "SQLite, WAL"
+	what, kind := []string{counted(len(r.plan.Jobs), "run"), counted(len(r.plan.Kills), "kill")},
+		"SQLite, WAL"
 	if n := len(r.plan.Pauses); n > 0 {
 		what = append(what, counted(n, "pause"))
 	}
@@ -48,16 +52,19 @@ func (r *report) begin(nodes int) {
 	if r.files.store.Kind == place.Postgres {
 		kind = "PostgreSQL"
 	}
-	r.line("seed %d  ·  %s  ·  store %s (%s)  ·  ledger %s", r.plan.Seed, strings.Join(what, ", "), r.files.store, kind, r.files.ledger)
+	r.line("seed %d  ·  %s  ·  store %s (%s)  ·  ledger %s", r.plan.Seed, strings.Join(what, ", "),
+		r.files.store, kind, r.files.ledger)
 }
 
 // paused tells of a worker that is held up, and resumed that it goes on.
 func (r *report) paused(k Kill) {
-	r.line("‖ %-8s  worker %d paused (SIGSTOP) in the middle of %q, for longer than its lease", k.Call.Run, k.Call.Worker, k.Call.Step)
+	r.line("‖ %-8s  worker %d paused (SIGSTOP) in the middle of %q, for longer than its lease",
+		k.Call.Run, k.Call.Worker, k.Call.Step)
 }
 
 func (r *report) resumed(k Kill) {
-	r.line("↻ worker %d goes on (SIGCONT) after %.1f s: another has done it meanwhile", k.Call.Worker, time.Since(k.At).Seconds())
+	r.line("↻ worker %d goes on (SIGCONT) after %.1f s: another has done it meanwhile",
+		k.Call.Worker, time.Since(k.At).Seconds())
 }
 
 // moved tells how long it took until another worker did what a dead one had begun.
@@ -66,7 +73,8 @@ func (r *report) moved(took []time.Duration) {
 		return
 	}
 	slices.Sort(took)
-	r.line("  what a dead worker had begun was done by another after %.1f s, half of it after %.1f s", took[len(took)-1].Seconds(), took[len(took)/2].Seconds())
+	r.line("  what a dead worker had begun was done by another after %.1f s, half of it "+
+		"after %.1f s", took[len(took)-1].Seconds(), took[len(took)/2].Seconds())
 }
 
 // killed tells of a kill, and of the first one what the file says while nothing
@@ -76,17 +84,20 @@ func (r *report) killed(k Kill) {
 	total := len(r.plan.Kills)
 	switch every := (total + fewKills - 1) / fewKills; {
 	case r.details:
-		r.line("✂ %-8s  worker %d killed (SIGKILL) in the middle of %q: the world has the call, the journal has no result",
+		r.line("✂ %-8s  worker %d killed (SIGKILL) in the middle of %q: the world has the call, "+
+			"the journal has no result",
 			k.Call.Run, k.Call.Worker, k.Call.Step)
 	case r.kills%every == 0 || r.kills == 1 || r.kills == total:
-		r.line("✂ kill %d of %d: worker %d in the middle of %q of %s", r.kills, total, k.Call.Worker, k.Call.Step, k.Call.Run)
+		r.line("✂ kill %d of %d: worker %d in the middle of %q of %s", r.kills, total,
+			k.Call.Worker, k.Call.Step, k.Call.Run)
 	}
 	if r.kills == 1 {
 		while := "while nothing runs"
 		if r.nodes > 1 {
 			while = "before another has it"
 		}
-		r.line("  %s: perdure runs get %s says %s, %s", while, k.Call.Run, k.Status, finished(k.Finished))
+		r.line("  %s: perdure runs get %s says %s, %s", while, k.Call.Run, k.Status,
+			finished(k.Finished))
 	}
 }
 
@@ -169,12 +180,15 @@ func (r *report) end(checks []Check) error {
 	}
 	if wrong == 0 {
 		r.line("next    %s", r.command("runs list"))
-		r.line("        %s", r.command(`runs signal exp-9 answer -i '{"by":"manager","approved":true}'`))
+		r.line("        %s",
+			r.command(`runs signal exp-9 answer -i '{"by":"manager","approved":true}'`))
 		return nil
 	}
 	return &perdure.Error{
-		Code: journal.CodeFailed, Op: "demo", Message: fmt.Sprintf("%s of %d not true", counted(wrong, "check"), len(checks)),
-		Hint: fmt.Sprintf("the calls are in %s; --seed %d does the same again", r.files.ledger, r.plan.Seed),
+		Code: journal.CodeFailed, Op: "demo", Message: fmt.Sprintf("%s of %d not true",
+			counted(wrong, "check"), len(checks)),
+		Hint: fmt.Sprintf("the calls are in %s; --seed %d does the same again", r.files.ledger,
+			r.plan.Seed),
 	}
 }
 

@@ -3,7 +3,13 @@ package demo
 import "testing"
 
 func TestMoneyIsWrittenAsPeopleDo(t *testing.T) {
-	for cents, want := range map[int64]string{0: "0.00", 5: "0.05", 99_999: "999.99", 100_000: "1,000.00", 123_456_789: "1,234,567.89"} {
+	for cents, want := range map[int64]string{
+		0:           "0.00",
+		5:           "0.05",
+		99_999:      "999.99",
+		100_000:     "1,000.00",
+		123_456_789: "1,234,567.89",
+	} {
 		if got := amount(cents); got != want {
 			t.Errorf("%d: %s, want %s", cents, got, want)
 		}
@@ -19,7 +25,8 @@ func TestARunIsToldByItsActions(t *testing.T) {
 		{Target: Target{"a", "confirm:credit"}, Key: "4", Refused: "no"},
 		{Target: Target{"a", "ask"}, Key: "5"},
 	}
-	if got, want := asked("a", calls), "think 2× ✓ (called 3×)  confirm:credit ✗ no  ask ✓  "; got != want {
+	if got, want := asked("a", calls),
+		"think 2× ✓ (called 3×)  confirm:credit ✗ no  ask ✓  "; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -23,7 +23,8 @@ type State struct {
 // rests says whether nothing more comes of the run by itself: it has ended, or
 // waits and is nowhere but in the store.
 func (s State) rests() bool {
-	return s.Status.IsTerminal() || s.Status == journal.Waiting && !s.Owned && s.Due.After(time.Now())
+	return s.Status.IsTerminal() || s.Status == journal.Waiting && !s.Owned &&
+		s.Due.After(time.Now())
 }
 
 // runs reads runs from the file, and sends them what people send them, as the

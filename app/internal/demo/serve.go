@@ -71,7 +71,9 @@ func (s *supervisor) press(ctx context.Context, key byte) error {
 	case interruptKey:
 		return ErrInterrupted
 	case 'a':
-		return send(ctx, s, expense.Answered, approvalID, expense.Answer{By: "manager", Approved: true})
+		return send(ctx, s, expense.Answered, approvalID, expense.Answer{
+			By: "manager", Approved: true,
+		})
 	case 's':
 		return send(ctx, s, billing.Changed, subscriptionID, billing.Change{Stop: true})
 	}
@@ -79,7 +81,8 @@ func (s *supervisor) press(ctx context.Context, key byte) error {
 }
 
 // send sends a signal to an open run. A second one has the same key: it is the same message.
-func send[T any](ctx context.Context, s *supervisor, signal perdure.Signal[T], id string, v T) error {
+func send[T any](ctx context.Context, s *supervisor, signal perdure.Signal[T], id string,
+	v T) error {
 	state, err := s.runs.state(ctx, id)
 	if err != nil {
 		return err

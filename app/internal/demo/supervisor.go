@@ -28,10 +28,13 @@ type supervisor struct {
 	settled  map[string]State // of runs that have ended, or wait as planned
 }
 
-func newSupervisor(ctx context.Context, o Options, p Plan, f files, r *report) (*supervisor, error) {
+func newSupervisor(ctx context.Context, o Options, p Plan, f files, r *report) (*supervisor,
+	error) {
 	s := &supervisor{
-		options: o, plan: p, jobs: map[string]Job{}, pauses: map[Target]bool{}, files: f, report: r, news: make(chan news),
-		evidence: Evidence{Plan: p, Cluster: o.nodes() > 1, Accepted: map[string]bool{}}, settled: map[string]State{},
+		options: o, plan: p, jobs: map[string]Job{}, pauses: map[Target]bool{}, files: f, report: r,
+		news:     make(chan news),
+		evidence: Evidence{Plan: p, Cluster: o.nodes() > 1, Accepted: map[string]bool{}},
+		settled:  map[string]State{},
 	}
 	for _, j := range p.Jobs {
 		s.jobs[j.ID] = j
@@ -149,7 +152,8 @@ func (s *supervisor) settle(ctx context.Context) error {
 }
 
 func (s *supervisor) isSettled() bool {
-	if len(s.settled) < len(s.jobs) || len(s.evidence.Kills) < len(s.plan.Kills)+len(s.plan.Pauses) {
+	if len(s.settled) < len(s.jobs) || len(s.evidence.Kills) < len(s.plan.Kills)+
+		len(s.plan.Pauses) {
 		return false
 	}
 	for _, k := range s.evidence.Kills {

@@ -63,7 +63,8 @@ func Worker(ctx context.Context, in io.Reader, out io.Writer) error {
 		return err
 	}
 	defer store.Close()
-	engine, err := perdure.New(store, perdure.Options{IdleTimeout: -1}) // what waits leaves memory at once
+	// what waits leaves memory at once
+	engine, err := perdure.New(store, perdure.Options{IdleTimeout: -1})
 	if err != nil {
 		return err
 	}
@@ -108,7 +109,8 @@ func (w *worker) startAll(ctx context.Context, all []Job) error {
 func (w *worker) start(ctx context.Context, j Job) error {
 	for {
 		err := w.see(ctx, j)
-		if code := journal.CodeOf(err); code != journal.CodeUnavailable && code != journal.CodeStopped {
+		if code := journal.CodeOf(err); code != journal.CodeUnavailable &&
+			code != journal.CodeStopped {
 			return err
 		}
 		select {
@@ -129,10 +131,12 @@ func (w *worker) see(ctx context.Context, j Job) error {
 		return err
 	}
 	_, err = run.Result(ctx)
-	if code := journal.CodeOf(err); ctx.Err() != nil || code == journal.CodeUnavailable || code == journal.CodeStopped {
+	if code := journal.CodeOf(err); ctx.Err() != nil || code == journal.CodeUnavailable ||
+		code == journal.CodeStopped {
 		return errors.Join(ctx.Err(), err)
 	}
-	return w.tell(workerEvent{Run: j.ID, Ended: true}) // a run that fails is no failure of the worker
+	// a run that fails is no failure of the worker
+	return w.tell(workerEvent{Run: j.ID, Ended: true})
 }
 
 func (w *worker) tell(e workerEvent) error {

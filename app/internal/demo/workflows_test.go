@@ -49,7 +49,8 @@ func TestEachJobBearsCrashes(t *testing.T) {
 				w := testWorld(env, worldSetup{Stock: p.Stock, Accounts: p.Accounts})
 				c.web.Transport = here{w}
 				err := env.Do(func(e *perdure.Engine) error {
-					_, err := e.Start(env.Context(), j.Workflow, j.Input, perdure.ID(j.ID), pattern.ModeSync)
+					_, err := e.Start(env.Context(), j.Workflow, j.Input, perdure.ID(j.ID),
+						pattern.ModeSync)
 					return err
 				})
 				if err != nil {

@@ -146,7 +146,9 @@ func (w *world) serve(ctx context.Context) error {
 	mux.HandleFunc("GET "+ledgerPath, func(rw http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(rw, w.ledger.path)
 	})
-	srv := &http.Server{Handler: mux, BaseContext: func(net.Listener) context.Context { return ctx }}
+	srv := &http.Server{Handler: mux, BaseContext: func(net.Listener) context.Context {
+		return ctx
+	}}
 	stop := context.AfterFunc(ctx, func() { srv.Close() })
 	defer stop()
 	if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {

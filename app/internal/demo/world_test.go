@@ -52,7 +52,12 @@ func TestWorldHasAnEffectOncePerKey(t *testing.T) {
 		{Ask, "s", "14", "", 0, 0, ""},
 		{"fly", "b", "15", "", 0, 0, "nobody does that"},
 	} {
-		call := Call{Target: Target{c.run, string(c.action)}, Key: c.key, Account: c.account, Amount: c.amount}
+		call := Call{
+			Target:  Target{c.run, string(c.action)},
+			Key:     c.key,
+			Account: c.account,
+			Amount:  c.amount,
+		}
 		if c.run == "b" {
 			call.Text = antarctica
 		}
@@ -60,7 +65,8 @@ func TestWorldHasAnEffectOncePerKey(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if a.Refused != c.refused || call.Refused != c.refused || call.Left != c.left || call.Seq != i+1 {
+		if a.Refused != c.refused || call.Refused != c.refused || call.Left != c.left ||
+			call.Seq != i+1 {
 			t.Errorf("call %d: %+v, left %d, line %d", i+1, a, call.Left, call.Seq)
 		}
 	}

@@ -25,14 +25,16 @@ func open(t *testing.T) (Accounts, func() string) {
 	if err := barrier.Create(t.Context(), db); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.Exec(Schema + `; insert into accounts values ('ada', 100, 0), ('bob', 0, 0)`); err != nil {
+	if _, err := db.Exec(
+		Schema + `; insert into accounts values ('ada', 100, 0), ('bob', 0, 0)`); err != nil {
 		t.Fatal(err)
 	}
 	return Accounts{db}, func() string {
 		var out string
 		for _, id := range []string{"ada", "bob"} {
 			var free, held int
-			err := db.QueryRow(`select free, held from accounts where id = $1`, id).Scan(&free, &held)
+			err := db.QueryRow(`select free, held from accounts where id = $1`, id).
+				Scan(&free, &held)
 			out += fmt.Sprint(id, " ", free, "+", held, " ")
 			if err != nil {
 				t.Fatal(err)

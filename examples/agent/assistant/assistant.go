@@ -45,7 +45,8 @@ func New(p Provider) (
 	research *perdure.Workflow[string, string],
 ) {
 	a, retry := agent{provider: p}, perdure.Retry{Attempts: 5}
-	a.research = perdure.Define("research", func(ctx context.Context, topic string) (string, error) {
+	a.research = perdure.Define("research", func(ctx context.Context, topic string) (string,
+		error) {
 		return a.tool(ctx, "search", topic)
 	}, retry)
 	return perdure.Define("agent", a.answer, retry), a.research

@@ -87,8 +87,10 @@ func TestEventsAreRecordedWithTheResultOfTheirStepAndTold(t *testing.T) {
 						ends := func(r journal.Entry) bool {
 							return r.Kind == journal.StepCompleted && r.Op == e.Op
 						}
-						if e.Kind == journal.EventEmitted && !slices.ContainsFunc(c.Entries[i:], ends) {
-							t.Errorf("event %s was committed without the result of its step", e.Detail.Event)
+						if e.Kind == journal.EventEmitted && !slices.ContainsFunc(c.Entries[i:],
+							ends) {
+							t.Errorf("event %s was committed without the result of its step",
+								e.Detail.Event)
 						}
 					}
 				}
@@ -118,7 +120,8 @@ func TestEventsAreRecordedWithTheResultOfTheirStepAndTold(t *testing.T) {
 			ids := map[string]bool{}
 			for i, want := range []string{"one", "one", "two", "one#2", "one#2"} {
 				e := s.Told[i]
-				if e.ID == "" || ids[e.ID] || e.RunID != run.RunID() || e.WorkflowID != "x" || e.Workflow != "w" || e.Step != want ||
+				if e.ID == "" || ids[e.ID] || e.RunID != run.RunID() || e.WorkflowID != "x" ||
+					e.Workflow != "w" || e.Step != want ||
 					e.At.IsZero() || string(e.Data) != `"of `+e.Type+`"` {
 					t.Errorf("event %d is %+v", i, e)
 				}
@@ -151,7 +154,8 @@ func TestAnAttemptThatDidNotCompletePublishesNothing(t *testing.T) {
 				return 0, err
 			}
 			fails(perdure.Step(ctx, "never", emits(world.ErrOdd, "failed"), twice))
-			fails(perdure.Step(ctx, "permanent", emits(perdure.Permanent(world.ErrOdd), "permanent")))
+			fails(perdure.Step(ctx, "permanent", emits(perdure.Permanent(world.ErrOdd),
+				"permanent")))
 			fails(perdure.Step(ctx, "panics", func(ctx context.Context) (string, error) {
 				_, _ = emits(nil, "panicked")(ctx)
 				panic("odd")
@@ -211,7 +215,8 @@ func TestACompletedStepNeverPublishesAgain(t *testing.T) {
 			var s world.Subscriber
 			wf := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
 				for i := range 5 {
-					if _, err := perdure.Step(ctx, "s", emits(nil, fmt.Sprint("e", i))); err != nil {
+					if _,
+						err := perdure.Step(ctx, "s", emits(nil, fmt.Sprint("e", i))); err != nil {
 						return "", err
 					}
 					if err := perdure.Sleep(ctx, time.Hour); err != nil {
@@ -422,7 +427,8 @@ func judgeTold(t *testing.T, s *world.Subscriber, call int, want []string) {
 		t.Errorf("call %d: told %q, want all of %q", call, got, want)
 	}
 	if len(got) > len(want)+2 {
-		t.Errorf("call %d: told %q: more than the one that failed and the one in flight is repeated", call, got)
+		t.Errorf("call %d: told %q: more than the one that failed and the one in flight is "+
+			"repeated", call, got)
 	}
 	ids := map[string]string{}
 	for _, e := range s.Told {
@@ -436,7 +442,9 @@ func judgeTold(t *testing.T, s *world.Subscriber, call int, want []string) {
 // spec: R-29
 func TestWithoutASubscriberEventsAreInTheJournal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		wf := perdure.Define("w", func(ctx context.Context, _ int) (string, error) { return perdure.Step(ctx, "s", emits(nil, "a", "b")) })
+		wf := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
+			return perdure.Step(ctx, "s", emits(nil, "a", "b"))
+		})
 		w := world.With(t, perdure.Options{}, wf)
 		defer w.End()
 		run, err := wf.Start(t.Context(), w.Engine, 0, perdure.ID("x"))
@@ -478,7 +486,8 @@ func TestALargeEventIsToldWhole(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		if len(s.Told) != 2 || string(s.Told[0].Data) != `"`+big+`"` || string(s.Told[1].Data) != "1" {
+		if len(s.Told) != 2 || string(s.Told[0].Data) != `"`+big+`"` ||
+			string(s.Told[1].Data) != "1" {
 			t.Errorf("told %q", s.Types())
 		}
 	})
@@ -567,16 +576,17 @@ func TestEventsOfBranchesHaveIDsOfTheirOwn(t *testing.T) {
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
 			var fs []*perdure.Future[string]
 			for i := range 3 {
-				fs = append(fs, perdure.Go(ctx, "branch", func(ctx context.Context) (string, error) {
-					return perdure.Step(ctx, "s", func(ctx context.Context) (string, error) {
-						var wg sync.WaitGroup
-						for range 4 { // a body may have goroutines
-							wg.Go(func() { _ = perdure.Emit(ctx, fmt.Sprint("e", i), i) })
-						}
-						wg.Wait()
-						return "", nil
-					})
-				}), perdure.Async(ctx, "async", emits(nil, "async")))
+				fs = append(
+					fs, perdure.Go(ctx, "branch", func(ctx context.Context) (string, error) {
+						return perdure.Step(ctx, "s", func(ctx context.Context) (string, error) {
+							var wg sync.WaitGroup
+							for range 4 { // a body may have goroutines
+								wg.Go(func() { _ = perdure.Emit(ctx, fmt.Sprint("e", i), i) })
+							}
+							wg.Wait()
+							return "", nil
+						})
+					}), perdure.Async(ctx, "async", emits(nil, "async")))
 			}
 			for _, f := range fs {
 				if _, err := f.Await(ctx); err != nil {
@@ -621,7 +631,10 @@ func TestEventsThatWereNotTakenWaitForAnEngineThatHasASubscriber(t *testing.T) {
 		ended := 0
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
 			return perdure.Step(ctx, "one", emits(nil, "a"))
-		}, perdure.Listener{Statuses: []journal.Status{journal.Completed, journal.Confirmed}, Call: func(context.Context, perdure.Ended) error { ended++; return nil }})
+		}, perdure.Listener{
+			Statuses: []journal.Status{journal.Completed, journal.Confirmed},
+			Call:     func(context.Context, perdure.Ended) error { ended++; return nil },
+		})
 		w := &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{wf}}
 		w.Options.Build, w.Options.Publisher = "test", s.Take
 		w.Begin()
@@ -653,9 +666,10 @@ func TestNobodyIsOwedTheEndOfARunOfAnUnknownWorkflow(t *testing.T) {
 		ctx := context.Background()
 		w := world.New(t)
 		defer w.End()
-		stop, err := w.Engine.Listen(perdure.Listener{Call: func(context.Context, perdure.Ended) error {
-			return nil
-		}})
+		stop, err := w.Engine.Listen(
+			perdure.Listener{Call: func(context.Context, perdure.Ended) error {
+				return nil
+			}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -688,7 +702,8 @@ func TestWorkflowCodeEmits(t *testing.T) {
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
 			for i := range 2 {
 				err := pattern.EmitEvent(ctx, perdure.Event{
-					Type: "order.seen", Data: []byte{'0' + byte(i)}, Kind: pattern.StepCompleted, Status: journal.Trying, Topic: "orders", Key: "k", Step: "debit",
+					Type: "order.seen", Data: []byte{'0' + byte(i)}, Kind: pattern.StepCompleted,
+					Status: journal.Trying, Topic: "orders", Key: "k", Step: "debit",
 				})
 				if err != nil {
 					return "", err
@@ -709,7 +724,8 @@ func TestWorkflowCodeEmits(t *testing.T) {
 		for _, e := range s.Told {
 			ids[e.ID]++
 			want := perdure.Event{
-				ID: e.ID, Type: "order.seen", RunID: e.RunID, WorkflowID: "x", Workflow: "w", Step: "debit", At: e.At, Data: e.Data,
+				ID: e.ID, Type: "order.seen", RunID: e.RunID, WorkflowID: "x", Workflow: "w",
+				Step: "debit", At: e.At, Data: e.Data,
 				Kind: pattern.StepCompleted, Status: journal.Trying, Topic: "orders", Key: "k",
 			}
 			if !reflect.DeepEqual(e, want) || e.RunID == "" || e.ID == "" || e.At.IsZero() {

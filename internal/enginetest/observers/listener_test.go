@@ -105,7 +105,8 @@ func endings(opts ...perdure.WorkflowOption) *perdure.Workflow[string, string] {
 }
 
 var allEnds = []journal.Status{
-	journal.Completed, journal.Confirmed, journal.Failed, journal.Compensated, journal.Cancelled, journal.Canceled, journal.TimedOut,
+	journal.Completed, journal.Confirmed, journal.Failed, journal.Compensated, journal.Cancelled,
+	journal.Canceled, journal.TimedOut,
 }
 
 func startEach(t *testing.T, w *world.World, wf *perdure.Workflow[string, string]) {
@@ -121,9 +122,24 @@ func TestEveryEndIsToldToTheListenersOfItsStatus(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var success, failure, cancellation, timeout, all, some ears
 			wf := endings(
-				perdure.Listener{Statuses: []journal.Status{journal.Completed, journal.Confirmed}, Call: success.hear}, perdure.Listener{Statuses: []journal.Status{journal.Failed, journal.Compensated}, Call: failure.hear},
-				perdure.Listener{Statuses: []journal.Status{journal.Cancelled, journal.Canceled}, Call: cancellation.hear}, perdure.Listener{Statuses: []journal.Status{journal.TimedOut}, Call: timeout.hear}, perdure.Listener{Call: all.hear},
-				perdure.Listener{Statuses: []journal.Status{journal.TimedOut, journal.Confirmed}, Call: some.hear})
+				perdure.Listener{
+					Statuses: []journal.Status{journal.Completed, journal.Confirmed},
+					Call:     success.hear,
+				}, perdure.Listener{
+					Statuses: []journal.Status{journal.Failed, journal.Compensated},
+					Call:     failure.hear,
+				},
+				perdure.Listener{
+					Statuses: []journal.Status{journal.Cancelled, journal.Canceled},
+					Call:     cancellation.hear,
+				}, perdure.Listener{
+					Statuses: []journal.Status{journal.TimedOut},
+					Call:     timeout.hear,
+				}, perdure.Listener{Call: all.hear},
+				perdure.Listener{
+					Statuses: []journal.Status{journal.TimedOut, journal.Confirmed},
+					Call:     some.hear,
+				})
 			w := world.With(t, perdure.Options{IdleTimeout: idle}, wf)
 			defer w.End()
 			startEach(t, w, wf)
@@ -136,12 +152,17 @@ func TestEveryEndIsToldToTheListenersOfItsStatus(t *testing.T) {
 			}{
 				{"OnSuccess", &success, []journal.Status{journal.Completed, journal.Confirmed}},
 				{"OnFailure", &failure, []journal.Status{journal.Failed, journal.Compensated}},
-				{"OnCancellation", &cancellation, []journal.Status{journal.Cancelled, journal.Canceled}},
+				{
+					"OnCancellation",
+					&cancellation,
+					[]journal.Status{journal.Cancelled, journal.Canceled},
+				},
 				{"OnTimeout", &timeout, []journal.Status{journal.TimedOut}},
 				{"any", &all, allEnds},
 				{"some", &some, []journal.Status{journal.Confirmed, journal.TimedOut}},
 			} {
-				if got := c.ears.statuses(); !slices.Equal(got, slices.Sorted(slices.Values(c.want))) {
+				if got := c.ears.statuses(); !slices.Equal(
+					got, slices.Sorted(slices.Values(c.want))) {
 					t.Errorf("idle %v: %s heard %v, want %v", idle, c.by, got, c.want)
 				}
 			}
@@ -159,11 +180,14 @@ func holdsAgainstTheStore(t *testing.T, w *world.World, end perdure.Ended) {
 	h := w.History(how)
 	d, _ := w.Engine.Describe(t.Context(), how)
 	want := perdure.Ended{
-		RunID: d.Head.ID, WorkflowID: how, Workflow: "endings", Status: d.Head.Status, Payload: []byte(`"` + how + `"`),
+		RunID: d.Head.ID, WorkflowID: how, Workflow: "endings", Status: d.Head.Status,
+		Payload: []byte(`"` + how + `"`),
 		Started: h[0].At, Ended: d.Head.Ended,
 	}
-	if end.RunID != want.RunID || end.Workflow != want.Workflow || end.Status.String() != how || end.Status != want.Status ||
-		string(end.Payload) != string(want.Payload) || !end.Started.Equal(want.Started) || !end.Ended.Equal(want.Ended) || !end.Ended.After(end.Started) {
+	if end.RunID != want.RunID || end.Workflow != want.Workflow || end.Status.String() != how ||
+		end.Status != want.Status ||
+		string(end.Payload) != string(want.Payload) || !end.Started.Equal(want.Started) ||
+		!end.Ended.Equal(want.Ended) || !end.Ended.After(end.Started) {
 		t.Errorf("the listener heard %+v, the store has %+v", end, want)
 	}
 	output, code := "", journal.Code("")
@@ -234,7 +258,8 @@ func TestAListenerHearsThePayloadThatTheRunHadLast(t *testing.T) {
 		name, in, set string
 	}{
 		{"the input", "small", ""}, {"a large input", big, ""},
-		{"what replaced it", "small", "other"}, {"what replaced it, large", "small", big}, {"small instead of large", big, "small"},
+		{"what replaced it", "small", "other"}, {"what replaced it, large", "small", big},
+		{"small instead of large", big, "small"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -259,7 +284,8 @@ func TestAListenerHearsThePayloadThatTheRunHadLast(t *testing.T) {
 				if c.set != "" {
 					want = c.set
 				}
-				if len(e.heard) != 1 || string(e.heard[0].Payload) != `"`+want+`"` || string(e.heard[0].Output) != `"`+c.in+`!"` {
+				if len(e.heard) != 1 || string(e.heard[0].Payload) != `"`+want+`"` ||
+					string(e.heard[0].Output) != `"`+c.in+`!"` {
 					t.Errorf("heard %+v", e.heard)
 				}
 			})
@@ -276,7 +302,9 @@ func TestAListenerHearsThoughTheStoreDoesNotAnswerWhenItIsAsked(t *testing.T) {
 		w.Wrap = func(s store.Store) store.Store {
 			var plans []storetest.Plan
 			for call := 1; call <= 5; call++ {
-				plans = append(plans, storetest.Plan{Method: storetest.Load, Call: call, Fault: storetest.FailBefore})
+				plans = append(plans, storetest.Plan{
+					Method: storetest.Load, Call: call, Fault: storetest.FailBefore,
+				})
 			}
 			return storetest.NewFaulty(s, plans...)
 		}
@@ -318,8 +346,10 @@ func TestNobodyIsToldThatARunContinuesAsNew(t *testing.T) {
 			synctest.Wait()
 			last, _ := w.Engine.Describe(t.Context(), "x")
 			for _, ears := range []*ears{&e, &program} {
-				if len(ears.heard) != 1 || ears.heard[0].RunID != last.Head.ID || ears.heard[0].RunID == run.RunID() ||
-					string(ears.heard[0].Payload) != "3" || ears.heard[0].Status != journal.Completed {
+				if len(ears.heard) != 1 || ears.heard[0].RunID != last.Head.ID ||
+					ears.heard[0].RunID == run.RunID() ||
+					string(ears.heard[0].Payload) != "3" ||
+					ears.heard[0].Status != journal.Completed {
 					t.Errorf("heard %+v", ears.heard)
 				}
 			}
@@ -331,7 +361,9 @@ func TestNobodyIsToldThatARunContinuesAsNew(t *testing.T) {
 func TestListenersAreAddedByProgramAndTakenAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var all, one, failed, other, gone ears
-		a, b := endings(), perdure.Define("b", func(context.Context, int) (int, error) { return 1, nil })
+		a, b := endings(), perdure.Define("b", func(context.Context, int) (int, error) {
+			return 1, nil
+		})
 		w := world.With(t, perdure.Options{}, a, b)
 		defer w.End()
 		stops := map[*ears]func(){}
@@ -364,8 +396,10 @@ func TestListenersAreAddedByProgramAndTakenAway(t *testing.T) {
 			e    *ears
 			want []string
 		}{
-			"all": {&all, []string{"COMPLETED1", "FAILED1", "b1"}}, "one": {&one, []string{"b1", "b2"}},
-			"failed": {&failed, []string{"FAILED1", "FAILED2"}}, "other": {&other, nil}, "gone": {&gone, nil},
+			"all":    {&all, []string{"COMPLETED1", "FAILED1", "b1"}},
+			"one":    {&one, []string{"b1", "b2"}},
+			"failed": {&failed, []string{"FAILED1", "FAILED2"}}, "other": {&other, nil},
+			"gone": {&gone, nil},
 		} {
 			var got []string
 			for _, end := range c.e.heard {
@@ -381,9 +415,15 @@ func TestListenersAreAddedByProgramAndTakenAway(t *testing.T) {
 func TestAListenerThatCannotBeIsRefused(t *testing.T) {
 	ok := func(context.Context, perdure.Ended) error { return nil }
 	for name, l := range map[string]perdure.Listener{
-		"without a function": {}, "of a status that is no end": {Statuses: []journal.Status{journal.Running}, Call: ok},
-		"of runs that continue": {Statuses: []journal.Status{journal.Completed, journal.ContinuedAsNew}, Call: ok},
-		"of no status":          {Statuses: []journal.Status{0}, Call: ok},
+		"without a function": {}, "of a status that is no end": {
+			Statuses: []journal.Status{journal.Running},
+			Call:     ok,
+		},
+		"of runs that continue": {
+			Statuses: []journal.Status{journal.Completed, journal.ContinuedAsNew},
+			Call:     ok,
+		},
+		"of no status": {Statuses: []journal.Status{0}, Call: ok},
 	} {
 		eng, err := perdure.New(memory.New(), perdure.Options{Build: "test"})
 		if err != nil {
@@ -391,7 +431,9 @@ func TestAListenerThatCannotBeIsRefused(t *testing.T) {
 		}
 		_, err = eng.Listen(l)
 		world.CodeIs(t, err, journal.CodeInvalid)
-		if err := eng.Register(endings(l)); !errors.Is(err, &perdure.Error{Code: journal.CodeInvalid}) {
+		if err := eng.Register(endings(l)); !errors.Is(err, &perdure.Error{
+			Code: journal.CodeInvalid,
+		}) {
 			t.Errorf("%s: as an option it gives %v", name, err)
 		}
 	}
@@ -435,7 +477,8 @@ func TestWhatAListenerMakesOfAnEndChangesNothing(t *testing.T) {
 			t.Errorf("the run is %v with %v", d.Head.Status, world.Tail(w.History("x"), 3))
 		}
 		for name, n := range map[string]int{
-			"before": before.times()["x"], "after": after.times()["x"], "error": calls["error"], "panic": calls["panic"], "exit": calls["exit"],
+			"before": before.times()["x"], "after": after.times()["x"], "error": calls["error"],
+			"panic": calls["panic"], "exit": calls["exit"],
 		} {
 			if n != 1 {
 				t.Errorf("%s was called %d times", name, n)
@@ -446,8 +489,11 @@ func TestWhatAListenerMakesOfAnEndChangesNothing(t *testing.T) {
 			told = append(told, n.WorkflowID+": "+n.Err)
 		}
 		slices.Sort(told)
-		if want := []string{"x: a panic of a listener", "x: an error of a listener", "x: it called runtime.Goexit"}; len(told) != 3 ||
-			!strings.Contains(told[2], "a panic of a listener") || told[0] != want[1] || !strings.HasPrefix(told[1], want[2]) {
+		if want := []string{
+			"x: a panic of a listener", "x: an error of a listener", "x: it called runtime.Goexit",
+		}; len(told) != 3 ||
+			!strings.Contains(told[2], "a panic of a listener") || told[0] != want[1] ||
+			!strings.HasPrefix(told[1], want[2]) {
 			t.Errorf("observers were told %q", told)
 		}
 	})
@@ -532,7 +578,8 @@ func TestAnEngineThatStopsWaitsForListenersAsForSteps(t *testing.T) {
 					want, cut = 2, 1
 				}
 				if calls != want || ended != cut {
-					t.Errorf("the listener was called %d times, and its context ended %d times", calls, ended)
+					t.Errorf("the listener was called %d times, and its context ended %d times",
+						calls, ended)
 				}
 			})
 		})
@@ -545,7 +592,10 @@ func TestAListenerThatNeverReturnsDoesNotKeepAnEngineFromStopping(t *testing.T) 
 		let := make(chan struct{})
 		defer close(let)
 		wf := perdure.Define("w", func(context.Context, int) (int, error) { return 1, nil },
-			perdure.Listener{Call: func(context.Context, perdure.Ended) error { <-let; return nil }})
+			perdure.Listener{Call: func(context.Context, perdure.Ended) error {
+				<-let
+				return nil
+			}})
 		w := world.With(t, perdure.Options{}, wf)
 		world.Start(w, wf, 1)
 		time.Sleep(time.Second)
@@ -562,7 +612,10 @@ func TestAListenerThatNeverReturnsDoesNotKeepAnEngineFromStopping(t *testing.T) 
 //
 // spec: L-18
 func TestAnEndIsToldOverACrashAtAnyTime(t *testing.T) {
-	for name, fault := range map[string]storetest.Fault{"before": storetest.CrashBefore, "after": storetest.CrashAfter} {
+	for name, fault := range map[string]storetest.Fault{
+		"before": storetest.CrashBefore,
+		"after":  storetest.CrashAfter,
+	} {
 		t.Run(name, func(t *testing.T) {
 			again := 0
 			for call, round := 1, 0; ; call++ {
@@ -576,7 +629,8 @@ func TestAnEndIsToldOverACrashAtAnyTime(t *testing.T) {
 					}
 					again += n - 1
 					for _, end := range e.heard {
-						if end.Status != journal.Completed || string(end.Output) != `"well"` || string(end.Payload) != `"COMPLETED"` {
+						if end.Status != journal.Completed || string(end.Output) != `"well"` ||
+							string(end.Payload) != `"COMPLETED"` {
 							t.Errorf("call %d: heard %+v", call, end)
 						}
 					}
@@ -588,7 +642,8 @@ func TestAnEndIsToldOverACrashAtAnyTime(t *testing.T) {
 					if again > 0 || fault != storetest.CrashBefore || round == 30 || t.Failed() {
 						break
 					}
-					call, round = 0, round+1 // which call is the acknowledgement is not the same each time
+					// which call is the acknowledgement is not the same each time
+					call, round = 0, round+1
 				}
 			}
 			if again == 0 && fault == storetest.CrashBefore {
@@ -625,9 +680,13 @@ func endOverCrash(t *testing.T, e *ears, plan storetest.Plan) bool {
 func TestTheEndOfARunIsToldOnceItsWorkflowIsKnownAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var e ears
-		old, other := endings(perdure.Listener{Call: e.hear}), perdure.Define("other", func(context.Context, int) (int, error) { return 1, nil },
-			perdure.Listener{Call: e.hear})
-		silent := endings(perdure.Listener{Call: func(ctx context.Context, _ perdure.Ended) error { <-ctx.Done(); return nil }})
+		old, other := endings(perdure.Listener{Call: e.hear}),
+			perdure.Define("other", func(context.Context, int) (int, error) { return 1, nil },
+				perdure.Listener{Call: e.hear})
+		silent := endings(perdure.Listener{Call: func(ctx context.Context, _ perdure.Ended) error {
+			<-ctx.Done()
+			return nil
+		}})
 		w := world.With(t, perdure.Options{}, silent)
 		startEach(t, w, silent)
 		time.Sleep(5 * time.Hour)
@@ -660,8 +719,11 @@ func TestManyEndsThatADeadEngineLeftAreToldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const runs = 2500 // more than is read or held at a time
 		var e ears
-		define := func(call func(context.Context, perdure.Ended) error) *perdure.Workflow[int, int] {
-			return perdure.Define("w", func(_ context.Context, n int) (int, error) { return n, nil }, perdure.Listener{Call: call})
+		define := func(
+			call func(context.Context, perdure.Ended) error) *perdure.Workflow[int, int] {
+			return perdure.Define("w", func(_ context.Context, n int) (int, error) {
+				return n, nil
+			}, perdure.Listener{Call: call})
 		}
 		wf := define(func(ctx context.Context, _ perdure.Ended) error { <-ctx.Done(); return nil })
 		w := world.With(t, perdure.Options{}, wf)
@@ -689,10 +751,16 @@ func TestAListenerMayUseItsEngine(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var w *world.World
 			greet := perdure.NewSignal[string]("greet")
-			waits := perdure.Define("waits", func(ctx context.Context, _ int) (string, error) { return greet.Wait(ctx) })
-			follow := perdure.Define("follow", func(ctx context.Context, n int) (int, error) { return n, perdure.Sleep(ctx, time.Minute) })
+			waits := perdure.Define("waits", func(ctx context.Context, _ int) (string, error) {
+				return greet.Wait(ctx)
+			})
+			follow := perdure.Define("follow", func(ctx context.Context, n int) (int, error) {
+				return n, perdure.Sleep(ctx, time.Minute)
+			})
 			var stop func()
-			first := perdure.Define("first", func(context.Context, int) (int, error) { return 1, nil },
+			first := perdure.Define("first", func(context.Context, int) (int, error) {
+				return 1, nil
+			},
 				perdure.Listener{Call: func(ctx context.Context, end perdure.Ended) error {
 					stop()
 					run, err := follow.Start(ctx, w.Engine, 7, perdure.ID("after-"+end.WorkflowID))
@@ -723,7 +791,8 @@ func TestAListenerMayUseItsEngine(t *testing.T) {
 				t.Errorf("the listener failed: %+v", failed)
 			}
 			got, err := w.Engine.Statuses(t.Context(), "after-x", "signalled", "cancelled")
-			if err != nil || string(got[0].Output) != "7" || string(got[1].Output) != `"hello"` || got[2].Head.Status != journal.Cancelled {
+			if err != nil || string(got[0].Output) != "7" || string(got[1].Output) != `"hello"` ||
+				got[2].Head.Status != journal.Cancelled {
 				t.Errorf("got %+v, %v", got, err)
 			}
 		})

@@ -76,7 +76,8 @@ var misbehaving = perdure.Define("misbehaving", func(ctx context.Context, how st
 	return 0, nil
 }, deadletter.Automatic(true), pattern.Declared(func() (definition.Outline, []definition.Issue) {
 	return definition.Outline{}, []definition.Issue{
-		{Severity: definition.SeverityWarning, Message: "hmm"}, {Severity: definition.SeverityInfo, Message: "aha"},
+		{Severity: definition.SeverityWarning, Message: "hmm"},
+		{Severity: definition.SeverityInfo, Message: "aha"},
 	}
 }))
 
@@ -94,7 +95,8 @@ func misbehave(t *testing.T, o perdure.Options) {
 		done := make(chan error, 1)
 		go func() { done <- eng.Run(ctx) }()
 		for _, how := range []string{"fine", "park", "panic", "panic in a step", "fail", "late"} {
-			if _, err := misbehaving.Start(ctx, eng, how, perdure.ID(strings.ReplaceAll(how, " ", "-"))); err != nil {
+			if _, err := misbehaving.Start(ctx, eng, how,
+				perdure.ID(strings.ReplaceAll(how, " ", "-"))); err != nil {
 				t.Error(err)
 			}
 		}
@@ -160,7 +162,8 @@ func TestAStartBeforeRunIsLogged(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), 900*time.Millisecond)
 		defer cancel()
 		_, err = misbehaving.Start(ctx, eng, "fine")
-		if hint := "call Engine.Run"; journal.CodeOf(err) != journal.CodeStopped || !strings.Contains(err.Error(), hint) {
+		if hint := "call Engine.Run"; journal.CodeOf(err) != journal.CodeStopped ||
+			!strings.Contains(err.Error(), hint) {
 			t.Errorf("%v, want the hint %q", err, hint)
 		}
 		time.Sleep(time.Hour)
@@ -173,7 +176,8 @@ func TestAStartBeforeRunIsLogged(t *testing.T) {
 			started <- err
 		}()
 		time.Sleep(time.Minute)
-		want := `level=WARN msg="perdure: engine not running" reason="start misbehaving waits: call Engine.Run`
+		want :=
+			`level=WARN msg="perdure: engine not running" reason="start misbehaving waits: call Engine.Run`
 		if n := strings.Count(log.String(), want); n != 1 {
 			t.Errorf("logged %d times: %s", n, log)
 		}

@@ -29,7 +29,9 @@ func everything(kid, fails *perdure.Workflow[int, int]) *perdure.Workflow[int, i
 				return 0, err
 			}
 		}
-		for _, c := range []*perdure.Child[int]{kid.Child(ctx, 1, perdure.ID("kid")), fails.Child(ctx, 1, perdure.ID("fails"))} {
+		for _, c := range []*perdure.Child[int]{
+			kid.Child(ctx, 1, perdure.ID("kid")), fails.Child(ctx, 1, perdure.ID("fails")),
+		} {
 			_, _ = c.Await(ctx)
 		}
 		_, err := perdure.Park(ctx, "review", "odd amount", "go")
@@ -148,22 +150,28 @@ func shown(n observe.Notice, runs map[string]string) string {
 // those that nothing produces yet it says what will.
 var lifecycle = map[observe.Kind][]string{
 	observe.RunStarted: {
-		"all status=RUNNING", "kid status=PENDING", "fails status=PENDING", "chain status=RUNNING", "chain' status=PENDING", "cancelled status=RUNNING",
+		"all status=RUNNING", "kid status=PENDING", "fails status=PENDING", "chain status=RUNNING",
+		"chain' status=PENDING", "cancelled status=RUNNING",
 		"late status=RUNNING",
 	},
 	observe.StepStarted: {
-		"all step=ok attempt=1", "all step=retried attempt=1", "all status=RUNNING step=retried attempt=2", "all step=bad attempt=1",
-		"all status=RUNNING step=bad attempt=2", "all step=slow attempt=1", "all step=branch/inner[k] attempt=1",
+		"all step=ok attempt=1", "all step=retried attempt=1",
+		"all status=RUNNING step=retried attempt=2", "all step=bad attempt=1",
+		"all status=RUNNING step=bad attempt=2", "all step=slow attempt=1",
+		"all step=branch/inner[k] attempt=1",
 		"all step=stopped attempt=1", "all step=beside attempt=1",
 	},
 	observe.StepSucceeded: {
-		"all step=ok attempt=1 took=2s", "all step=retried attempt=2 took=1s", "all step=branch/inner[k] attempt=1", "all step=beside attempt=1 took=1s",
+		"all step=ok attempt=1 took=2s", "all step=retried attempt=2 took=1s",
+		"all step=branch/inner[k] attempt=1", "all step=beside attempt=1 took=1s",
 	},
 	observe.StepFailed: {
-		"all step=bad attempt=2 took=1s err=odd", "all step=slow attempt=1 took=1s err=step slow passed its timeout of 1s",
+		"all step=bad attempt=2 took=1s err=odd",
+		"all step=slow attempt=1 took=1s err=step slow passed its timeout of 1s",
 	},
 	observe.StepRetrying: {
-		"all status=WAITING step=retried attempt=1 after=1s err=odd benign", "all status=WAITING step=bad attempt=1 took=1s after=1s err=odd",
+		"all status=WAITING step=retried attempt=1 after=1s err=odd benign",
+		"all status=WAITING step=bad attempt=1 took=1s after=1s err=odd",
 	},
 	observe.StepCancelled:          {"all step=stopped attempt=1 reason=enough"},
 	observe.StepSkipped:            {"all step=gift reason=no gift"},
@@ -177,9 +185,13 @@ var lifecycle = map[observe.Kind][]string{
 	observe.SignalDelivered:        {"all signal=approve", "all signal=spare"},
 	observe.TimerFired:             {"all timer=in/pause", "all timer=sleep", "late timer=sleep"},
 	observe.ChildStarted:           {"all step=kid other=kid", "all step=fails other=fails"},
-	observe.ChildEnded:             {"all step=kid other=kid reason=COMPLETED", "all step=fails other=fails err=odd reason=FAILED"},
+	observe.ChildEnded: {
+		"all step=kid other=kid reason=COMPLETED",
+		"all step=fails other=fails err=odd reason=FAILED",
+	},
 	observe.RunParked: {
-		"all status=SUSPENDED step=review reason=odd amount", "all status=SUSPENDED reason=have a look",
+		"all status=SUSPENDED step=review reason=odd amount",
+		"all status=SUSPENDED reason=have a look",
 		"cancelled status=SUSPENDED reason=suspended by an operator",
 	},
 	observe.RunResumed:   {"all status=RUNNING", "all step=review reason=looks good"},
@@ -187,7 +199,8 @@ var lifecycle = map[observe.Kind][]string{
 	observe.RunEnded: {
 		"kid status=COMPLETED", "fails status=FAILED err=odd", "chain' status=COMPLETED",
 		"cancelled status=CANCELLED took=1h0m0s err=workflow cancelled: no more reason=no more",
-		"all status=COMPLETED took=5h0m0s", "late status=TIMED_OUT took=9h0m0s err=workflow timed out",
+		"all status=COMPLETED took=5h0m0s",
+		"late status=TIMED_OUT took=9h0m0s err=workflow timed out",
 	},
 }
 
@@ -206,11 +219,13 @@ func TestObserversHearOfEverythingThatHappens(t *testing.T) {
 		t.Run(fmt.Sprint("idle ", idle), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w, runs := haveEverythingHappen(t, idle)
-				for _, kind := range append(observe.Lifecycle(), observe.StepRetrying, observe.StepCancelled) {
+				for _, kind := range append(observe.Lifecycle(), observe.StepRetrying,
+					observe.StepCancelled) {
 					var got []string
 					for _, n := range w.Seen(kind) {
 						got = append(got, shown(n, runs))
-						if n.At.IsZero() || n.Run == "" || n.WorkflowID == "" || n.Workflow == "" || n.Pattern != "WORKFLOW" {
+						if n.At.IsZero() || n.Run == "" || n.WorkflowID == "" || n.Workflow == "" ||
+							n.Pattern != "WORKFLOW" {
 							t.Errorf("%+v lacks what each notice has", n)
 						}
 					}
@@ -220,7 +235,8 @@ func TestObserversHearOfEverythingThatHappens(t *testing.T) {
 					}
 					slices.Sort(got)
 					if want := slices.Sorted(slices.Values(want)); !slices.Equal(got, want) {
-						t.Errorf("%s:\n%s\nwant\n%s", kind, strings.Join(got, "\n"), strings.Join(want, "\n"))
+						t.Errorf("%s:\n%s\nwant\n%s", kind, strings.Join(got, "\n"),
+							strings.Join(want, "\n"))
 					}
 				}
 			})
@@ -296,10 +312,13 @@ func haveEverythingHappen(t *testing.T, idle time.Duration) (*world.World, map[s
 
 // noticed says which notice tells of an entry of a kind.
 var noticed = map[journal.Kind]observe.Kind{
-	journal.RunStarted: observe.RunStarted, journal.RunClaimed: observe.RunClaimed, journal.RunCompleted: observe.RunEnded,
+	journal.RunStarted: observe.RunStarted, journal.RunClaimed: observe.RunClaimed,
+	journal.RunCompleted: observe.RunEnded,
 	journal.RunContinued: observe.RunContinued, journal.StepStarted: observe.StepStarted,
-	journal.StepCompleted: observe.StepSucceeded, journal.StepFailed: observe.StepFailed, journal.StepRetrying: observe.StepRetrying,
-	journal.StepCancelled: observe.StepCancelled, journal.SignalConsumed: observe.SignalDelivered, journal.TimerFired: observe.TimerFired,
+	journal.StepCompleted: observe.StepSucceeded, journal.StepFailed: observe.StepFailed,
+	journal.StepRetrying:  observe.StepRetrying,
+	journal.StepCancelled: observe.StepCancelled, journal.SignalConsumed: observe.SignalDelivered,
+	journal.TimerFired:   observe.TimerFired,
 	journal.ChildStarted: observe.ChildStarted, journal.ChildCompleted: observe.ChildEnded,
 }
 
@@ -326,7 +345,8 @@ func (c *clerk) see(n observe.Notice) {
 		return
 	}
 	is := func(e journal.Entry) bool {
-		return noticed[e.Kind] == n.Kind && e.At.Equal(n.At) && (n.Step == "" || strings.HasSuffix(n.Step, e.Op.String()))
+		return noticed[e.Kind] == n.Kind && e.At.Equal(n.At) &&
+			(n.Step == "" || strings.HasSuffix(n.Step, e.Op.String()))
 	}
 	if n.Kind == observe.StepStarted && n.Attempt == 1 && !slices.ContainsFunc(h, is) {
 		if c.at[n.Run] == 0 {
@@ -349,26 +369,31 @@ func (c *clerk) see(n observe.Notice) {
 func TestNoticesComeAfterTheCommitAndInTheOrderOfTheJournal(t *testing.T) {
 	for _, idle := range world.IdleTimeouts {
 		synctest.Test(t, func(t *testing.T) {
-			kid := perdure.Define("kid", func(ctx context.Context, n int) (int, error) { return n, perdure.Sleep(ctx, time.Minute) })
+			kid := perdure.Define("kid", func(ctx context.Context, n int) (int, error) {
+				return n, perdure.Sleep(ctx, time.Minute)
+			})
 			busy := perdure.Define("busy", func(ctx context.Context, left int) (int, error) {
 				var fs []*perdure.Future[int]
 				for i := range 3 {
-					fs = append(fs, perdure.Go(ctx, "branch", func(ctx context.Context) (int, error) {
-						if _, err := perdure.Step(ctx, "a",
-							world.Work("a", time.Duration(i)*time.Millisecond, nil)); err != nil {
-							return 0, err
-						}
-						f := perdure.Async(ctx, "beside", world.Work("", time.Duration(i)*time.Second, nil))
-						_, _ = perdure.Step(ctx, "bad", world.Work("", 0, world.ErrOdd),
-							perdure.Retry{Attempts: 2, First: time.Second})
-						if _, err := f.Await(ctx); err != nil {
-							return 0, err
-						}
-						if err := perdure.Sleep(ctx, time.Minute); err != nil {
-							return 0, err
-						}
-						return kid.Child(ctx, i).Await(ctx)
-					}))
+					fs = append(
+						fs, perdure.Go(ctx, "branch", func(ctx context.Context) (int, error) {
+							if _, err := perdure.Step(ctx, "a",
+								world.Work("a", time.Duration(i)*time.Millisecond,
+									nil)); err != nil {
+								return 0, err
+							}
+							f := perdure.Async(ctx, "beside",
+								world.Work("", time.Duration(i)*time.Second, nil))
+							_, _ = perdure.Step(ctx, "bad", world.Work("", 0, world.ErrOdd),
+								perdure.Retry{Attempts: 2, First: time.Second})
+							if _, err := f.Await(ctx); err != nil {
+								return 0, err
+							}
+							if err := perdure.Sleep(ctx, time.Minute); err != nil {
+								return 0, err
+							}
+							return kid.Child(ctx, i).Await(ctx)
+						}))
 				}
 				if _, err := spare.Wait(ctx); err != nil {
 					return 0, err
@@ -395,7 +420,8 @@ func TestNoticesComeAfterTheCommitAndInTheOrderOfTheJournal(t *testing.T) {
 			for range 2 {
 				time.Sleep(time.Second)
 				for i := range 10 {
-					if _, err := spare.Send(t.Context(), w.Engine, fmt.Sprint("r", i), "now"); err != nil {
+					if _, err := spare.Send(t.Context(), w.Engine, fmt.Sprint("r", i),
+						"now"); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -438,7 +464,12 @@ func TestAStepThatBeginsAgainIsToldAgain(t *testing.T) {
 		}
 		time.Sleep(2 * time.Hour)
 		w.End()
-		for kind, want := range map[observe.Kind]int{observe.StepStarted: 2, observe.StepSucceeded: 1, observe.RunStarted: 1, observe.RunEnded: 1} {
+		for kind, want := range map[observe.Kind]int{
+			observe.StepStarted:   2,
+			observe.StepSucceeded: 1,
+			observe.RunStarted:    1,
+			observe.RunEnded:      1,
+		} {
 			told := w.Seen(kind)
 			if len(told) != want {
 				t.Errorf("%s was told %d times, want %d", kind, len(told), want)
@@ -455,8 +486,12 @@ func TestAStepThatBeginsAgainIsToldAgain(t *testing.T) {
 // spec: P-6
 func TestTheStartOfARunIsToldOnceWhoeverStartsIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		wf := perdure.Define("w", func(ctx context.Context, _ int) (string, error) { return spare.Wait(ctx) })
-		unknown := perdure.Define("unknown", func(context.Context, int) (int, error) { return 1, nil })
+		wf := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
+			return spare.Wait(ctx)
+		})
+		unknown := perdure.Define("unknown", func(context.Context, int) (int, error) {
+			return 1, nil
+		})
 		w := world.With(t, perdure.Options{IdleTimeout: -1, Capacity: 3}, wf)
 		client, err := perdure.NewClient(t.Context(), w.DB)
 		if err != nil {
@@ -468,12 +503,16 @@ func TestTheStartOfARunIsToldOnceWhoeverStartsIt(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		start := func(c perdure.Caller, id string) { must(wf.Start(t.Context(), c, 0, perdure.ID(id))) }
+		start := func(c perdure.Caller, id string) {
+			must(wf.Start(t.Context(), c, 0, perdure.ID(id)))
+		}
 		start(w.Engine, "here")
 		start(w.Engine, "here")
 		start(client, "client")
-		must(perdure.SendWithStart(t.Context(), w.Engine, spare, "v", wf, 0, perdure.ID("signalled")))
-		must(perdure.SendWithStart(t.Context(), client, spare, "v", wf, 0, perdure.ID("client-signalled")))
+		must(perdure.SendWithStart(t.Context(), w.Engine, spare, "v", wf, 0,
+			perdure.ID("signalled")))
+		must(perdure.SendWithStart(t.Context(), client, spare, "v", wf, 0,
+			perdure.ID("client-signalled")))
 		must(w.Engine.Start(t.Context(), "unknown", []byte("0"), perdure.ID("unknown")))
 		must(client.Start(t.Context(), "unknown", []byte("0"), perdure.ID("client-unknown")))
 		must(client.Start(t.Context(), "unknown", []byte("0"), perdure.ID("cancelled")))
@@ -486,14 +525,20 @@ func TestTheStartOfARunIsToldOnceWhoeverStartsIt(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		w.End()
-		for _, id := range []string{"here", "client", "signalled", "client-signalled", "unknown", "client-unknown", "cancelled"} {
+		for _, id := range []string{
+			"here", "client", "signalled", "client-signalled", "unknown", "client-unknown",
+			"cancelled",
+		} {
 			var kinds []observe.Kind
 			for _, n := range w.Told() {
-				if n.WorkflowID == id && (n.Kind == observe.RunStarted || n.Kind == observe.RunEnded || n.Kind == observe.RunClaimed) {
+				if n.WorkflowID == id && (n.Kind == observe.RunStarted ||
+					n.Kind == observe.RunEnded || n.Kind == observe.RunClaimed) {
 					kinds = append(kinds, n.Kind)
 				}
 			}
-			kinds = slices.DeleteFunc(kinds, func(k observe.Kind) bool { return k == observe.RunClaimed })
+			kinds = slices.DeleteFunc(kinds, func(k observe.Kind) bool {
+				return k == observe.RunClaimed
+			})
 			if !slices.Equal(kinds, []observe.Kind{observe.RunStarted, observe.RunEnded}) {
 				t.Errorf("of %s was told %q", id, kinds)
 			}
@@ -530,7 +575,8 @@ func TestAnObserverTakesOnlyTheKindsItWantsAndOneThatPanicsDisturbsNobody(t *tes
 			return perdure.Step(ctx, "good", world.Work("", 0, nil))
 		})
 		w := world.With(t, perdure.Options{Observers: []observe.Observer{
-			{See: keep("panics")}, {Kinds: []observe.Kind{observe.StepFailed}, See: keep("failed")}, {},
+			{See: keep("panics")}, {Kinds: []observe.Kind{observe.StepFailed}, See: keep("failed")},
+			{},
 			{Kinds: []observe.Kind{observe.StepSucceeded, observe.RunEnded}, See: keep("two")},
 			{Kinds: []observe.Kind{observe.DeadLettered}, See: keep("none")}, {See: keep("all")},
 		}}, wf)
@@ -545,7 +591,9 @@ func TestAnObserverTakesOnlyTheKindsItWantsAndOneThatPanicsDisturbsNobody(t *tes
 		if got := seen["failed"]; !slices.Equal(got, []observe.Kind{observe.StepFailed}) {
 			t.Errorf("the first saw %q", got)
 		}
-		if got := seen["two"]; !slices.Equal(got, []observe.Kind{observe.StepSucceeded, observe.RunEnded}) {
+		if got := seen["two"]; !slices.Equal(got, []observe.Kind{
+			observe.StepSucceeded, observe.RunEnded,
+		}) {
 			t.Errorf("the second saw %q", got)
 		}
 		if got := seen["none"]; got != nil {
@@ -579,7 +627,9 @@ func TestAnObserverThatBlocksHoldsUpTheEngineAndLosesNothing(t *testing.T) {
 			})
 		})
 		w := world.With(t,
-			perdure.Options{Observers: []observe.Observer{{Kinds: []observe.Kind{observe.StepSucceeded},
+			perdure.Options{Observers: []observe.Observer{{Kinds: []observe.Kind{
+				observe.StepSucceeded,
+			},
 				See: func(n observe.Notice) {
 					mu.Lock()
 					first := n.Step == "s" && !blocked
@@ -606,7 +656,8 @@ func TestAnObserverThatBlocksHoldsUpTheEngineAndLosesNothing(t *testing.T) {
 		time.Sleep(time.Hour)
 		mu.Lock()
 		if len(runs) != 1 || second != 0 {
-			t.Errorf("while an observer blocks %d runs are durable, and %d steps have gone on", len(runs), second)
+			t.Errorf("while an observer blocks %d runs are durable, and %d steps have gone on",
+				len(runs), second)
 		}
 		mu.Unlock()
 		close(let)
@@ -628,8 +679,13 @@ func TestAnObserverThatBlocksHoldsUpTheEngineAndLosesNothing(t *testing.T) {
 
 // spec: P-6
 func TestANoticeThatNobodyWantsCostsNothing(t *testing.T) {
-	other := []observe.Observer{{Kinds: []observe.Kind{observe.DeadLettered}, See: func(observe.Notice) {}}}
-	for name, set := range map[string]*observe.Set{"no observers": observe.NewSet(nil), "others": observe.NewSet(other)} {
+	other := []observe.Observer{
+		{Kinds: []observe.Kind{observe.DeadLettered}, See: func(observe.Notice) {}},
+	}
+	for name, set := range map[string]*observe.Set{
+		"no observers": observe.NewSet(nil),
+		"others":       observe.NewSet(other),
+	} {
 		if n := testing.AllocsPerRun(1000, func() {
 			if set.Wants(observe.StepSucceeded) {
 				t.Error("somebody wants it")

@@ -54,7 +54,9 @@ func TestASilentBrokerSilencesNoListener(t *testing.T) {
 		noisy := perdure.Define("noisy", func(ctx context.Context, _ int) (string, error) {
 			return perdure.Step(ctx, "s", emits(nil, "a", "b"))
 		}, hears)
-		quiet := perdure.Define("quiet", func(context.Context, int) (string, error) { return "", nil }, hears)
+		quiet := perdure.Define("quiet", func(context.Context, int) (string, error) {
+			return "", nil
+		}, hears)
 		w := world.With(t, perdure.Options{Publisher: s.Take}, noisy, quiet)
 		defer func() { w.End() }()
 		started(t, w, noisy, many)

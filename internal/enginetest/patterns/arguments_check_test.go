@@ -75,7 +75,9 @@ func typesOf(t reflect.Type, names ...string) func(string) (reflect.Type, bool) 
 	return func(name string) (reflect.Type, bool) { return t, slices.Contains(names, name) }
 }
 
-func inputOf[I any]() pattern.SourceTypes { return pattern.SourceTypes{Input: reflect.TypeFor[I]()} }
+func inputOf[I any]() pattern.SourceTypes {
+	return pattern.SourceTypes{Input: reflect.TypeFor[I]()}
+}
 
 // spec: F-4
 func TestEveryTagThatIsWrongIsTold(t *testing.T) {
@@ -93,7 +95,8 @@ func TestEveryTagThatIsWrongIsTold(t *testing.T) {
 			C int `perdure:"input, required"`
 			D int `perdure:"required"`
 		}](nothing), []string{
-			`ERROR: A: the tag word "" is not known`, `ERROR: B: the tag word "inptu" is not known`, `ERROR: C: the tag word " required" is not known`,
+			`ERROR: A: the tag word "" is not known`, `ERROR: B: the tag word "inptu" is not known`,
+			`ERROR: C: the tag word " required" is not known`,
 			"ERROR: D: it is required, and the tag does not say what it is: input, step=name …",
 		}},
 		{issuesOf[struct {
@@ -109,17 +112,24 @@ func TestEveryTagThatIsWrongIsTold(t *testing.T) {
 			J any    `perdure:"variables=x"`
 			K any    `perdure:"required=yes"`
 		}](nothing), []string{
-			`ERROR: A: the tag word "input=" is written input or input=name`, `ERROR: B: the tag word "step" is written step=name`,
-			`ERROR: C: the tag word "try=" is written try=name`, `ERROR: D: the tag word "undo" is written undo=name`,
-			`ERROR: E: the tag word "undo-error" is written undo-error=name`, `ERROR: F: the tag word "header" is written header=name`,
-			`ERROR: G: the tag word "variable=" is written variable=name`, `ERROR: H: the tag word "id=1" is written id`,
-			`ERROR: I: the tag word "headers=x" is written headers`, `ERROR: J: the tag word "variables=x" is written variables`,
+			`ERROR: A: the tag word "input=" is written input or input=name`,
+			`ERROR: B: the tag word "step" is written step=name`,
+			`ERROR: C: the tag word "try=" is written try=name`,
+			`ERROR: D: the tag word "undo" is written undo=name`,
+			`ERROR: E: the tag word "undo-error" is written undo-error=name`,
+			`ERROR: F: the tag word "header" is written header=name`,
+			`ERROR: G: the tag word "variable=" is written variable=name`,
+			`ERROR: H: the tag word "id=1" is written id`,
+			`ERROR: I: the tag word "headers=x" is written headers`,
+			`ERROR: J: the tag word "variables=x" is written variables`,
 			`ERROR: K: the tag word "required=yes" is not known`,
 		}},
 		{issuesOf[struct {
 			A int `perdure:"input,id"`
 			B int `perdure:"step=a,step=b"`
-		}](nothing), []string{"ERROR: A: two sources: input and id", "ERROR: B: two sources: step and step"}},
+		}](nothing), []string{
+			"ERROR: A: two sources: input and id", "ERROR: B: two sources: step and step",
+		}},
 		{issuesOf[struct {
 			Ctx   context.Context
 			Run   perdure.Info
@@ -129,7 +139,8 @@ func TestEveryTagThatIsWrongIsTold(t *testing.T) {
 			D     bool
 			inner int
 		}](nothing), []string{
-			"ERROR: B: a second field without a tag: only one can be the input", "ERROR: D: a second field without a tag: only one can be the input",
+			"ERROR: B: a second field without a tag: only one can be the input",
+			"ERROR: D: a second field without a tag: only one can be the input",
 		}},
 		{issuesOf[struct {
 			a int `perdure:"input"`
@@ -142,11 +153,15 @@ func TestEveryTagThatIsWrongIsTold(t *testing.T) {
 			D int          `perdure:"variables"`
 			E string       `perdure:"undo-error=e"`
 		}](nothing), []string{
-			"ERROR: A: nothing decodes into its type func()", "ERROR: B: nothing decodes into its type fmt.Stringer", "ERROR: C: nothing decodes into its type chan int",
+			"ERROR: A: nothing decodes into its type func()", "ERROR: B: nothing decodes into " +
+				"its type fmt.Stringer", "ERROR: C: nothing decodes into its type chan int",
 			"ERROR: D: it is of type int, and the variables of type map[string]interface {}",
 			`ERROR: E: it is of type string, and the error of the compensation of step "e" of type error`,
 		}},
-		{issuesOf[*Inner](nothing), []string{"ERROR: it is a pointer to a struct with tags: take the struct itself"}},
+		{
+			issuesOf[*Inner](nothing),
+			[]string{"ERROR: it is a pointer to a struct with tags: take the struct itself"},
+		},
 		{issuesOf[embedded](inputOf[parcel]()), nil},
 		{issuesOf[innerWrong](inputOf[parcel]()), []string{
 			`ERROR: City: there is no key "nowhere" in the input, a patterns.parcel`,
@@ -168,7 +183,8 @@ func TestStepsThatAreNotThereAreTold(t *testing.T) {
 	}
 	missing := []string{
 		`ERROR: A: there is no step "a"`, `ERROR: B: there is no try of participant "b"`,
-		`ERROR: C: there is no compensation of step "c"`, `ERROR: D: there is no compensation of step "d"`,
+		`ERROR: C: there is no compensation of step "c"`,
+		`ERROR: D: there is no compensation of step "d"`,
 	}
 	number := reflect.TypeFor[int]()
 	for i, c := range []struct {
@@ -176,11 +192,31 @@ func TestStepsThatAreNotThereAreTold(t *testing.T) {
 		want  []string
 	}{
 		{pattern.SourceTypes{}, missing},
-		{pattern.SourceTypes{Result: typesOf(number, "x"), Tried: typesOf(number), Undone: typesOf(number)}, missing},
-		{pattern.SourceTypes{Result: typesOf(number, "a"), Tried: typesOf(number, "b"), Undone: typesOf(number, "c", "d")}, nil},
-		{pattern.SourceTypes{Result: typesOf(nil, "a"), Tried: typesOf(nil, "b"), Undone: typesOf(nil, "c", "d")}, nil},
-		{pattern.SourceTypes{Result: typesOf(reflect.TypeFor[string](), "a"), Tried: typesOf(reflect.TypeFor[bool](), "b"), Undone: typesOf(reflect.TypeFor[[]int](), "c", "d")}, []string{
-			`ERROR: A: it is of type int, and the result of step "a" of type string`, `ERROR: B: it is of type int, and the try of participant "b" of type bool`,
+		{
+			pattern.SourceTypes{
+				Result: typesOf(number, "x"), Tried: typesOf(number), Undone: typesOf(number),
+			},
+			missing,
+		},
+		{
+			pattern.SourceTypes{
+				Result: typesOf(number, "a"), Tried: typesOf(number, "b"),
+				Undone: typesOf(number, "c", "d"),
+			},
+			nil,
+		},
+		{
+			pattern.SourceTypes{
+				Result: typesOf(nil, "a"), Tried: typesOf(nil, "b"), Undone: typesOf(nil, "c", "d"),
+			},
+			nil,
+		},
+		{pattern.SourceTypes{
+			Result: typesOf(reflect.TypeFor[string](), "a"), Tried: typesOf(reflect.TypeFor[bool](),
+				"b"), Undone: typesOf(reflect.TypeFor[[]int](), "c", "d"),
+		}, []string{
+			`ERROR: A: it is of type int, and the result of step "a" of type string`,
+			`ERROR: B: it is of type int, and the try of participant "b" of type bool`,
 			`ERROR: C: it is of type int, and the compensation of step "c" of type []int`,
 		}},
 	} {
@@ -215,7 +251,10 @@ func TestKeysThatAnInputDoesNotHaveAreTold(t *testing.T) {
 		{issuesOf[idKey](inputOf[string]()), wrong("id", "")},
 		{issuesOf[idKey](inputOf[[]parcel]()), wrong("id", []parcel{})},
 		{issuesOf[idKey](inputOf[struct{}]()), wrong("id", struct{}{})},
-		{issuesOf[idKey](inputOf[map[string]int]()), []string{`ERROR: A: it is of type string, and key "id" of the input of type int`}},
+		{
+			issuesOf[idKey](inputOf[map[string]int]()),
+			[]string{`ERROR: A: it is of type string, and key "id" of the input of type int`},
+		},
 		{issuesOf[struct {
 			A int `perdure:"input=ID"`
 		}](inputOf[parcel]()), wrong("ID", parcel{})},
@@ -248,7 +287,9 @@ func TestKeysThatAnInputDoesNotHaveAreTold(t *testing.T) {
 		}](inputOf[parcel]()), nil},
 		{issuesOf[struct {
 			A int `perdure:"input=city"`
-		}](inputOf[parcel]()), []string{`ERROR: A: it is of type int, and key "city" of the input of type *string`}},
+		}](inputOf[parcel]()), []string{
+			`ERROR: A: it is of type int, and key "city" of the input of type *string`,
+		}},
 	} {
 		if !slices.Equal(c.got, c.want) {
 			t.Errorf("%d: it says\n%q, want\n%q", i, c.got, c.want)

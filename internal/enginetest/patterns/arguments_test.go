@@ -87,7 +87,8 @@ func TestArgumentsAreMadeOfWhatTheRunKnows(t *testing.T) {
 	given := pattern.Sources{
 		Input:  json.RawMessage(input),
 		Result: ofSteps(map[string]string{"charge": `{"Paid":7}`, "bytes": "\x00no JSON"}),
-		Tried:  ofSteps(map[string]string{"debit": `"hold-1"`}), Undone: ofSteps(map[string]string{"charge": `{"Paid":-7}`}),
+		Tried:  ofSteps(map[string]string{"debit": `"hold-1"`}),
+		Undone: ofSteps(map[string]string{"charge": `{"Paid":-7}`}),
 		UndoError: func(step string) error {
 			if step == "charge" {
 				return errDeclined
@@ -117,7 +118,8 @@ func TestArgumentsAreMadeOfWhatTheRunKnows(t *testing.T) {
 				return err
 			}
 			a, err := none.Fill(ctx, given)
-			if want := (absent{Numbers: map[string]string{"blob": "AP8="}}); !reflect.DeepEqual(a, want) {
+			if want := (absent{Numbers: map[string]string{"blob": "AP8="}}); !reflect.DeepEqual(a,
+				want) {
 				t.Errorf("of what is not there comes %+v", a)
 			}
 			return err
@@ -141,12 +143,22 @@ func checkFull(ctx context.Context, t *testing.T, a fullArgument, input string) 
 	order := parcel{ID: "p-1", City: &rome, Weight: 2.5, Parts: []parcel{{ID: "p-2"}}}
 	city := &rome
 	for _, c := range []struct{ what, got, want any }{
-		{"Ctx", a.Ctx, ctx}, {"Order", a.Order, order}, {"City", a.City, &city}, {"Raw", string(a.Raw), `[{"id":"p-2"}]`}, {"Whole", string(a.Whole), input},
-		{"Receipt", a.Receipt, &receipt{7}}, {"Bytes", string(a.Bytes), "\x00no JSON"}, {"Result", string(a.Result), `{"Paid":7}`}, {"Open", a.Open, map[string]any{"Paid": 7.0}},
-		{"Hold", a.Hold, "hold-1"}, {"Refund", a.Refund, receipt{-7}}, {"Why", a.Why, errDeclined}, {"WhyAny", a.WhyAny, errDeclined},
-		{"Tenant", a.Tenant, tenant("acme")}, {"Pointer", a.Pointer, &acme}, {"All", a.All, perdure.Headers(headers)}, {"AllToo", a.AllToo, &headers},
-		{"Rank", a.Rank, 3}, {"Blob", a.Blob, []byte{0, 255}}, {"Vars", a.Vars, map[string]any{"rank": 3.0, "blob": "AP8="}}, {"VarsToo", a.VarsToo.Rank, 3},
-		{"ID", a.ID, "ord-1"}, {"IDToo", a.IDToo, "ord-1"}, {"Run", a.Run.WorkflowID, "ord-1"}, {"Untagged", a.Untagged.ID, "p-1"}, {"unseen", a.unseen, 0},
+		{"Ctx", a.Ctx, ctx}, {"Order", a.Order, order}, {"City", a.City, &city},
+		{"Raw", string(a.Raw), `[{"id":"p-2"}]`}, {"Whole", string(a.Whole), input},
+		{"Receipt", a.Receipt, &receipt{7}}, {"Bytes", string(a.Bytes), "\x00no JSON"}, {
+			"Result", string(a.Result), `{"Paid":7}`,
+		}, {"Open", a.Open, map[string]any{"Paid": 7.0}},
+		{"Hold", a.Hold, "hold-1"}, {"Refund", a.Refund, receipt{-7}}, {"Why", a.Why, errDeclined},
+		{"WhyAny", a.WhyAny, errDeclined},
+		{"Tenant", a.Tenant, tenant("acme")}, {"Pointer", a.Pointer, &acme},
+		{"All", a.All, perdure.Headers(headers)}, {"AllToo", a.AllToo, &headers},
+		{"Rank", a.Rank, 3}, {"Blob", a.Blob, []byte{0, 255}}, {
+			"Vars",
+			a.Vars,
+			map[string]any{"rank": 3.0, "blob": "AP8="},
+		}, {"VarsToo", a.VarsToo.Rank, 3},
+		{"ID", a.ID, "ord-1"}, {"IDToo", a.IDToo, "ord-1"}, {"Run", a.Run.WorkflowID, "ord-1"},
+		{"Untagged", a.Untagged.ID, "p-1"}, {"unseen", a.unseen, 0},
 	} {
 		if !reflect.DeepEqual(c.got, c.want) {
 			t.Errorf("%s is %+v, want %+v", c.what, c.got, c.want)
@@ -156,7 +168,9 @@ func checkFull(ctx context.Context, t *testing.T, a fullArgument, input string) 
 
 // filled gives what comes of an argument outside of a run, where it needs none.
 func filled[A any](given pattern.Sources) func() (any, error) {
-	return func() (any, error) { return pattern.NewArguments[A]().Fill(context.Background(), given) }
+	return func() (any, error) {
+		return pattern.NewArguments[A]().Fill(context.Background(), given)
+	}
 }
 
 func filledOf[A any](input string) func() (any, error) {
@@ -223,15 +237,30 @@ func TestAValueWithoutATagThatWillBeZeroIsTold(t *testing.T) {
 		In int
 	}
 	for i, c := range []struct{ got, want []string }{
-		{issuesOf[int](inputOf[string]()), []string{"WARNING: it is of type int, and the input of type string: it will be zero"}},
-		{issuesOf[untagged](inputOf[string]()), []string{"WARNING: In: it is of type int, and the input of type string: it will be zero"}},
+		{
+			issuesOf[int](inputOf[string]()),
+			[]string{"WARNING: it is of type int, and the input of type string: it will be zero"},
+		},
+		{
+			issuesOf[untagged](inputOf[string]()),
+			[]string{
+				"WARNING: In: it is of type int, and the input of type string: it will be zero",
+			},
+		},
 		{issuesOf[receipt](inputOf[parcel]()), []string{
-			"WARNING: it is of type patterns.receipt, and the input of type patterns.parcel: it will be zero",
+			"WARNING: it is of type patterns.receipt, and the input of type patterns.parcel: it " +
+				"will be zero",
 		}},
-		{issuesOf[chan int](inputOf[int]()), []string{"WARNING: it is of type chan int, and the input of type int: it will be zero"}},
-		{issuesOf[int](inputOf[int]()), nil}, {issuesOf[int](pattern.SourceTypes{}), nil}, {issuesOf[struct{}](inputOf[int]()), nil},
-		{issuesOf[context.Context](inputOf[int]()), nil}, {issuesOf[perdure.Info](inputOf[int]()), nil}, {issuesOf[any](inputOf[int]()), nil},
-		{issuesOf[[]byte](inputOf[parcel]()), nil}, {issuesOf[int](inputOf[[]byte]()), nil}, {issuesOf[parcel](inputOf[json.RawMessage]()), nil},
+		{
+			issuesOf[chan int](inputOf[int]()),
+			[]string{"WARNING: it is of type chan int, and the input of type int: it will be zero"},
+		},
+		{issuesOf[int](inputOf[int]()), nil}, {issuesOf[int](pattern.SourceTypes{}), nil},
+		{issuesOf[struct{}](inputOf[int]()), nil},
+		{issuesOf[context.Context](inputOf[int]()), nil},
+		{issuesOf[perdure.Info](inputOf[int]()), nil}, {issuesOf[any](inputOf[int]()), nil},
+		{issuesOf[[]byte](inputOf[parcel]()), nil}, {issuesOf[int](inputOf[[]byte]()), nil},
+		{issuesOf[parcel](inputOf[json.RawMessage]()), nil},
 		{issuesOf[struct{ Weight int }](inputOf[parcel]()), nil},
 	} {
 		if !slices.Equal(c.got, c.want) {
@@ -244,7 +273,9 @@ func TestAValueWithoutATagThatWillBeZeroIsTold(t *testing.T) {
 //
 // spec: F-4
 func TestAnArgumentThatCannotBeMadeFailsItsStep(t *testing.T) {
-	given := pattern.Sources{Input: json.RawMessage(`{"city":7}`), Result: ofSteps(map[string]string{"charge": `[]`})}
+	given := pattern.Sources{
+		Input: json.RawMessage(`{"city":7}`), Result: ofSteps(map[string]string{"charge": `[]`}),
+	}
 	fails := map[string]struct {
 		fill func(context.Context) error
 		code journal.Code
@@ -284,7 +315,8 @@ func TestAnArgumentThatCannotBeMadeFailsItsStep(t *testing.T) {
 	add("variable", filling[struct {
 		A string `perdure:"variable=x,required"`
 	}](given), journal.CodeInvalid, `missing: variable "x"`)
-	add("type-of-key", filling[Inner](given), journal.CodeDecode, `argument City: key "city" of the input does not decode`)
+	add("type-of-key", filling[Inner](given), journal.CodeDecode,
+		`argument City: key "city" of the input does not decode`)
 	add("type-of-step", filling[struct {
 		A int `perdure:"step=charge"`
 	}](given), journal.CodeDecode, `argument A: the result of step "charge" does not decode`)
@@ -371,7 +403,8 @@ func TestEncodeAndDecodeAreAsJournalsHaveThem(t *testing.T) {
 		}
 	}
 	raw, err := pattern.Encode([]byte("\x00raw"))
-	if back, e := pattern.Decode[[]byte](raw); string(raw) != "\x00raw" || string(back) != "\x00raw" || err != nil || e != nil {
+	if back, e := pattern.Decode[[]byte](raw); string(raw) != "\x00raw" ||
+		string(back) != "\x00raw" || err != nil || e != nil {
 		t.Errorf("bytes are %q, and then %q; %v, %v", raw, back, err, e)
 	}
 	if p, err := pattern.Decode[parcel]([]byte(`{"id":"p"}`)); p.ID != "p" || err != nil {

@@ -28,10 +28,12 @@ func TestWrongDefinitionsAreToldByRegister(t *testing.T) {
 		def  perdure.Definition
 		code journal.Code
 	}{
-		"duplicate":   {perdure.Define("taken", world.Nothing), journal.CodeDuplicate},
-		"empty":       {perdure.Define("", world.Nothing), journal.CodeInvalid},
-		"space":       {perdure.Define("a b", world.Nothing), journal.CodeInvalid},
-		"long":        {perdure.Define(strings.Repeat("x", 256), world.Nothing), journal.CodeInvalid},
+		"duplicate": {perdure.Define("taken", world.Nothing), journal.CodeDuplicate},
+		"empty":     {perdure.Define("", world.Nothing), journal.CodeInvalid},
+		"space":     {perdure.Define("a b", world.Nothing), journal.CodeInvalid},
+		"long": {
+			perdure.Define(strings.Repeat("x", 256), world.Nothing), journal.CodeInvalid,
+		},
 		"no function": {perdure.Define[int, int]("nil", nil), journal.CodeInvalid},
 		"bad retry": {perdure.Define("r", world.Nothing, perdure.Retry{Factor: 0.5}),
 			journal.CodeInvalid},
@@ -53,14 +55,18 @@ func TestWrongDefinitionsAreToldByRegister(t *testing.T) {
 
 func TestBadRetries(t *testing.T) {
 	for _, r := range []perdure.Retry{
-		{Attempts: -1}, {First: -time.Second}, {Cap: -1}, {Factor: 0.5}, {Factor: math.NaN()}, {Factor: math.Inf(1)},
-		{Jitter: 2}, {Jitter: -0.1}, {Jitter: math.NaN()}, {On: []error{nil}}, {On: []error{fmt.Errorf("not registered")}},
+		{Attempts: -1}, {First: -time.Second}, {Cap: -1}, {Factor: 0.5}, {Factor: math.NaN()},
+		{Factor: math.Inf(1)},
+		{Jitter: 2}, {Jitter: -0.1}, {Jitter: math.NaN()}, {On: []error{nil}},
+		{On: []error{fmt.Errorf("not registered")}},
 	} {
 		if err := r.Validate(); journal.CodeOf(err) != journal.CodeInvalid {
 			t.Errorf("%+v: %v", r, err)
 		}
 	}
-	r := perdure.Retry{Attempts: math.MaxInt, First: math.MaxInt64, Cap: math.MaxInt64, Factor: 1e300}
+	r := perdure.Retry{
+		Attempts: math.MaxInt, First: math.MaxInt64, Cap: math.MaxInt64, Factor: 1e300,
+	}
 	for _, n := range []int{-1, 0, 1, 2, 1000, math.MaxInt} {
 		if d := r.Delay(n); d != math.MaxInt64 {
 			t.Errorf("delay after attempt %d: %v", n, d)
@@ -88,7 +94,8 @@ func TestMisuseIsRefused(t *testing.T) {
 						t.Errorf("a step in a step with its %s context: %v", name, err)
 					}
 					if _, err := perdure.Async(c, "inner",
-						world.Work("inner", 0, nil)).Await(c); journal.CodeOf(err) != journal.CodeMisuse {
+						world.Work("inner", 0, nil)).
+						Await(c); journal.CodeOf(err) != journal.CodeMisuse {
 						t.Errorf("an async step in a step with its %s context: %v", name, err)
 					}
 				}
@@ -103,13 +110,16 @@ func TestMisuseIsRefused(t *testing.T) {
 				foreign <- err
 				return 0, nil
 			})
-			if _, err := perdure.Step(ctx, "wait", world.Work("wait", time.Second, nil)); err != nil {
+			if _, err := perdure.Step(ctx, "wait", world.Work("wait", time.Second,
+				nil)); err != nil {
 				return "", err
 			}
 			if err := <-foreign; journal.CodeOf(err) != journal.CodeMisuse {
 				t.Error("from a goroutine that the engine did not start:", err)
 			}
-			for _, name := range []string{"", "a b", "a/b", "ä", "a\x00", strings.Repeat("x", 256)} {
+			for _, name := range []string{
+				"", "a b", "a/b", "ä", "a\x00", strings.Repeat("x", 256),
+			} {
 				if _, err := perdure.Step(ctx, name,
 					world.Work("", 0, nil)); journal.CodeOf(err) != journal.CodeInvalid {
 					t.Errorf("step %q: %v", name, err)
@@ -122,7 +132,8 @@ func TestMisuseIsRefused(t *testing.T) {
 					t.Errorf("key %q: %v", name, err)
 				}
 			}
-			if _, err := perdure.Step[int](ctx, "s", nil); journal.CodeOf(err) != journal.CodeInvalid {
+			if _, err := perdure.Step[int](ctx, "s",
+				nil); journal.CodeOf(err) != journal.CodeInvalid {
 				t.Error("no function:", err)
 			}
 			if _, err := perdure.Step(ctx, "s", world.Work("", 0, nil),
@@ -166,7 +177,9 @@ func TestUnregisteredWorkflow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := world.New(t)
 		defer func() { w.End() }()
-		known := perdure.Define("later", func(_ context.Context, in string) (string, error) { return in + "!", nil })
+		known := perdure.Define("later", func(_ context.Context, in string) (string, error) {
+			return in + "!", nil
+		})
 		_, err := known.Start(context.Background(), w.Engine, "x")
 		world.CodeIs(t, err, journal.CodeUnregistered)
 		if _, err := w.Engine.Start(context.Background(), "later", []byte(`"hello"`),
@@ -174,7 +187,8 @@ func TestUnregisteredWorkflow(t *testing.T) {
 			t.Fatal(err)
 		}
 		d, err := w.Engine.Describe(context.Background(), "x")
-		if err != nil || d.Head.Status != journal.Pending || !strings.Contains(d.Why, "knows workflow later") {
+		if err != nil || d.Head.Status != journal.Pending ||
+			!strings.Contains(d.Why, "knows workflow later") {
 			t.Errorf("%v: %s, %v", d.Head.Status, d.Why, err)
 		}
 		w.Deploy("test", known)

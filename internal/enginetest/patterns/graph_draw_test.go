@@ -14,8 +14,10 @@ import (
 
 // hostile are names that mean something to the languages in which graphs are drawn.
 var hostile = []string{
-	"plain", "try:debit", "with space", `"`, `a"b`, `\`, `\\`, `a\`, `a\"`, `\n`, `\N`, "a\nb", "a\r\nb", "\t", "[x]", "{x}", "(x)", `"]`, "]", "-->", "n0", "end",
-	"<b>x</b>", "<", "&lt;", "#quot;", "#34;", "#", ";", "%%", "%%{init: {}}%%", "`md`", "// x", "/* x */", "subgraph", "digraph", "->", `" -> "`, "é→日本", "|x|", "style:x",
+	"plain", "try:debit", "with space", `"`, `a"b`, `\`, `\\`, `a\`, `a\"`, `\n`, `\N`, "a\nb",
+	"a\r\nb", "\t", "[x]", "{x}", "(x)", `"]`, "]", "-->", "n0", "end",
+	"<b>x</b>", "<", "&lt;", "#quot;", "#34;", "#", ";", "%%", "%%{init: {}}%%", "`md`", "// x",
+	"/* x */", "subgraph", "digraph", "->", `" -> "`, "é→日本", "|x|", "style:x",
 }
 
 // chainOf gives nodes of these names, each of which follows two of those before it.
@@ -74,7 +76,8 @@ func readDOT(t *testing.T, text string) (title string, d drawing) {
 	}
 	lines := strings.Split(text, "\n")
 	first, last := dotTitle.FindStringSubmatch(lines[0]), lines[len(lines)-2:]
-	if first == nil || lines[1] != "\trankdir=LR" || lines[2] != "\tnode [shape=box]" || last[0] != "}" || last[1] != "" {
+	if first == nil || lines[1] != "\trankdir=LR" || lines[2] != "\tnode [shape=box]" ||
+		last[0] != "}" || last[1] != "" {
 		t.Fatalf("it is no DOT:\n%s", text)
 	}
 	for _, line := range lines[3 : len(lines)-2] {
@@ -115,13 +118,14 @@ func readMermaid(t *testing.T, text string) (d drawing) {
 			if m[1] != fmt.Sprint(len(d.nodes)) {
 				t.Errorf("node %s comes after %d others", m[1], len(d.nodes))
 			}
-			d.nodes = append(d.nodes, mermaidEntity.ReplaceAllStringFunc(m[2], func(s string) string {
-				n, err := strconv.Atoi(strings.Trim(s, "#;"))
-				if err != nil || !strings.HasSuffix(s, ";") {
-					t.Errorf("%s in %q is nothing", s, line)
-				}
-				return string(rune(n))
-			}))
+			d.nodes = append(d.nodes, mermaidEntity.ReplaceAllStringFunc(
+				m[2], func(s string) string {
+					n, err := strconv.Atoi(strings.Trim(s, "#;"))
+					if err != nil || !strings.HasSuffix(s, ";") {
+						t.Errorf("%s in %q is nothing", s, line)
+					}
+					return string(rune(n))
+				}))
 		} else if m := mermaidEdge.FindStringSubmatch(line); m != nil {
 			d.edges = append(d.edges, fmt.Sprintf("%q %q", name(m[1]), name(m[2])))
 		} else {
@@ -167,10 +171,22 @@ func TestNamesThatMeanSomethingElsewhereAreDrawn(t *testing.T) {
 //
 // spec: F-2
 func TestAGraphThatIsWrongIsDrawn(t *testing.T) {
-	g := definition.Graph{Nodes: []definition.Node{{Name: "a", After: []string{"gone", "b"}}, {Name: "b", After: []string{"a", "b"}}, {After: []string{"gone"}}}}
+	g := definition.Graph{
+		Nodes: []definition.Node{
+			{Name: "a", After: []string{"gone", "b"}},
+			{Name: "b", After: []string{"a", "b"}},
+			{After: []string{"gone"}},
+		},
+	}
 	for _, d := range []struct{ name, got, want string }{
-		{"DOT", g.DOT("t"), "digraph \"t\" {\n\trankdir=LR\n\tnode [shape=box]\n\t\"a\"\n\t\"b\"\n\t\"\"\n\t\"b\" -> \"a\"\n\t\"a\" -> \"b\"\n\t\"b\" -> \"b\"\n}\n"},
-		{"Mermaid", g.Mermaid(), "flowchart LR\n    n0[\"a\"]\n    n1[\"b\"]\n    n2[\" \"]\n    n1 --> n0\n    n0 --> n1\n    n1 --> n1\n"},
+		{
+			"DOT", g.DOT("t"), "digraph \"t\" {\n\trankdir=LR\n\tnode [shape=box]\n\t\"a\"\n" +
+				"\t\"b\"\n\t\"\"\n\t\"b\" -> \"a\"\n\t\"a\" -> \"b\"\n\t\"b\" -> \"b\"\n}\n",
+		},
+		{
+			"Mermaid", g.Mermaid(), "flowchart LR\n    n0[\"a\"]\n    n1[\"b\"]\n    n2[\" \"]\n" +
+				"    n1 --> n0\n    n0 --> n1\n    n1 --> n1\n",
+		},
 	} {
 		if d.got != d.want {
 			t.Errorf("as %s it is\n%s\nwant\n%s", d.name, d.got, d.want)

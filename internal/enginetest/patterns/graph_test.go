@@ -61,7 +61,9 @@ func modelLayers(g definition.Graph) [][]string {
 	}
 	var out [][]string
 	for _, layer := range layers {
-		slices.SortStableFunc(layer, func(a, b definition.Node) int { return cmp.Compare(a.Order, b.Order) })
+		slices.SortStableFunc(layer, func(a, b definition.Node) int {
+			return cmp.Compare(a.Order, b.Order)
+		})
 		var names []string
 		for _, n := range layer {
 			names = append(names, n.Name)
@@ -91,14 +93,17 @@ func TestOrderSortsWithinALayerOnly(t *testing.T) {
 		{Name: "late", After: []string{"z"}, Order: math.MinInt},
 		{Name: "z", Order: math.MaxInt}, {Name: "b"}, {Name: "a"}, {Name: "y", Order: math.MinInt},
 	}}
-	if got, want := g.Layers(), [][]string{{"y", "b", "a", "z"}, {"late"}}; !slices.EqualFunc(got, want, slices.Equal) {
+	if got, want := g.Layers(), [][]string{{"y", "b", "a", "z"}, {"late"}}; !slices.EqualFunc(got,
+		want, slices.Equal) {
 		t.Errorf("the layers are %q, want %q", got, want)
 	}
 }
 
 // spec: F-2, F-8
 func TestAGraphIsToldAllThatIsWrongWithItAtOnce(t *testing.T) {
-	node := func(name string, after ...string) definition.Node { return definition.Node{Name: name, After: after} }
+	node := func(name string, after ...string) definition.Node {
+		return definition.Node{Name: name, After: after}
+	}
 	long := []definition.Node{node("x0", "x99")}
 	longest := "ERROR: x0: a circle: x0"
 	for i := 1; i < 100; i++ {
@@ -114,23 +119,52 @@ func TestAGraphIsToldAllThatIsWrongWithItAtOnce(t *testing.T) {
 		layers [][]string
 	}{
 		{"nothing", nil, []string{"ERROR: there are no steps"}, nil},
-		{"no names", []definition.Node{node(""), node("", "")}, []string{"ERROR: a step has no name", "ERROR: a step has no name", "ERROR: it follows itself"}, [][]string{{""}, {""}}},
-		{"three of a name", []definition.Node{node("a"), node("a"), node("a")}, []string{"ERROR: a: two steps have this name"}, [][]string{{"a", "a", "a"}}},
-		{"itself", []definition.Node{node("a"), node("b", "a", "b")}, []string{"ERROR: b: it follows itself"}, [][]string{{"a"}}},
+		{
+			"no names",
+			[]definition.Node{node(""), node("", "")},
+			[]string{
+				"ERROR: a step has no name", "ERROR: a step has no name",
+				"ERROR: it follows itself",
+			},
+			[][]string{{""}, {""}},
+		},
+		{"three of a name", []definition.Node{node("a"), node("a"), node("a")}, []string{
+			"ERROR: a: two steps have this name",
+		}, [][]string{{"a", "a", "a"}}},
+		{
+			"itself",
+			[]definition.Node{node("a"), node("b", "a", "b")},
+			[]string{"ERROR: b: it follows itself"},
+			[][]string{{"a"}},
+		},
 		{"not there", []definition.Node{node("a", "b", "c"), node("d", "a"), node("e")}, []string{
-			`ERROR: a: it follows "b", which is not there`, `ERROR: a: it follows "c", which is not there`,
+			`ERROR: a: it follows "b", which is not there`,
+			`ERROR: a: it follows "c", which is not there`,
 		}, [][]string{{"e"}}},
-		{"two", []definition.Node{node("a", "b"), node("b", "a")}, []string{"ERROR: a: a circle: a → b → a"}, nil},
-		{"a circle in its direction", []definition.Node{node("start"), node("a", "c", "start"), node("b", "a"), node("c", "b"), node("end", "c")},
+		{
+			"two",
+			[]definition.Node{node("a", "b"), node("b", "a")},
+			[]string{"ERROR: a: a circle: a → b → a"},
+			nil,
+		},
+		{"a circle in its direction", []definition.Node{
+			node("start"), node("a", "c", "start"), node("b", "a"), node("c", "b"),
+			node("end", "c"),
+		},
 			[]string{"ERROR: a: a circle: a → b → c → a"}, [][]string{{"start"}}},
 		{"everything", []definition.Node{
-			node("a", "b"), node("b", "a"), node(""), node("d", "d"), node("d"), node("e", "gone"), node("f", "g", "h"), node("g", "f"), node("h", "i"), node("i", "h"),
+			node("a", "b"), node("b", "a"), node(""), node("d", "d"), node("d"), node("e", "gone"),
+			node("f", "g", "h"), node("g", "f"), node("h", "i"), node("i", "h"),
 		}, []string{
-			"ERROR: a step has no name", "ERROR: d: two steps have this name", "ERROR: d: it follows itself", `ERROR: e: it follows "gone", which is not there`,
-			"ERROR: a: a circle: a → b → a", "ERROR: f: a circle: f → g → f", "ERROR: h: a circle: h → i → h",
+			"ERROR: a step has no name", "ERROR: d: two steps have this name",
+			"ERROR: d: it follows itself", `ERROR: e: it follows "gone", which is not there`,
+			"ERROR: a: a circle: a → b → a", "ERROR: f: a circle: f → g → f",
+			"ERROR: h: a circle: h → i → h",
 		}, nil},
 		{"a long circle", long, []string{longest + " → (80 more) → x0"}, nil},
-		{"a name in lines", []definition.Node{node("a\nb\r", "a\nb\r")}, []string{`ERROR: a\nb\r: it follows itself`}, nil},
+		{"a name in lines", []definition.Node{node("a\nb\r", "a\nb\r")}, []string{
+			`ERROR: a\nb\r: it follows itself`,
+		}, nil},
 	} {
 		g := definition.Graph{Nodes: c.nodes}
 		var got []string
@@ -141,7 +175,8 @@ func TestAGraphIsToldAllThatIsWrongWithItAtOnce(t *testing.T) {
 		if !slices.Equal(got, c.want) {
 			t.Errorf("%s: the issues are\n%q, want\n%q", c.name, got, c.want)
 		}
-		if layers := g.Layers(); c.layers != nil && !slices.EqualFunc(layers, c.layers, slices.Equal) {
+		if layers := g.Layers(); c.layers != nil && !slices.EqualFunc(layers, c.layers,
+			slices.Equal) {
 			t.Errorf("%s: the layers are %q, want %q", c.name, layers, c.layers)
 		}
 	}
@@ -165,7 +200,9 @@ func TestEveryCircleIsFoundAndIsOne(t *testing.T) {
 		}
 		after := map[string][]string{}
 		for _, n := range g.Nodes {
-			after[n.Name] = slices.DeleteFunc(slices.Clone(n.After), func(s string) bool { return s == n.Name || s == "gone" })
+			after[n.Name] = slices.DeleteFunc(slices.Clone(n.After), func(s string) bool {
+				return s == n.Name || s == "gone"
+			})
 		}
 		n := 0
 		for _, issue := range g.Check() {
@@ -177,7 +214,8 @@ func TestEveryCircleIsFoundAndIsOne(t *testing.T) {
 			circle := strings.Split(names, " → ")
 			for i, name := range circle[1:] {
 				if before := circle[i]; !slices.Contains(after[name], before) {
-					t.Fatalf("%+v: %s: %s does not follow %s, or is in another circle too", g, names, name, before)
+					t.Fatalf("%+v: %s: %s does not follow %s, or is in another circle too", g,
+						names, name, before)
 				}
 			}
 			if circle[0] != circle[len(circle)-1] || len(circle) < 3 || issue.Where != circle[0] {
@@ -211,7 +249,10 @@ func acyclic(after map[string][]string) bool {
 	for {
 		n := len(after)
 		maps.DeleteFunc(after, func(_ string, before []string) bool {
-			return !slices.ContainsFunc(before, func(b string) bool { _, left := after[b]; return left })
+			return !slices.ContainsFunc(before, func(b string) bool {
+				_, left := after[b]
+				return left
+			})
 		})
 		if len(after) == n {
 			return n == 0
@@ -230,7 +271,9 @@ func TestLargeGraphsTakeNoMoreThanTheirSize(t *testing.T) {
 		"a chain":    func(i, n int) []string { return []string{name(i - 1)} },
 		"one layer":  func(i, n int) []string { return nil },
 		"all of one": func(i, n int) []string { return []string{name(0)} },
-		"random":     func(i, n int) []string { return []string{name(rng.IntN(i)), name(rng.IntN(i)), name(rng.IntN(i))} },
+		"random": func(i, n int) []string {
+			return []string{name(rng.IntN(i)), name(rng.IntN(i)), name(rng.IntN(i))}
+		},
 		"one circle": func(i, n int) []string { return []string{name(i - 1)} },
 		"circles":    func(i, n int) []string { return []string{name(i ^ 1), name(i - 1)} },
 		"returning":  func(i, n int) []string { return []string{name(0), name((i + 1) % n)} },
@@ -256,7 +299,8 @@ func TestLargeGraphsTakeNoMoreThanTheirSize(t *testing.T) {
 				g.DOT(shape)
 				g.Mermaid()
 				if whole := len(slices.Concat(layers...)) == n; whole != (len(issues) == 0) {
-					t.Fatalf("%s of %d nodes: %d issues, %d layers", shape, n, len(issues), len(layers))
+					t.Fatalf("%s of %d nodes: %d issues, %d layers", shape, n, len(issues),
+						len(layers))
 				}
 			}
 			return time.Since(began)
@@ -265,7 +309,8 @@ func TestLargeGraphsTakeNoMoreThanTheirSize(t *testing.T) {
 			small, large := took(1_000, 16), took(16_000, 1)
 			t.Logf("%s: %v for 16 times 1,000 nodes, %v for 16,000", shape, small, large)
 			if large > 8*small {
-				return fmt.Errorf("%s: as many nodes take %.0f times as long in one graph", shape, float64(large)/float64(small))
+				return fmt.Errorf("%s: as many nodes take %.0f times as long in one graph", shape,
+					float64(large)/float64(small))
 			}
 			return nil
 		})

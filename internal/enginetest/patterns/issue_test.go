@@ -32,11 +32,12 @@ func advised(t *testing.T, o perdure.Options) (*perdure.Engine, func() []observe
 	var mu sync.Mutex
 	var told []observe.Notice
 	o.Build = "test"
-	o.Observers = []observe.Observer{{Kinds: []observe.Kind{observe.DefinitionAdvised}, See: func(n observe.Notice) {
-		mu.Lock()
-		defer mu.Unlock()
-		told = append(told, n)
-	}}}
+	o.Observers = []observe.Observer{{Kinds: []observe.Kind{observe.DefinitionAdvised},
+		See: func(n observe.Notice) {
+			mu.Lock()
+			defer mu.Unlock()
+			told = append(told, n)
+		}}}
 	eng, err := perdure.New(memory.New(), o)
 	if err != nil {
 		t.Fatal(err)
@@ -54,12 +55,20 @@ func declaring(about definition.Outline, issues ...definition.Issue) pattern.Dec
 
 // spec: F-8, F-13
 func TestErrorsRefuseADefinitionWarningsAndRemarksAreTold(t *testing.T) {
-	failed := definition.Issue{Severity: definition.SeverityError, Where: "charge.retry", Message: "three\nbelow nothing", Err: errTooOften}
+	failed := definition.Issue{
+		Severity: definition.SeverityError, Where: "charge.retry", Message: "three\nbelow nothing",
+		Err: errTooOften,
+	}
 	plain := definition.Issue{Where: "charge", Message: "no severity"}
-	warned := definition.Issue{Severity: definition.SeverityWarning, Where: "ship", Message: "no compensation"}
+	warned := definition.Issue{
+		Severity: definition.SeverityWarning, Where: "ship", Message: "no compensation",
+	}
 	remark := definition.Issue{Severity: definition.SeverityInfo, Message: "it is large"}
-	round := graph(definition.Node{Name: "a", After: []string{"b"}}, definition.Node{Name: "b", After: []string{"a"}})
-	says := func(i ...definition.Issue) perdure.WorkflowOption { return declaring(definition.Outline{}, i...) }
+	round := graph(definition.Node{Name: "a", After: []string{"b"}},
+		definition.Node{Name: "b", After: []string{"a"}})
+	says := func(i ...definition.Issue) perdure.WorkflowOption {
+		return declaring(definition.Outline{}, i...)
+	}
 	for _, c := range []struct {
 		name   string
 		strict bool
@@ -70,19 +79,43 @@ func TestErrorsRefuseADefinitionWarningsAndRemarksAreTold(t *testing.T) {
 	}{
 		{name: "nothing", opts: []perdure.WorkflowOption{says()}},
 		{name: "nothing strictly", strict: true, opts: []perdure.WorkflowOption{says()}},
-		{name: "a remark", strict: true, opts: []perdure.WorkflowOption{says(remark)}, told: []string{"INFO: it is large"}},
-		{name: "a warning", opts: []perdure.WorkflowOption{says(warned, remark)}, told: []string{"WARNING: ship: no compensation", "INFO: it is large"}},
-		{name: "a warning strictly", strict: true, opts: []perdure.WorkflowOption{says(remark, warned)}, issues: []string{"INFO: it is large", "WARNING: ship: no compensation"}},
-		{name: "an error", opts: []perdure.WorkflowOption{says(warned, failed)}, issues: []string{"WARNING: ship: no compensation", `ERROR: charge.retry: three\nbelow nothing`}, is: []error{errTooOften}},
-		{name: "without severity", opts: []perdure.WorkflowOption{says(plain)}, issues: []string{"ERROR: charge: no severity"}},
 		{
-			name: "the graph and the contract of a declaration", is: []error{errTooOften, &perdure.Error{Code: journal.CodeTopology}},
-			opts:   []perdure.WorkflowOption{declaring(definition.Outline{Graph: round.Graph, Input: json.RawMessage("{")}, failed)},
-			issues: []string{`ERROR: charge.retry: three\nbelow nothing`, "ERROR: input: the contract of the input is not JSON", "ERROR: a: a circle: a → b → a"},
+			name:   "a remark",
+			strict: true,
+			opts:   []perdure.WorkflowOption{says(remark)},
+			told:   []string{"INFO: it is large"},
+		},
+		{name: "a warning", opts: []perdure.WorkflowOption{says(warned, remark)}, told: []string{
+			"WARNING: ship: no compensation", "INFO: it is large",
+		}},
+		{name: "a warning strictly", strict: true, opts: []perdure.WorkflowOption{
+			says(remark, warned),
+		}, issues: []string{"INFO: it is large", "WARNING: ship: no compensation"}},
+		{name: "an error", opts: []perdure.WorkflowOption{says(warned, failed)}, issues: []string{
+			"WARNING: ship: no compensation", `ERROR: charge.retry: three\nbelow nothing`,
+		}, is: []error{errTooOften}},
+		{name: "without severity", opts: []perdure.WorkflowOption{says(plain)}, issues: []string{
+			"ERROR: charge: no severity",
+		}},
+		{
+			name: "the graph and the contract of a declaration",
+			is:   []error{errTooOften, &perdure.Error{Code: journal.CodeTopology}},
+			opts: []perdure.WorkflowOption{
+				declaring(definition.Outline{Graph: round.Graph, Input: json.RawMessage("{")},
+					failed),
+			},
+			issues: []string{
+				`ERROR: charge.retry: three\nbelow nothing`, "ERROR: input: the contract of the " +
+					"input is not JSON", "ERROR: a: a circle: a → b → a",
+			},
 		},
 		{
-			name: "the graph beside a declaration", is: []error{&perdure.Error{Code: journal.CodeTopology}},
-			opts: []perdure.WorkflowOption{says(remark), round}, issues: []string{"INFO: it is large", "ERROR: a: a circle: a → b → a"},
+			name: "the graph beside a declaration", is: []error{
+				&perdure.Error{Code: journal.CodeTopology},
+			},
+			opts: []perdure.WorkflowOption{says(remark), round}, issues: []string{
+				"INFO: it is large", "ERROR: a: a circle: a → b → a",
+			},
 		},
 	} {
 		eng, told := advised(t, perdure.Options{FailOnWarning: c.strict})
@@ -92,7 +125,8 @@ func TestErrorsRefuseADefinitionWarningsAndRemarksAreTold(t *testing.T) {
 			t.Errorf("%s: registered with %v", c.name, err)
 		}
 		if refused != nil {
-			if want := "perdure: the definition of w has issues:\n\t" + strings.Join(c.issues, "\n\t"); err.Error() != want {
+			if want := "perdure: the definition of w has issues:\n\t" +
+				strings.Join(c.issues, "\n\t"); err.Error() != want {
 				t.Errorf("%s: the error is\n%v\nwant\n%s", c.name, err, want)
 			}
 			if refused.Workflow != "w" || len(refused.Issues) != len(c.issues) {
@@ -104,14 +138,17 @@ func TestErrorsRefuseADefinitionWarningsAndRemarksAreTold(t *testing.T) {
 			}
 		}
 		for _, is := range []error{errTooOften, &perdure.Error{Code: journal.CodeTopology}} {
-			if want := slices.ContainsFunc(c.is, func(x error) bool { return reflect.DeepEqual(x, is) }); errors.Is(err, is) != want {
+			if want := slices.ContainsFunc(c.is, func(x error) bool {
+				return reflect.DeepEqual(x, is)
+			}); errors.Is(err, is) != want {
 				t.Errorf("%s: that it is %v: %v", c.name, is, !want)
 			}
 		}
 		var reasons []string
 		for _, n := range told() {
 			reasons = append(reasons, n.Reason)
-			if n.Kind != observe.DefinitionAdvised || n.Workflow != "w" || n.Pattern != "SAGA" || n.At.IsZero() {
+			if n.Kind != observe.DefinitionAdvised || n.Workflow != "w" || n.Pattern != "SAGA" ||
+				n.At.IsZero() {
 				t.Errorf("%s: told %+v", c.name, n)
 			}
 		}
@@ -130,10 +167,13 @@ func TestErrorsRefuseADefinitionWarningsAndRemarksAreTold(t *testing.T) {
 // spec: F-8
 func TestADeclarationIsLookedAtOnce(t *testing.T) {
 	calls := 0
-	w := perdure.Define("w", world.Nothing, pattern.Declared(func() (definition.Outline, []definition.Issue) {
-		calls++
-		return definition.Outline{}, []definition.Issue{{Severity: definition.SeverityInfo, Message: "seen"}}
-	}))
+	w := perdure.Define("w", world.Nothing,
+		pattern.Declared(func() (definition.Outline, []definition.Issue) {
+			calls++
+			return definition.Outline{}, []definition.Issue{
+				{Severity: definition.SeverityInfo, Message: "seen"},
+			}
+		}))
 	if calls != 0 {
 		t.Errorf("it was looked at %d times before it was registered", calls)
 	}
@@ -146,7 +186,8 @@ func TestADeclarationIsLookedAtOnce(t *testing.T) {
 	all.Wait()
 	world.CodeIs(t, one.Register(w), journal.CodeDuplicate)
 	if calls != 1 || len(told()) != 1 || len(also()) != 1 || len(two.Workflows()) != 1 {
-		t.Errorf("it was looked at %d times, and told %d and %d times", calls, len(told()), len(also()))
+		t.Errorf("it was looked at %d times, and told %d and %d times", calls, len(told()),
+			len(also()))
 	}
 }
 
@@ -171,7 +212,11 @@ func TestADeclarationGoesBeforeWhatIsSaidBesideIt(t *testing.T) {
 		{whole, beside, whole},
 		{definition.Outline{}, beside, beside},
 		{whole, definition.Outline{}, whole},
-		{definition.Outline{Graph: whole.Graph}, definition.Outline{Version: "1", Description: "d"}, definition.Outline{Version: "1", Description: "d", Graph: whole.Graph}},
+		{
+			definition.Outline{Graph: whole.Graph},
+			definition.Outline{Version: "1", Description: "d"},
+			definition.Outline{Version: "1", Description: "d", Graph: whole.Graph},
+		},
 	} {
 		for _, opts := range [][]perdure.WorkflowOption{
 			{about(c.beside), declaring(c.declared)}, {declaring(c.declared), about(c.beside)},
@@ -219,19 +264,24 @@ func TestRunsHaveThePatternOfTheirWorkflow(t *testing.T) {
 		begin(code.Start(ctx, w.Engine, 0, perdure.ID("code")))
 		synctest.Wait() // the parent has a child then
 		for id, want := range map[string]journal.Pattern{
-			"typed": journal.PatternSaga, "named": journal.PatternTCC, "client": journal.PatternTCC, "signal": journal.PatternTCC,
-			"parent": journal.PatternWorkflow, "child": journal.PatternSaga, "code": journal.PatternWorkflow,
+			"typed": journal.PatternSaga, "named": journal.PatternTCC, "client": journal.PatternTCC,
+			"signal": journal.PatternTCC,
+			"parent": journal.PatternWorkflow, "child": journal.PatternSaga,
+			"code": journal.PatternWorkflow,
 		} {
 			run, err := w.Engine.Get(ctx, id)
 			if err == nil {
 				_, err = run.Result(ctx)
 			}
-			if d := w.Describe(id); err != nil || d.Head.Pattern != want || d.State.Pattern != want {
-				t.Errorf("run %s is a %v, and %v, want %v; %v", id, d.Head.Pattern, d.State.Pattern, want, err)
+			if d := w.Describe(id); err != nil || d.Head.Pattern != want ||
+				d.State.Pattern != want {
+				t.Errorf("run %s is a %v, and %v, want %v; %v", id, d.Head.Pattern, d.State.Pattern,
+					want, err)
 			}
 		}
 		for _, n := range w.Seen(observe.RunEnded) {
-			if (n.Pattern == "SAGA") != (n.Workflow == "saga") || (n.Pattern == "TCC") != (n.Workflow == "tcc") {
+			if (n.Pattern == "SAGA") != (n.Workflow == "saga") ||
+				(n.Pattern == "TCC") != (n.Workflow == "tcc") {
 				t.Errorf("told %+v", n)
 			}
 		}
@@ -267,21 +317,43 @@ func TestOddTimesOfAWorkflowAreWarnings(t *testing.T) {
 		{perdure.Timeout(day + 1), []string{"WARNING: timeout: a timeout of 24h0m0.000000001s"}},
 		{perdure.Timeout(-1), []string{"WARNING: timeout: a timeout of -1ns"}},
 		{perdure.Retry{Cap: day}, nil},
-		{perdure.Retry{First: day + 1, Cap: 1}, []string{"WARNING: retry: a delay of 24h0m0.000000001s"}},
-		{perdure.Retry{Attempts: -1, First: -1, Cap: -2}, []string{"WARNING: retry: -1 attempts", "WARNING: retry: a delay of -1ns", "WARNING: retry: a delay of -2ns"}},
+		{
+			perdure.Retry{First: day + 1, Cap: 1},
+			[]string{"WARNING: retry: a delay of 24h0m0.000000001s"},
+		},
+		{
+			perdure.Retry{Attempts: -1, First: -1, Cap: -2},
+			[]string{
+				"WARNING: retry: -1 attempts", "WARNING: retry: a delay of -1ns",
+				"WARNING: retry: a delay of -2ns",
+			},
+		},
 		{perdure.Retry{Attempts: 3, First: 12 * time.Hour, Cap: day, Factor: 1}, nil},
-		{perdure.Retry{Attempts: 4, First: 12 * time.Hour, Cap: day, Factor: 1}, []string{"WARNING: retry: delays of 36h0m0s together"}},
+		{perdure.Retry{Attempts: 4, First: 12 * time.Hour, Cap: day, Factor: 1}, []string{
+			"WARNING: retry: delays of 36h0m0s together",
+		}},
 		{perdure.Retry{Attempts: 4, First: 4 * time.Hour, Cap: 11 * time.Hour}, nil}, // 4, 8, 11
-		{perdure.Retry{Attempts: 5, First: 4 * time.Hour, Cap: 11 * time.Hour}, []string{"WARNING: retry: delays of 34h0m0s together"}},
-		{perdure.Retry{Attempts: math.MaxInt, First: 1, Cap: 1}, []string{"WARNING: retry: delays of 2562047h47m16s together"}},
-		{perdure.Retry{Attempts: math.MaxInt, First: 1, Factor: 1 + 1e-15}, []string{"WARNING: retry: delays of 2562047h47m16s together"}},
+		{perdure.Retry{Attempts: 5, First: 4 * time.Hour, Cap: 11 * time.Hour}, []string{
+			"WARNING: retry: delays of 34h0m0s together",
+		}},
+		{
+			perdure.Retry{Attempts: math.MaxInt, First: 1, Cap: 1},
+			[]string{"WARNING: retry: delays of 2562047h47m16s together"},
+		},
+		{perdure.Retry{Attempts: math.MaxInt, First: 1, Factor: 1 + 1e-15}, []string{
+			"WARNING: retry: delays of 2562047h47m16s together",
+		}},
 		{perdure.Retry{Attempts: 2, Cap: day, Factor: math.MaxFloat64}, nil},
-		{perdure.Replays{Attempts: 300}, []string{"WARNING: replays: delays of 24h18m31s together"}},
+		{
+			perdure.Replays{Attempts: 300},
+			[]string{"WARNING: replays: delays of 24h18m31s together"},
+		},
 		{perdure.Replays{First: -1}, []string{"WARNING: replays: a delay of -1ns"}},
 	} {
 		eng, told := advised(t, perdure.Options{})
 		if err := eng.Register(perdure.Define("w", world.Nothing, c.opt),
-			perdure.Define("declared", world.Nothing, c.opt, declaring(definition.Outline{}))); err != nil {
+			perdure.Define("declared", world.Nothing, c.opt,
+				declaring(definition.Outline{}))); err != nil {
 			t.Errorf("%#v: %v", c.opt, err)
 		}
 		for _, name := range []string{"w", "declared"} {
@@ -304,12 +376,15 @@ func TestOddTimesOfAWorkflowAreWarnings(t *testing.T) {
 // spec: F-8
 func TestWhatAnOptionReplacesIsNotOdd(t *testing.T) {
 	eng, told := advised(t, perdure.Options{})
-	if err := eng.Register(perdure.Define("w", world.Nothing, perdure.Timeout(-1), perdure.Timeout(1),
+	if err := eng.Register(perdure.Define("w", world.Nothing, perdure.Timeout(-1),
+		perdure.Timeout(1),
 		perdure.Retry{Factor: 0.5}, perdure.NoRetry)); err != nil || len(told()) != 0 {
 		t.Errorf("%v, and told %v", err, told())
 	}
 	err := eng.Register(perdure.Define("x", world.Nothing, perdure.Timeout(-1),
-		perdure.Retry{Factor: 0.5}, declaring(definition.Outline{}, definition.Issue{Message: "more"})))
+		perdure.Retry{
+			Factor: 0.5,
+		}, declaring(definition.Outline{}, definition.Issue{Message: "more"})))
 	var refused *definition.Error
 	if !errors.As(err, &refused) || len(refused.Issues) != 3 {
 		t.Errorf("registered: %v", err)
@@ -349,14 +424,17 @@ func TestWhatIsNegativeIsNone(t *testing.T) {
 //
 // spec: F-8
 func TestADefinitionIsCheckedWithoutRegistering(t *testing.T) {
-	code := perdure.Define("code", func(context.Context, int) (int, error) { return 0, nil }, perdure.Timeout(25*time.Hour))
+	code := perdure.Define("code", func(context.Context, int) (int, error) { return 0, nil },
+		perdure.Timeout(25*time.Hour))
 	bad := perdure.Define("", func(context.Context, int) (int, error) { return 0, nil })
 	issues := perdure.Check(code)
-	if len(issues) != 1 || issues[0].Severity != definition.SeverityWarning || issues[0].Where != "timeout" {
+	if len(issues) != 1 || issues[0].Severity != definition.SeverityWarning ||
+		issues[0].Where != "timeout" {
 		t.Errorf("of code: %v", issues)
 	}
 	for _, d := range []perdure.Definition{nil, bad} {
-		if issues := perdure.Check(d); len(issues) != 1 || issues[0].Severity != definition.SeverityError {
+		if issues := perdure.Check(d); len(issues) != 1 ||
+			issues[0].Severity != definition.SeverityError {
 			t.Errorf("of %v: %v", d, issues)
 		}
 	}

@@ -21,18 +21,22 @@ func TestANilDefinitionOfAnyPatternIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, def := range map[string]perdure.Definition{
-		"nothing": nil, "workflow": (*perdure.Workflow[int, int])(nil), "graph": (*dag.Graph[int])(nil),
-		"saga": (*saga.Saga[int])(nil), "saga composition": (*saga.Composition[int])(nil),
+		"nothing": nil, "workflow": (*perdure.Workflow[int, int])(nil),
+		"graph": (*dag.Graph[int])(nil),
+		"saga":  (*saga.Saga[int])(nil), "saga composition": (*saga.Composition[int])(nil),
 		"TCC": (*tcc.TCC[int])(nil), "TCC composition": (*tcc.Composition[int])(nil),
-		"empty graph": &dag.Graph[int]{}, "empty saga": &saga.Saga[int]{}, "empty TCC": &tcc.TCC[int]{},
+		"empty graph": &dag.Graph[int]{}, "empty saga": &saga.Saga[int]{},
+		"empty TCC": &tcc.TCC[int]{},
 	} {
 		if err := eng.Register(def); journal.CodeOf(err) != journal.CodeInvalid {
 			t.Errorf("%s: registered: %v", name, err)
 		}
-		if issues := perdure.Check(def); len(issues) != 1 || journal.CodeOf(issues[0].Err) != journal.CodeInvalid {
+		if issues := perdure.Check(def); len(issues) != 1 ||
+			journal.CodeOf(issues[0].Err) != journal.CodeInvalid {
 			t.Errorf("%s: checked: %v", name, issues)
 		}
-		if _, err := perdure.NewClient(t.Context(), memory.New(), def); journal.CodeOf(err) != journal.CodeInvalid {
+		if _, err := perdure.NewClient(t.Context(), memory.New(),
+			def); journal.CodeOf(err) != journal.CodeInvalid {
 			t.Errorf("%s: a client: %v", name, err)
 		}
 	}
@@ -65,12 +69,43 @@ func TestWhatIsNilHidesNoOtherIssue(t *testing.T) {
 		def  perdure.Definition
 		want []string
 	}{
-		{perdure.Define[int, chan int]("a b", nil, nil), []string{"define a b: an option is nil", `workflow "a b" is not valid`, "a workflow needs a function", "the output has no type"}},
-		{graph, []string{"define graph: an option is nil", "output: a nil step", "step.after: a nil step", "step.when: a nil condition", "a b: "}},
-		{steps, []string{"define saga: an option is nil", "Factor", "output: a nil step", "step.after: a nil step", "a b: "}},
-		{sagas, []string{"define sagas: an option is nil", "m.after: a nil member", "m.when: a nil condition", "m.a b: ", "none: a member needs a saga", "none.x: a source is needed"}},
+		{
+			perdure.Define[int, chan int]("a b", nil, nil),
+			[]string{
+				"define a b: an option is nil", `workflow "a b" is not valid`,
+				"a workflow needs a function", "the output has no type",
+			},
+		},
+		{
+			graph,
+			[]string{
+				"define graph: an option is nil", "output: a nil step", "step.after: a nil step",
+				"step.when: a nil condition", "a b: ",
+			},
+		},
+		{
+			steps,
+			[]string{
+				"define saga: an option is nil", "Factor", "output: a nil step",
+				"step.after: a nil step", "a b: ",
+			},
+		},
+		{
+			sagas,
+			[]string{
+				"define sagas: an option is nil", "m.after: a nil member",
+				"m.when: a nil condition", "m.a b: ", "none: a member needs a saga",
+				"none.x: a source is needed",
+			},
+		},
 		{hold, []string{"define tcc: an option is nil", "a b: "}},
-		{tccs, []string{"define tccs: an option is nil", "m: it follows a nil member", "m.a b: ", "none: a member needs a TCC", "callbacks.0: exactly one of"}},
+		{
+			tccs,
+			[]string{
+				"define tccs: an option is nil", "m: it follows a nil member", "m.a b: ",
+				"none: a member needs a TCC", "callbacks.0: exactly one of",
+			},
+		},
 	} {
 		var lines []string
 		for _, i := range perdure.Check(c.def) {

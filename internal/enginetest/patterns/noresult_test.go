@@ -32,14 +32,18 @@ func TestAStepNeedsNoResult(t *testing.T) {
 	dag.Add(graph, "a", does("a"))
 	steps := saga.New[int]("saga")
 	b := saga.UndoWith(saga.Add(steps, "b", does("b")), does("undo b"))
-	saga.Add(steps, "c", pattern.NoResult(func(context.Context, int) error { return errors.New("broken") })).After(b)
+	saga.Add(steps, "c", pattern.NoResult(func(context.Context, int) error {
+		return errors.New("broken")
+	})).After(b)
 	hold := tcc.New[int]("tcc")
-	tcc.CancelWith(tcc.ConfirmWith(tcc.Add(hold, "d", does("d")), does("confirm d")), does("cancel d"))
+	tcc.CancelWith(tcc.ConfirmWith(tcc.Add(hold, "d", does("d")), does("confirm d")),
+		does("cancel d"))
 	perduretest.Test(t, func(env *perduretest.Env) {
 		if _, err := perduretest.Start(env, graph.Workflow, 1).Result(); err != nil {
 			env.Error(err)
 		}
-		if _, err := perduretest.Start(env, graph.Workflow, 0).Result(); err == nil || !strings.Contains(err.Error(), "zero") {
+		if _, err := perduretest.Start(env, graph.Workflow, 0).Result(); err == nil ||
+			!strings.Contains(err.Error(), "zero") {
 			env.Error("a step that fails:", err)
 		}
 		if _, err := perduretest.Start(env, steps.Workflow, 1).Result(); err == nil {
@@ -54,7 +58,8 @@ func TestAStepNeedsNoResult(t *testing.T) {
 	}
 	nothing := dag.New[int]("nothing")
 	dag.Add(nothing, "a", pattern.NoResult[int](nil))
-	if issues := perdure.Check(nothing); len(issues) != 1 || !strings.Contains(issues[0].Message, "a step needs a function") {
+	if issues := perdure.Check(nothing); len(issues) != 1 || !strings.Contains(issues[0].Message,
+		"a step needs a function") {
 		t.Errorf("without a function: %v", issues)
 	}
 }

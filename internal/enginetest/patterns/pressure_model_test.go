@@ -43,7 +43,8 @@ type flowUsage struct {
 const flowCrowd = 40
 
 // usePressure has a pressure used for a while.
-func usePressure(t *testing.T, rng *rand.Rand, p backpressure.Policy, met map[string]int) *flowUsage {
+func usePressure(t *testing.T, rng *rand.Rand, p backpressure.Policy,
+	met map[string]int) *flowUsage {
 	u := &flowUsage{t: t, rng: rng, pressure: p, flow: p.Begin(), now: flowBegan, met: met}
 	rules := flowRulesOf(p)
 	bad := 0.0 // how many of those that end have failed
@@ -51,7 +52,9 @@ func usePressure(t *testing.T, rng *rand.Rand, p backpressure.Policy, met map[st
 		if rng.IntN(8) == 0 {
 			bad = []float64{0, 0.03, 0.07, 0.2, 1}[rng.IntN(5)]
 		}
-		u.now = u.now.Add([]time.Duration{0, 1, time.Second, 7 * time.Second, time.Minute}[rng.IntN(5)])
+		u.now = u.now.Add([]time.Duration{
+			0, 1, time.Second, 7 * time.Second, time.Minute,
+		}[rng.IntN(5)])
 		n := u.ask(rules)
 		for range min(n, flowCrowd-u.running) {
 			if rng.IntN(20) == 0 {
@@ -112,7 +115,8 @@ func (u *flowUsage) end(bad float64) {
 
 func (u *flowUsage) fault(format string, args ...any) {
 	u.t.Helper()
-	u.t.Fatalf("%T%+v, %d run, call %d: %s\n%s", u.pressure, u.pressure, u.running, len(u.past), fmt.Sprintf(format, args...), flowStory(u.past))
+	u.t.Fatalf("%T%+v, %d run, call %d: %s\n%s", u.pressure, u.pressure, u.running, len(u.past),
+		fmt.Sprintf(format, args...), flowStory(u.past))
 }
 
 // flowStory tells what happened: the running before a question, s and f for ends.
@@ -162,7 +166,8 @@ func flowRulesOf(p backpressure.Policy) flowRules {
 	case backpressure.Batched:
 		return flowRulesOfBatched(orElse(p.Size, 10))
 	case backpressure.CircuitBreaker:
-		return flowRulesOfBreaker(orElse(p.Failures, 5), orElse(p.Recovery, 30*time.Second), orElse(p.Successes, 3))
+		return flowRulesOfBreaker(orElse(p.Failures, 5), orElse(p.Recovery, 30*time.Second),
+			orElse(p.Successes, 3))
 	}
 	return flowRules{}
 }
@@ -182,7 +187,9 @@ func flowRulesOfNone() flowRules {
 
 func flowRulesOfAtMost(n int) flowRules {
 	return flowRules{
-		model: func(_ []flowCall, running int) (int, bool) { return orElse(n, math.MaxInt) - running*min(n, 1), false },
+		model: func(_ []flowCall, running int) (int, bool) {
+			return orElse(n, math.MaxInt) - running*min(n, 1), false
+		},
 		begun: func(u *flowUsage) { u.atMost(orElse(n, flowCrowd)) },
 	}
 }
@@ -196,12 +203,15 @@ func (u *flowUsage) atMost(n int) {
 
 // flowRulesOfAdaptive cuts all ends into tens, and follows their failures.
 func flowRulesOfAdaptive(a backpressure.Adaptive) flowRules {
-	lowest, highest, every, halve := orElse(a.Min, 1), orElse(a.Max, 16), orElse(a.Every, 10), orElse(a.Halve, 0.1)
+	lowest, highest, every, halve := orElse(a.Min, 1), orElse(a.Max, 16), orElse(a.Every, 10),
+		orElse(a.Halve, 0.1)
 	limit := func(met map[string]int, past []flowCall) int {
 		at := orElse(a.Start, min(max(4, lowest), highest))
 		ends := slices.DeleteFunc(slices.Clone(past), func(h flowCall) bool { return h.asked })
 		for tens := range slices.Chunk(ends, every) {
-			failed := float64(len(slices.DeleteFunc(slices.Clone(tens), func(h flowCall) bool { return h.ended == nil })))
+			failed := float64(len(slices.DeleteFunc(slices.Clone(tens), func(h flowCall) bool {
+				return h.ended == nil
+			})))
 			switch {
 			case len(tens) < every:
 			case failed > halve*float64(every):
@@ -221,7 +231,9 @@ func flowRulesOfAdaptive(a backpressure.Adaptive) flowRules {
 		return at
 	}
 	return flowRules{
-		model:    func(past []flowCall, running int) (int, bool) { return limit(map[string]int{}, past) - running, false },
+		model: func(past []flowCall, running int) (int, bool) {
+			return limit(map[string]int{}, past) - running, false
+		},
 		begun:    func(u *flowUsage) { u.atMost(highest) },
 		answered: func(u *flowUsage, _ flowCall) { limit(u.met, u.past) },
 	}
@@ -267,7 +279,8 @@ func flowRulesOfBreaker(failures int, recovery time.Duration, successes int) flo
 				name, word = "half-open", ""
 			case h.asked || name == "open":
 			case h.ended != nil:
-				if word += "f"; name == "half-open" || strings.HasSuffix(word, strings.Repeat("f", failures)) {
+				if word += "f"; name == "half-open" ||
+					strings.HasSuffix(word, strings.Repeat("f", failures)) {
 					name, since = "open", h.now
 				}
 			default:
@@ -278,7 +291,9 @@ func flowRulesOfBreaker(failures int, recovery time.Duration, successes int) flo
 		}
 		return name, word, since
 	}
-	left := func(word string) int { return failures - len(word) + len(strings.TrimRight(word, "f")) }
+	left := func(word string) int {
+		return failures - len(word) + len(strings.TrimRight(word, "f"))
+	}
 	return flowRules{
 		model: func(past []flowCall, running int) (int, bool) {
 			name, word, _ := state(past)
@@ -309,7 +324,8 @@ func flowRulesOfBreaker(failures int, recovery time.Duration, successes int) flo
 			}
 			u.met["open"]++
 			_, _, since := state(u.past)
-			if !errors.As(h.err, &open) || !open.Since.Equal(since) || !open.Until.Equal(since.Add(recovery)) || !h.now.Before(open.Until) {
+			if !errors.As(h.err, &open) || !open.Since.Equal(since) ||
+				!open.Until.Equal(since.Add(recovery)) || !h.now.Before(open.Until) {
 				u.fault("open since %v: %v", since, h.err)
 			}
 		},
@@ -326,12 +342,16 @@ func somePressure(rng *rand.Rand) backpressure.Policy {
 	case 1:
 		return backpressure.Batched{Size: n(12)}
 	case 2:
-		return backpressure.CircuitBreaker{Failures: n(4), Recovery: time.Duration(n(9)) * time.Second, Successes: n(4)}
+		return backpressure.CircuitBreaker{
+			Failures: n(4), Recovery: time.Duration(n(9)) * time.Second, Successes: n(4),
+		}
 	case 3:
 		return backpressure.Adaptive{Start: n(6), Min: n(3), Max: n(9), Every: n(12)}
 	default:
 		halve := some(rng.Float64())
-		return backpressure.Adaptive{Halve: halve, Grow: some(orElse(halve, 0.1) * rng.Float64()), Every: n(6)}
+		return backpressure.Adaptive{
+			Halve: halve, Grow: some(orElse(halve, 0.1) * rng.Float64()), Every: n(6),
+		}
 	}
 }
 
@@ -356,13 +376,16 @@ func TestPressuresDoAsTheirModels(t *testing.T) {
 				again.Ended(h.ended, h.now)
 				continue
 			}
-			if n, err := again.Room(h.running, h.now); n != h.room || !reflect.DeepEqual(err, h.err) {
-				first.fault("called the same again, it says %d %v, and said %d %v", n, err, h.room, h.err)
+			if n, err := again.Room(h.running, h.now); n != h.room ||
+				!reflect.DeepEqual(err, h.err) {
+				first.fault("called the same again, it says %d %v, and said %d %v", n, err, h.room,
+					h.err)
 			}
 		}
 	}
 	for _, situation := range []string{
-		"cannot be", "halved", "grown", "fewest", "most", "batch", "full batch", "closed", "open", "half-open",
+		"cannot be", "halved", "grown", "fewest", "most", "batch", "full batch", "closed", "open",
+		"half-open",
 	} {
 		if met[situation] < 50 {
 			t.Errorf("%s: met %d times", situation, met[situation])

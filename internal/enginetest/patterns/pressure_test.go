@@ -100,7 +100,8 @@ func TestAdaptiveTakesItsNumbers(t *testing.T) {
 		{backpressure.Adaptive{Min: 7}, "", "7"},
 		{backpressure.Adaptive{Every: 20}, s19, "4"},
 		{backpressure.Adaptive{Every: 20}, s19 + "s", "5"},
-		{backpressure.Adaptive{Every: 20}, s19 + "f", "4"},             // 5 %, not under the half of 10
+		// 5 %, not under the half of 10
+		{backpressure.Adaptive{Every: 20}, s19 + "f", "4"},
 		{backpressure.Adaptive{Every: 20, Halve: 0.2}, s19 + "f", "5"}, // under the half of 20
 		{backpressure.Adaptive{Every: 20, Halve: 0.04}, s19 + "f", "2"},
 		{backpressure.Adaptive{Start: math.MaxInt, Max: math.MaxInt, Every: 1}, "s", "any"},
@@ -132,7 +133,8 @@ func TestBatchesFollowEachOther(t *testing.T) {
 // spec: P-12
 func TestBreakerOpensHalfOpensAndCloses(t *testing.T) {
 	open := func(since, until string) string {
-		return fmt.Sprintf("perdure: the circuit breaker is open since 2026-11-21T12:%sZ, until 2026-11-21T12:%sZ", since, until)
+		return fmt.Sprintf("perdure: the circuit breaker is open since 2026-11-21T12:%sZ, until "+
+			"2026-11-21T12:%sZ", since, until)
 	}
 	s := time.Second
 	f := backpressure.CircuitBreaker{}.Begin()
@@ -224,9 +226,12 @@ func TestPressuresThatCannotBe(t *testing.T) {
 		}
 	}
 	for _, p := range []backpressure.Policy{
-		backpressure.Limit(0), backpressure.Limit(1), backpressure.Adaptive{}, backpressure.Batched{}, backpressure.CircuitBreaker{},
+		backpressure.Limit(0), backpressure.Limit(1), backpressure.Adaptive{},
+		backpressure.Batched{}, backpressure.CircuitBreaker{},
 		backpressure.Adaptive{Start: 1, Min: 1, Max: 1, Halve: 1, Grow: 0.99, Every: 1},
-		backpressure.Batched{Size: 1}, backpressure.CircuitBreaker{Failures: 1, Recovery: 1, Successes: 1},
+		backpressure.Batched{Size: 1}, backpressure.CircuitBreaker{
+			Failures: 1, Recovery: 1, Successes: 1,
+		},
 	} {
 		if err := p.(interface{ Validate() error }).Validate(); err != nil {
 			t.Errorf("%T%+v: %v", p, p, err)
@@ -250,7 +255,8 @@ func TestBreakerErrorIsFoundAfterACrash(t *testing.T) {
 				}
 				_, refused := flow.Room(0, now)
 				if refused == nil {
-					_, err = perdure.Step(ctx, fmt.Sprint("s", n), world.Work("s", time.Minute, world.ErrOdd),
+					_, err = perdure.Step(ctx, fmt.Sprint("s", n),
+						world.Work("s", time.Minute, world.ErrOdd),
 						perdure.NoRetry)
 					flow.Ended(err, now)
 					continue
@@ -274,7 +280,8 @@ func TestBreakerErrorIsFoundAfterACrash(t *testing.T) {
 		}
 		_, err = run.Result(context.Background())
 		var open *backpressure.OpenError
-		if !errors.As(err, &open) || !open.Since.Equal(opened) || !open.Until.Equal(opened.Add(time.Hour)) {
+		if !errors.As(err, &open) || !open.Since.Equal(opened) ||
+			!open.Until.Equal(opened.Add(time.Hour)) {
 			t.Errorf("the run's error: %v, open since %v", err, opened)
 		} else if err.Error() != "charge: "+open.Error() {
 			t.Errorf("the run's error is %q, and the breaker's %q", err, open)

@@ -27,13 +27,22 @@ func (m *moodyPressure) Validate() error           { return m.err }
 func TestFivePressuresHaveNames(t *testing.T) {
 	t.Cleanup(backpressure.Reset)
 	five := map[string]backpressure.Policy{
-		"adaptive":                     backpressure.Adaptive{},
-		"batched":                      backpressure.Batched{},
-		"circuit-breaker":              backpressure.CircuitBreaker{Failures: 5, Recovery: 30 * time.Second, Successes: 3},
-		"circuit-breaker-aggressive":   backpressure.CircuitBreaker{Failures: 2, Recovery: time.Minute, Successes: 1},
-		"circuit-breaker-conservative": backpressure.CircuitBreaker{Failures: 10, Recovery: 15 * time.Second, Successes: 5},
+		"adaptive": backpressure.Adaptive{},
+		"batched":  backpressure.Batched{},
+		"circuit-breaker": backpressure.CircuitBreaker{
+			Failures: 5, Recovery: 30 * time.Second, Successes: 3,
+		},
+		"circuit-breaker-aggressive": backpressure.CircuitBreaker{
+			Failures: 2, Recovery: time.Minute, Successes: 1,
+		},
+		"circuit-breaker-conservative": backpressure.CircuitBreaker{
+			Failures: 10, Recovery: 15 * time.Second, Successes: 5,
+		},
 	}
-	names := []string{"adaptive", "batched", "circuit-breaker", "circuit-breaker-aggressive", "circuit-breaker-conservative"}
+	names := []string{
+		"adaptive", "batched", "circuit-breaker", "circuit-breaker-aggressive",
+		"circuit-breaker-conservative",
+	}
 	for range 2 {
 		if got := backpressure.Names(); !slices.Equal(got, names) {
 			t.Errorf("the names are %q", got)
@@ -146,7 +155,9 @@ func TestPressuresFromConfiguration(t *testing.T) {
 	t.Cleanup(backpressure.Reset)
 	own := &moodyPressure{}
 	for name, p := range map[string]backpressure.Policy{
-		"own": own, "three": backpressure.Limit(3), "careful": backpressure.Adaptive{Start: 2, Halve: 0.5, Grow: 0.4, Every: 5},
+		"own": own, "three": backpressure.Limit(3), "careful": backpressure.Adaptive{
+			Start: 2, Halve: 0.5, Grow: 0.4, Every: 5,
+		},
 	} {
 		if err := backpressure.Register(name, p); err != nil {
 			t.Fatal(err)
@@ -154,20 +165,42 @@ func TestPressuresFromConfiguration(t *testing.T) {
 	}
 	for config, want := range map[string]backpressure.Policy{
 		`{}`: backpressure.Adaptive{},
-		`{"initial_concurrency":2,"min_concurrency":1,"max_concurrency":3,"error_rate_threshold":0.5}`: backpressure.Adaptive{Start: 2, Min: 1, Max: 3, Halve: 0.5},
-		`{"strategy":"adaptive","max_concurrency":2}`:                                                  backpressure.Adaptive{Max: 2},
-		`{"strategy":"batched"}`:                                          backpressure.Batched{},
-		`{"strategy":"batched","batch_size":7}`:                           backpressure.Batched{Size: 7},
-		`{"strategy":"circuit-breaker"}`:                                  backpressure.CircuitBreaker{Failures: 5, Recovery: 30 * time.Second, Successes: 3},
-		`{"strategy":"circuit-breaker-aggressive"}`:                       backpressure.CircuitBreaker{Failures: 2, Recovery: time.Minute, Successes: 1},
-		`{"strategy":"circuit-breaker","failure_threshold":8}`:            backpressure.CircuitBreaker{Failures: 8, Recovery: 30 * time.Second, Successes: 3},
-		`{"strategy":"circuit-breaker","recovery_timeout":"1m30s"}`:       backpressure.CircuitBreaker{Failures: 5, Recovery: 90 * time.Second, Successes: 3},
-		`{"strategy":"circuit-breaker","half_open_max_calls":2}`:          backpressure.CircuitBreaker{Failures: 5, Recovery: 30 * time.Second, Successes: 2},
-		`{"strategy":"circuit-breaker-aggressive","failure_threshold":4}`: backpressure.CircuitBreaker{Failures: 4, Recovery: time.Minute, Successes: 1},
-		`{"strategy":"own"}`:                                              own,
-		`{"strategy":"three"}`:                                            backpressure.Limit(3),
-		`{"strategy":"careful"}`:                                          backpressure.Adaptive{Start: 2, Halve: 0.5, Grow: 0.4, Every: 5},
-		`{"strategy":"careful","error_rate_threshold":0.2}`:               backpressure.Adaptive{Start: 2, Halve: 0.2, Every: 5},
+		`{"initial_concurrency":2,"min_concurrency":1,"max_concurrency":3,"error_rate_threshold":0.5}`: backpressure.Adaptive{
+			Start: 2, Min: 1, Max: 3, Halve: 0.5,
+		},
+		`{"strategy":"adaptive","max_concurrency":2}`: backpressure.Adaptive{
+			Max: 2,
+		},
+		`{"strategy":"batched"}`: backpressure.Batched{},
+		`{"strategy":"batched","batch_size":7}`: backpressure.Batched{
+			Size: 7,
+		},
+		`{"strategy":"circuit-breaker"}`: backpressure.CircuitBreaker{
+			Failures: 5, Recovery: 30 * time.Second, Successes: 3,
+		},
+		`{"strategy":"circuit-breaker-aggressive"}`: backpressure.CircuitBreaker{
+			Failures: 2, Recovery: time.Minute, Successes: 1,
+		},
+		`{"strategy":"circuit-breaker","failure_threshold":8}`: backpressure.CircuitBreaker{
+			Failures: 8, Recovery: 30 * time.Second, Successes: 3,
+		},
+		`{"strategy":"circuit-breaker","recovery_timeout":"1m30s"}`: backpressure.CircuitBreaker{
+			Failures: 5, Recovery: 90 * time.Second, Successes: 3,
+		},
+		`{"strategy":"circuit-breaker","half_open_max_calls":2}`: backpressure.CircuitBreaker{
+			Failures: 5, Recovery: 30 * time.Second, Successes: 2,
+		},
+		`{"strategy":"circuit-breaker-aggressive","failure_threshold":4}`: backpressure.CircuitBreaker{
+			Failures: 4, Recovery: time.Minute, Successes: 1,
+		},
+		`{"strategy":"own"}`:   own,
+		`{"strategy":"three"}`: backpressure.Limit(3),
+		`{"strategy":"careful"}`: backpressure.Adaptive{
+			Start: 2, Halve: 0.5, Grow: 0.4, Every: 5,
+		},
+		`{"strategy":"careful","error_rate_threshold":0.2}`: backpressure.Adaptive{
+			Start: 2, Halve: 0.2, Every: 5,
+		},
 	} {
 		var c backpressure.Config
 		if err := json.Unmarshal([]byte(config), &c); err != nil {
@@ -180,7 +213,8 @@ func TestPressuresFromConfiguration(t *testing.T) {
 			t.Errorf("%s in JSON again: %s %v", config, text, err)
 		}
 	}
-	if p, err := backpressure.Lookup("careful"); err != nil || p != (backpressure.Adaptive{Start: 2, Halve: 0.5, Grow: 0.4, Every: 5}) {
+	if p, err := backpressure.Lookup("careful"); err != nil ||
+		p != (backpressure.Adaptive{Start: 2, Halve: 0.5, Grow: 0.4, Every: 5}) {
 		t.Errorf("the one that has the name is now %+v %v", p, err)
 	}
 }
@@ -205,16 +239,28 @@ func TestConfigurationsOfPressuresThatCannotBe(t *testing.T) {
 		{config{Strategy: "batched", BatchSize: -1}, "Size is -1"},
 		{config{Strategy: "circuit-breaker", FailureThreshold: -1}, "Failures is -1"},
 		{config{Strategy: "circuit-breaker", HalfOpenMaxCalls: -1}, "Successes is -1"},
-		{config{Strategy: "circuit-breaker", RecoveryTimeout: "-30s"}, `recovery_timeout is "-30s"`},
+		{
+			config{Strategy: "circuit-breaker", RecoveryTimeout: "-30s"},
+			`recovery_timeout is "-30s"`,
+		},
 		{config{Strategy: "circuit-breaker", RecoveryTimeout: "0s"}, `recovery_timeout is "0s"`},
 		{config{Strategy: "circuit-breaker", RecoveryTimeout: "30"}, `recovery_timeout is "30"`},
 		{config{BatchSize: 3}, "adaptive has no batch_size"},
 		{config{FailureThreshold: 3}, "adaptive has no failure_threshold"},
-		{config{RecoveryTimeout: "1s", HalfOpenMaxCalls: 3}, "adaptive has no recovery_timeout and no half_open_max_calls"},
+		{
+			config{RecoveryTimeout: "1s", HalfOpenMaxCalls: 3},
+			"adaptive has no recovery_timeout and no half_open_max_calls",
+		},
 		{config{Strategy: "batched", InitialConcurrency: 3}, "batched has no initial_concurrency"},
-		{config{Strategy: "circuit-breaker", MinConcurrency: 3}, "circuit-breaker has no min_concurrency"},
+		{
+			config{Strategy: "circuit-breaker", MinConcurrency: 3},
+			"circuit-breaker has no min_concurrency",
+		},
 		{config{Strategy: "three", MaxConcurrency: 3}, "three has no max_concurrency"},
-		{config{Strategy: "three", ErrorRateThreshold: math.NaN()}, "three has no error_rate_threshold"},
+		{
+			config{Strategy: "three", ErrorRateThreshold: math.NaN()},
+			"three has no error_rate_threshold",
+		},
 	} {
 		p, err := c.config.Policy()
 		if p != nil || journal.CodeOf(err) != journal.CodeInvalid ||

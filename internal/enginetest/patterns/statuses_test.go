@@ -76,7 +76,8 @@ func orderOf(name string, undoFails bool) *saga.Saga[int] {
 		_, err := unhurried[int](undoFails)(ctx, in)
 		return err
 	})
-	saga.Add(s, "last", unhurried[int](true)).After(a).Retry(perdure.Retry{Attempts: 2, First: 3 * time.Second})
+	saga.Add(s, "last", unhurried[int](true)).After(a).
+		Retry(perdure.Retry{Attempts: 2, First: 3 * time.Second})
 	return s
 }
 
@@ -107,10 +108,15 @@ func TestEveryStatusIsReached(t *testing.T) {
 	first := dag.Add(graph, "first", unhurried[struct{}](false))
 	no := pattern.If(func(context.Context, pattern.View) (bool, error) { return false, nil })
 	dag.Add(graph, "skipped", unhurried[struct{}](false)).When(no)
-	dag.Add(graph, "aside", func(ctx context.Context, _ struct{}) (int, error) { <-ctx.Done(); return 0, ctx.Err() }).Async()
+	dag.Add(graph, "aside", func(ctx context.Context, _ struct{}) (int, error) {
+		<-ctx.Done()
+		return 0, ctx.Err()
+	}).Async()
 	dag.Add(graph, "late", unhurried[struct{}](false)).Timeout(100 * time.Millisecond).Async()
 	dag.Add(graph, "last", unhurried[struct{}](false)).After(first).WaitSignal("go", 0)
-	again := dag.New[int]("again").Again(func(k pattern.View) (int, bool) { return 2, string(k.Input) == "1" })
+	again := dag.New[int]("again").Again(func(k pattern.View) (int, bool) {
+		return 2, string(k.Input) == "1"
+	})
 	dag.Add(again, "last", unhurried[struct{}](false))
 	own := perdure.Define("own", func(ctx context.Context, _ int) (int, error) {
 		return 0, pattern.End(ctx, journal.Compensated, 0, world.ErrOdd)
@@ -122,7 +128,9 @@ func TestEveryStatusIsReached(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, db := context.Background(), memory.New()
 		s := &journey{&world.World{T: t, DB: db,
-			Workflows: []perdure.Definition{undone, stuck, good, refused, broken, graph, again, own, naps}},
+			Workflows: []perdure.Definition{
+				undone, stuck, good, refused, broken, graph, again, own, naps,
+			}},
 			map[journal.Status]bool{}, map[journal.StepStatus]bool{}}
 		client, err := perdure.NewClient(ctx, db)
 		if err == nil {
@@ -156,15 +164,25 @@ func TestEveryStatusIsReached(t *testing.T) {
 		s.follow("stuck", func(r report.Run) bool { return r.Status == journal.CompensationFailed })
 		world.NoError(t, s.Engine.Decide(ctx, "stuck", "undo:a", perdure.Decision{Choice: "skip"}))
 		s.follow("stuck", nil)
-		for id, def := range map[string]*tcc.TCC[int]{"good": good, "refused": refused, "broken": broken} {
-			start(id, func() error { _, err := def.Start(ctx, s.Engine, 1, perdure.ID(id)); return err })
+		for id, def := range map[string]*tcc.TCC[int]{
+			"good":    good,
+			"refused": refused,
+			"broken":  broken,
+		} {
+			start(id, func() error {
+				_, err := def.Start(ctx, s.Engine, 1, perdure.ID(id))
+				return err
+			})
 			s.follow(id, nil)
 		}
 		start("graph", func() error {
 			_, err := graph.Workflow.Start(ctx, s.Engine, 1, perdure.ID("graph"))
 			return err
 		})
-		s.follow("graph", func(r report.Run) bool { first, _ := r.Step("first"); return first.Status == journal.StepIsDone })
+		s.follow("graph", func(r report.Run) bool {
+			first, _ := r.Step("first")
+			return first.Status == journal.StepIsDone
+		})
 		world.NoError(t, s.Engine.Suspend(ctx, "graph", "for a while"))
 		s.look("graph")
 		world.NoError(t, s.Engine.Resume(ctx, "graph"))

@@ -45,7 +45,8 @@ func TestWhatGoesAroundStepsIsCalledForEachAttempt(t *testing.T) {
 			err := body(context.WithValue(ctx, aroundKey{}, "given"))
 			mu.Lock()
 			defer mu.Unlock()
-			calls = append(calls, fmt.Sprint(s.Run.WorkflowID, " ", s.Step, " ", s.Attempt, " ", err))
+			calls = append(calls, fmt.Sprint(s.Run.WorkflowID, " ", s.Step, " ", s.Attempt, " ",
+				err))
 			return err
 		}}, wf)
 		run, err := wf.Start(t.Context(), w.Engine, 0, perdure.ID("x"))
@@ -57,7 +58,9 @@ func TestWhatGoesAroundStepsIsCalledForEachAttempt(t *testing.T) {
 		}
 		w.Crash()
 		w.End()
-		want := []string{"x s[k] 1 odd", "x s[k] 2 <nil>", "x branch/beside 1 odd", "x branch/beside 2 <nil>"}
+		want := []string{
+			"x s[k] 1 odd", "x s[k] 2 <nil>", "x branch/beside 1 odd", "x branch/beside 2 <nil>",
+		}
 		if !slices.Equal(calls, want) {
 			t.Errorf("got the calls %q, want %q", calls, want)
 		}
@@ -82,16 +85,19 @@ func TestWhatGoesAroundAStepGivesItsError(t *testing.T) {
 		not      error
 		attempts int
 	}{
-		"the body's": {world.ErrOdd, func(ctx context.Context, body func(context.Context) error) error {
-			return body(ctx)
-		}, "odd", world.ErrOdd, errOther, 2},
-		"wrapped": {world.ErrOdd, func(ctx context.Context, body func(context.Context) error) error {
-			return fmt.Errorf("around: %w", body(ctx))
-		}, "around: odd", world.ErrOdd, errOther, 2},
-		"replaced": {world.ErrOdd, func(ctx context.Context, body func(context.Context) error) error {
-			_ = body(ctx)
-			return errOther
-		}, "other", errOther, world.ErrOdd, 2},
+		"the body's": {world.ErrOdd,
+			func(ctx context.Context, body func(context.Context) error) error {
+				return body(ctx)
+			}, "odd", world.ErrOdd, errOther, 2},
+		"wrapped": {world.ErrOdd,
+			func(ctx context.Context, body func(context.Context) error) error {
+				return fmt.Errorf("around: %w", body(ctx))
+			}, "around: odd", world.ErrOdd, errOther, 2},
+		"replaced": {world.ErrOdd,
+			func(ctx context.Context, body func(context.Context) error) error {
+				_ = body(ctx)
+				return errOther
+			}, "other", errOther, world.ErrOdd, 2},
 		"replaced by one of the same code": {
 			&perdure.Error{Code: journal.CodeConflict, Message: "inner"},
 			func(ctx context.Context, body func(context.Context) error) error {
@@ -102,9 +108,10 @@ func TestWhatGoesAroundAStepGivesItsError(t *testing.T) {
 		"of a success": {nil, func(ctx context.Context, body func(context.Context) error) error {
 			return errors.Join(body(ctx), errOther)
 		}, "other", errOther, world.ErrOdd, 2},
-		"permanent": {world.ErrOdd, func(ctx context.Context, body func(context.Context) error) error {
-			return perdure.Permanent(body(ctx))
-		}, "odd", world.ErrOdd, errOther, 1},
+		"permanent": {world.ErrOdd,
+			func(ctx context.Context, body func(context.Context) error) error {
+				return perdure.Permanent(body(ctx))
+			}, "odd", world.ErrOdd, errOther, 1},
 		"around one that is permanent": {perdure.Permanent(world.ErrOdd), func(
 			ctx context.Context, body func(context.Context) error,
 		) error {
@@ -126,7 +133,9 @@ func TestWhatGoesAroundAStepGivesItsError(t *testing.T) {
 		"a panic": {nil, func(context.Context, func(context.Context) error) error {
 			panic("at the disco")
 		}, "at the disco", nil, world.ErrOdd, 2},
-		"nothing": {nil, func(ctx context.Context, body func(context.Context) error) error { return body(ctx) }, "", nil, nil, 1},
+		"nothing": {nil, func(ctx context.Context, body func(context.Context) error) error {
+			return body(ctx)
+		}, "", nil, nil, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -136,7 +145,8 @@ func TestWhatGoesAroundAStepGivesItsError(t *testing.T) {
 						perdure.Retry{Attempts: 2, First: time.Second})
 					seen++
 					switch {
-					case c.says == "" && err != nil, c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)):
+					case c.says == "" && err != nil, c.says != "" &&
+						(err == nil || !strings.Contains(err.Error(), c.says)):
 						t.Errorf("the step gave %d, %v; want an error that says %q", n, err, c.says)
 					case c.is != nil && !errors.Is(err, c.is):
 						t.Errorf("error %v is not %v", err, c.is)
@@ -157,10 +167,12 @@ func TestWhatGoesAroundAStepGivesItsError(t *testing.T) {
 				}}, wf)
 				defer w.End()
 				world.Start(w, wf, 0)
-				time.Sleep(2 * time.Hour) // the run is unloaded and is replayed: the error is the same
+				// the run is unloaded and is replayed: the error is the same
+				time.Sleep(2 * time.Hour)
 				synctest.Wait()
 				if attempts != c.attempts || seen != 2 {
-					t.Errorf("%d attempts, want %d; workflow code saw the outcome %d times", attempts, c.attempts, seen)
+					t.Errorf("%d attempts, want %d; workflow code saw the outcome %d times",
+						attempts, c.attempts, seen)
 				}
 			})
 		})
@@ -170,7 +182,8 @@ func TestWhatGoesAroundAStepGivesItsError(t *testing.T) {
 func TestABodyThatPanickedHasNotReturnedWhateverGoesAroundItSays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
-			return perdure.Step(ctx, "s", func(context.Context) (int, error) { panic("odd") }, perdure.NoRetry)
+			return perdure.Step(ctx, "s", func(context.Context) (int, error) { panic("odd") },
+				perdure.NoRetry)
 		})
 		w := world.With(t, perdure.Options{Interceptor: func(
 			ctx context.Context, _ perdure.StepInfo, body func(context.Context) error,

@@ -35,7 +35,9 @@ func sequential(b *testing.B, s store.Store) {
 	}
 	wf := perdure.Define("w", func(ctx context.Context, in note) (note, error) {
 		for _, name := range [...]string{"reserve", "charge", "label", "ship", "mail"} {
-			v, err := perdure.Step(ctx, name, func(context.Context) (note, error) { return in, nil })
+			v, err := perdure.Step(ctx, name, func(context.Context) (note, error) {
+				return in, nil
+			})
 			if err != nil {
 				return v, err
 			}

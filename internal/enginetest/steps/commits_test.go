@@ -31,7 +31,8 @@ func counted(
 }
 
 // layered runs layers of parallel steps, each layer after the one before.
-func layered(layers, width int, step func(context.Context) (int, error)) *perdure.Workflow[int, int] {
+func layered(layers, width int, step func(context.Context) (int,
+	error)) *perdure.Workflow[int, int] {
 	return perdure.Define("layered", func(ctx context.Context, _ int) (int, error) {
 		for l := range layers {
 			var all []*perdure.Future[int]
@@ -76,7 +77,10 @@ func TestResultsThatComeTogetherShareACommit(t *testing.T) {
 // A result that others might join is durable soon, also where they take long, or come
 // one after the other without an end.
 func TestAResultDoesNotWaitForOthers(t *testing.T) {
-	for name, pace := range map[string]time.Duration{"one that takes long": time.Hour, "an endless row": 700 * time.Microsecond} {
+	for name, pace := range map[string]time.Duration{
+		"one that takes long": time.Hour,
+		"an endless row":      700 * time.Microsecond,
+	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var n atomic.Int64
@@ -98,7 +102,9 @@ func TestAResultDoesNotWaitForOthers(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if !slices.ContainsFunc(h, func(e journal.Entry) bool { return e.Kind == journal.StepCompleted }) {
+				if !slices.ContainsFunc(h, func(e journal.Entry) bool {
+					return e.Kind == journal.StepCompleted
+				}) {
 					t.Error("no result is durable after 10 ms")
 				}
 			})
@@ -126,7 +132,8 @@ func TestCommitBeforeConsequence(t *testing.T) {
 		}
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
 			for i := range 3 {
-				_, err := perdure.Step(ctx, fmt.Sprint("s", i), func(ctx context.Context) (int, error) {
+				_, err := perdure.Step(ctx, fmt.Sprint("s", i), func(ctx context.Context) (int,
+					error) {
 					durable("x", journal.RunStarted, "")
 					if i > 0 {
 						durable("x", journal.StepCompleted, fmt.Sprint("s", i-1))
@@ -139,7 +146,9 @@ func TestCommitBeforeConsequence(t *testing.T) {
 			}
 			return perdure.Async(ctx, "a", func(ctx context.Context) (int, error) {
 				durable("x", journal.StepStarted, "a")
-				if _, err := perdure.Once(ctx, "k", func() (int, error) { return 1, nil }); err != nil {
+				if _, err := perdure.Once(ctx, "k", func() (int, error) {
+					return 1, nil
+				}); err != nil {
 					return 0, err
 				}
 				durable("x", journal.CheckpointSaved, "a")

@@ -83,7 +83,7 @@ func TestWhatIsAskedForWithAnEndedContextDoesNotBegin(t *testing.T) {
 // A context that is kept after its run has left memory ends no goroutine of somebody else's: each
 // operation returns an error that says what to do. The run itself is as it was.
 //
-// spec: L-14
+// spec: L-4, L-14
 func TestAContextThatIsKeptEndsNoGoroutineOfAnother(t *testing.T) {
 	var kept context.Context
 	var future *perdure.Future[int]
@@ -109,7 +109,8 @@ func TestAContextThatIsKeptEndsNoGoroutineOfAnother(t *testing.T) {
 		_, wait := news.Wait(kept)
 		_, child := kid.Child(kept, 1).Await(kept)
 		for what, err := range map[string]error{
-			"step": step, "future": read, "sleep": perdure.Sleep(kept, 1), "wait": wait, "child": child,
+			"step": step, "future": read, "sleep": perdure.Sleep(kept, 1), "wait": wait,
+			"child": child,
 		} {
 			var e *perdure.Error
 			if !errors.As(err, &e) || e.Code != journal.CodeMisuse || e.Hint == "" {

@@ -148,8 +148,14 @@ func TestStepThatParksItsRunIsNotAbandoned(t *testing.T) {
 func TestStepThatReturnsWhileItsRunLeavesIsNotAbandoned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
-			perdure.Async(ctx, "a", func(context.Context) (int, error) { time.Sleep(time.Second - 5*time.Millisecond); return 1, nil })
-			perdure.Step(ctx, "s", func(context.Context) (int, error) { time.Sleep(time.Second - 10*time.Millisecond); return 1, nil })
+			perdure.Async(ctx, "a", func(context.Context) (int, error) {
+				time.Sleep(time.Second - 5*time.Millisecond)
+				return 1, nil
+			})
+			perdure.Step(ctx, "s", func(context.Context) (int, error) {
+				time.Sleep(time.Second - 10*time.Millisecond)
+				return 1, nil
+			})
 			return 0, perdure.Parking(world.ErrOdd)
 		})
 		h := &world.Hook{OnCommit: func(g *store.Group, do func() error) error {
@@ -237,7 +243,9 @@ func TestInputThatCannotBeReadParksTheRun(t *testing.T) {
 func TestResultThatCannotBeReadParksTheRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
-			s, err := perdure.Step(ctx, "big", func(context.Context) (string, error) { return strings.Repeat("x", 100_000), nil })
+			s, err := perdure.Step(ctx, "big", func(context.Context) (string, error) {
+				return strings.Repeat("x", 100_000), nil
+			})
 			if err != nil {
 				return 0, err
 			}
@@ -323,7 +331,9 @@ func TestLastAttemptIsToldWithAListOfErrors(t *testing.T) {
 func TestErrorThatCannotBeCompared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
-			_, err := perdure.Step(ctx, "s", func(ctx context.Context) (int, error) { return 0, oddErr{[]int{1}} }, perdure.NoRetry)
+			_, err := perdure.Step(ctx, "s", func(ctx context.Context) (int, error) {
+				return 0, oddErr{[]int{1}}
+			}, perdure.NoRetry)
 			if err.Error() != "odd [1]" {
 				t.Error("step error is", err)
 			}
@@ -447,7 +457,10 @@ func TestSlowReadDoesNotLendTheTurn(t *testing.T) {
 				}); err != nil {
 					return "", err
 				}
-				if _, err := perdure.Step(ctx, "pause", func(context.Context) (int, error) { time.Sleep(time.Hour); return 0, nil }); err != nil {
+				if _, err := perdure.Step(ctx, "pause", func(context.Context) (int, error) {
+					time.Sleep(time.Hour)
+					return 0, nil
+				}); err != nil {
 					return "", err
 				}
 			}
@@ -471,7 +484,8 @@ func TestSlowReadDoesNotLendTheTurn(t *testing.T) {
 		out, err := r.Result(context.Background())
 		time.Sleep(10 * time.Hour)
 		if orders[0] != orders[len(orders)-1] || effects["A"] != 1 || effects["B"] != 1 {
-			t.Errorf("%s %v: live %v, replayed %v; booked %v; d %v", out, err, orders[0], orders[1:],
+			t.Errorf("%s %v: live %v, replayed %v; booked %v; d %v", out, err, orders[0],
+				orders[1:],
 				effects, w.Seen("turn lent"))
 		}
 	})
@@ -497,7 +511,8 @@ func TestFutureOfAnotherRunIsRefused(t *testing.T) {
 		defer c()
 		if _, err := run.Result(ctx); err == nil || strings.Contains(err.Error(), "goes on") {
 			d, _ := w.Engine.Describe(context.Background(), run.ID())
-			t.Error("a future of another run:", err, d.Head.Status, world.Tail(w.History(run.ID()), 3))
+			t.Error("a future of another run:", err, d.Head.Status, world.Tail(w.History(run.ID()),
+				3))
 		}
 	})
 }

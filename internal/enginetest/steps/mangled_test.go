@@ -53,21 +53,32 @@ func TestEveryTextInUTF8IsKept(t *testing.T) {
 		v    any
 		kept bool
 	}{
-		"six characters":             {six, true},
-		"after a backslash":          {`\` + six, true},
-		"the character":              {"\ufffd", true},
-		"both":                       {six + "\ufffd", true},
-		"raw JSON":                   {texts{Raw: json.RawMessage(raw)}, true},
-		"raw JSON, and a hidden one": {texts{Raw: json.RawMessage(raw), hidden: "\xff", Not: "\xff"}, true},
-		"bytes":                      {map[string]any{"a": []byte{0xff}, "b": json.RawMessage(raw)}, true},
-		"nested":                     {texts{Any: []any{six, texts{Text: six}}, Map: map[string]any{six: nil}}, true},
-		"its own JSON":               {escape(six), true},
-		"its own text":               {map[text]any{six: text(six)}, true},
+		"six characters":    {six, true},
+		"after a backslash": {`\` + six, true},
+		"the character":     {"\ufffd", true},
+		"both":              {six + "\ufffd", true},
+		"raw JSON":          {texts{Raw: json.RawMessage(raw)}, true},
+		"raw JSON, and a hidden one": {
+			texts{Raw: json.RawMessage(raw), hidden: "\xff", Not: "\xff"},
+			true,
+		},
+		"bytes": {
+			map[string]any{"a": []byte{0xff}, "b": json.RawMessage(raw)},
+			true,
+		},
+		"nested": {
+			texts{Any: []any{six, texts{Text: six}}, Map: map[string]any{six: nil}},
+			true,
+		},
+		"its own JSON": {escape(six), true},
+		"its own text": {map[text]any{six: text(six)}, true},
 
-		"no UTF-8":                 {"\xff", false},
-		"no UTF-8 in a field":      {texts{Text: "a\xffb"}, false},
-		"no UTF-8 beside raw":      {texts{Text: "\xff", Raw: json.RawMessage(raw)}, false},
-		"no UTF-8 deeper":          {&texts{Any: []any{1, &texts{Map: map[string]any{"a": [2]any{1, "\xff"}}}}}, false},
+		"no UTF-8":            {"\xff", false},
+		"no UTF-8 in a field": {texts{Text: "a\xffb"}, false},
+		"no UTF-8 beside raw": {texts{Text: "\xff", Raw: json.RawMessage(raw)}, false},
+		"no UTF-8 deeper": {
+			&texts{Any: []any{1, &texts{Map: map[string]any{"a": [2]any{1, "\xff"}}}}}, false,
+		},
 		"no UTF-8 in a key":        {map[string]int{"\xff": 1}, false},
 		"no UTF-8 in its own":      {escape("\xff"), false},
 		"no UTF-8 in a text":       {[]any{text("\xff")}, false},
@@ -98,7 +109,9 @@ func TestEscapesPassInInputsSignalsAndResults(t *testing.T) {
 		})
 		w := world.New(t, wf)
 		defer w.End()
-		run, err := wf.Start(t.Context(), w.Engine, texts{Text: six, Raw: json.RawMessage(`"\ufffd"`)},
+		run, err := wf.Start(t.Context(), w.Engine, texts{
+			Text: six, Raw: json.RawMessage(`"\ufffd"`),
+		},
 			perdure.ID("x"))
 		if err != nil {
 			t.Fatal(err)
@@ -107,7 +120,8 @@ func TestEscapesPassInInputsSignalsAndResults(t *testing.T) {
 			t.Fatal(err)
 		}
 		out, err := run.Result(t.Context())
-		if got := fmt.Sprintf("%s %s %v", out.Text, out.Raw, err); got != six+six+` "\ufffd" <nil>` {
+		if got := fmt.Sprintf("%s %s %v", out.Text, out.Raw, err); got != six+six+
+			` "\ufffd" <nil>` {
 			t.Error(got)
 		}
 	})

@@ -28,7 +28,13 @@ func TestAClientIsNotCalledWithTheContextOfWorkflowCode(t *testing.T) {
 		_, sent := news.Send(ctx, eng, "x", 1)
 		_, raw := eng.Send(ctx, "x", "news", []byte("1"))
 		_, both := perdure.SendWithStart(ctx, eng, news, 1, other, 1, perdure.ID("x"))
-		for what, err := range map[string]error{"start": byType, "by name": byName, "send": sent, "raw": raw, "both": both} {
+		for what, err := range map[string]error{
+			"start":   byType,
+			"by name": byName,
+			"send":    sent,
+			"raw":     raw,
+			"both":    both,
+		} {
 			var e *perdure.Error
 			if !errors.As(err, &e) || e.Code != journal.CodeMisuse || e.Hint == "" {
 				t.Errorf("%s: %v", what, err)
@@ -65,17 +71,28 @@ func TestTypesThatJournalsCannotKeepAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, def := range map[string]perdure.Definition{
-		"chan":   perdure.Define("chan", func(context.Context, chan int) (int, error) { return 0, nil }),
-		"func":   perdure.Define("func", func(context.Context, int) (func(), error) { return nil, nil }),
-		"field":  perdure.Define("field", func(context.Context, []map[string]*inside) (int, error) { return 0, nil }),
-		"number": perdure.Define("number", func(context.Context, complex128) (int, error) { return 0, nil }),
+		"chan": perdure.Define("chan", func(context.Context, chan int) (int, error) {
+			return 0, nil
+		}),
+		"func": perdure.Define("func", func(context.Context, int) (func(), error) {
+			return nil, nil
+		}),
+		"field": perdure.Define("field", func(context.Context, []map[string]*inside) (int, error) {
+			return 0, nil
+		}),
+		"number": perdure.Define("number", func(context.Context, complex128) (int, error) {
+			return 0, nil
+		}),
 	} {
 		err := eng.Register(def)
-		if journal.CodeOf(err) != journal.CodeInvalid || !strings.Contains(err.Error(), "JSON cannot hold") {
+		if journal.CodeOf(err) != journal.CodeInvalid ||
+			!strings.Contains(err.Error(), "JSON cannot hold") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	fine := perdure.Define("fine", func(_ context.Context, in hidden) (any, error) { return in.done == nil, nil })
+	fine := perdure.Define("fine", func(_ context.Context, in hidden) (any, error) {
+		return in.done == nil, nil
+	})
 	if err := eng.Register(fine); err != nil {
 		t.Error(err)
 	}
@@ -87,12 +104,17 @@ func TestAnotherDefinitionOfANameIsToldApart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	one, two, three := perdure.Define("w", world.Nothing), perdure.Define("w", world.Nothing), perdure.Define("v", world.Nothing)
+	one, two, three := perdure.Define("w", world.Nothing), perdure.Define("w", world.Nothing),
+		perdure.Define("v", world.Nothing)
 	if err := eng.Register(one); err != nil {
 		t.Fatal(err)
 	}
-	for def, says := range map[*perdure.Workflow[int, int]]string{two: "another definition", three: "does not know"} {
-		if _, err := def.Start(t.Context(), eng, 1); journal.CodeOf(err) != journal.CodeUnregistered || !strings.Contains(err.Error(), says) {
+	for def, says := range map[*perdure.Workflow[int, int]]string{
+		two: "another definition", three: "does not know",
+	} {
+		if _, err := def.Start(t.Context(), eng,
+			1); journal.CodeOf(err) != journal.CodeUnregistered ||
+			!strings.Contains(err.Error(), says) {
 			t.Error(err)
 		}
 	}

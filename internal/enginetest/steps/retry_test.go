@@ -59,7 +59,9 @@ func TestARetryWithoutDelayBeginsAtOnce(t *testing.T) {
 //
 // spec: F-5
 func TestARetryIsForClassesOfErrors(t *testing.T) {
-	wrapped := func(err error) error { return fmt.Errorf("call: %w", errors.Join(errors.New("x"), err)) }
+	wrapped := func(err error) error {
+		return fmt.Errorf("call: %w", errors.Join(errors.New("x"), err))
+	}
 	timedOut := &perdure.Error{Code: journal.CodeTimedOut}
 	for _, c := range []struct {
 		name    string
@@ -72,7 +74,12 @@ func TestARetryIsForClassesOfErrors(t *testing.T) {
 		{"another sentinel", []error{errBusy}, context.Canceled, false},
 		{"a type", []error{quota{}}, wrapped(quota{Left: 7}), true},
 		{"another type", []error{quota{}}, wrapped(errBusy), false},
-		{"a code", []error{timedOut}, wrapped(&perdure.Error{Code: journal.CodeTimedOut, Op: "o"}), true},
+		{
+			"a code",
+			[]error{timedOut},
+			wrapped(&perdure.Error{Code: journal.CodeTimedOut, Op: "o"}),
+			true,
+		},
 		{"another code", []error{timedOut}, &perdure.Error{Code: journal.CodeInvalid}, false},
 		{"one of several", []error{errBusy, quota{}, timedOut}, quota{}, true},
 	} {
@@ -92,9 +99,11 @@ func TestARetryIsForClassesOfErrors(t *testing.T) {
 		})
 	}
 	for _, on := range []error{
-		nil, errors.New("x"), &perdure.Error{}, &perdure.Error{Code: "c", Op: "o"}, (*perdure.Error)(nil),
+		nil, errors.New("x"), &perdure.Error{}, &perdure.Error{Code: "c", Op: "o"},
+		(*perdure.Error)(nil),
 	} {
-		if err := (perdure.Retry{On: []error{on}}).Validate(); journal.CodeOf(err) != journal.CodeInvalid {
+		if err := (perdure.Retry{On: []error{on}}).
+			Validate(); journal.CodeOf(err) != journal.CodeInvalid {
 			t.Errorf("%v: %v", on, err)
 		}
 	}

@@ -43,7 +43,9 @@ func TestASetGivesFuturesOfAllTypesInTheOrderOfTheirEnds(t *testing.T) {
 	waits := func(name string, d time.Duration) func(context.Context) (string, error) {
 		return func(ctx context.Context) (string, error) { return name, perdure.Sleep(ctx, d) }
 	}
-	child := perdure.Define("child", func(ctx context.Context, d time.Duration) (string, error) { return waits("child", d)(ctx) })
+	child := perdure.Define("child", func(ctx context.Context, d time.Duration) (string, error) {
+		return waits("child", d)(ctx)
+	})
 	never := perdure.NewSignal[int]("never")
 	parent := perdure.Define("parent", func(ctx context.Context, _ int) (string, error) {
 		set, err := pattern.NewSet(ctx)
@@ -107,7 +109,8 @@ func TestTheOrderOfASetIsThatOfTheJournal(t *testing.T) {
 				var order []string
 				for i := range n {
 					name := fmt.Sprint("s", i)
-					f := perdure.Async(ctx, name, world.Work(name, time.Duration(rng.IntN(5))*time.Second, nil))
+					f := perdure.Async(ctx, name,
+						world.Work(name, time.Duration(rng.IntN(5))*time.Second, nil))
 					of[f] = name
 					if err := set.Add(f); err != nil {
 						return nil, err
@@ -146,7 +149,9 @@ func TestTheOrderOfASetIsThatOfTheJournal(t *testing.T) {
 func inWorkflow(t *testing.T, code func(ctx context.Context) error) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) { return 0, code(ctx) })
+		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
+			return 0, code(ctx)
+		})
 		w := world.With(t, perdure.Options{IdleTimeout: time.Hour * 24}, wf)
 		defer w.End()
 		world.StartAndSettle(w, wf, 0, perdure.ID("x"))
@@ -166,7 +171,8 @@ func TestASetCountsEachFutureOnce(t *testing.T) {
 		next := func(want pattern.Awaitable, left int) {
 			t.Helper()
 			if f, err := set.Next(); f != want || err != nil || set.Len() != left {
-				t.Errorf("it gives %v, %v, and has %d left, want %v and %d", f, err, set.Len(), want, left)
+				t.Errorf("it gives %v, %v, and has %d left, want %v and %d", f, err, set.Len(),
+					want, left)
 			}
 		}
 		next(nil, 0)
@@ -189,7 +195,8 @@ func TestASetCountsEachFutureOnce(t *testing.T) {
 		next(broken, 1)
 		next(other, 0)
 		next(nil, 0)
-		for _, a := range []pattern.Awaitable{other, f, f} { // they have ended, and come as they are added
+		// they have ended, and come as they are added
+		for _, a := range []pattern.Awaitable{other, f, f} {
 			if err := set.Add(a); err != nil {
 				t.Error(err)
 			}
@@ -293,7 +300,8 @@ func TestTheEndOfItsContextEndsASet(t *testing.T) {
 		world.StartAndSettle(w, wf, 0, perdure.ID("x"))
 		time.Sleep(time.Minute)
 		w.Crash()
-		if out, err := world.OutcomeOf(w, wf, "x"); out != "[1] 1 true true true 28 <nil>" || err != nil {
+		if out, err := world.OutcomeOf(w, wf, "x"); out != "[1] 1 true true true 28 <nil>" ||
+			err != nil {
 			t.Errorf("it gives %q, %v", out, err)
 		}
 	})
@@ -350,7 +358,10 @@ func manyFutures(t *testing.T) error {
 		var all []pattern.Awaitable
 		gate := make(chan struct{})
 		for range n {
-			all = append(all, perdure.Async(ctx, "s", func(context.Context) (int, error) { <-gate; return 0, nil }))
+			all = append(all, perdure.Async(ctx, "s", func(context.Context) (int, error) {
+				<-gate
+				return 0, nil
+			}))
 		}
 		time.AfterFunc(time.Millisecond, func() { close(gate) })
 		for _, when := range []string{"while they run", "when they have ended"} {
@@ -388,9 +399,11 @@ func manyFutures(t *testing.T) error {
 		}
 	}
 	for when, took := range took {
-		t.Logf("%s: %v for %d times %d futures, %v for %d", when, took[few], many/few, few, took[many], many)
+		t.Logf("%s: %v for %d times %d futures, %v for %d", when, took[few], many/few, few,
+			took[many], many)
 		if took[many] > 8*took[few] {
-			return fmt.Errorf("%s as many futures take %.0f times as long in one set", when, float64(took[many])/float64(took[few]))
+			return fmt.Errorf("%s as many futures take %.0f times as long in one set", when,
+				float64(took[many])/float64(took[few]))
 		}
 	}
 	return nil

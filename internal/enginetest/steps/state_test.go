@@ -46,8 +46,11 @@ func TestRecordedValuesAreTheSameOnReplay(t *testing.T) {
 					return "", err
 				}
 				v, odd := perdure.SideEffect(ctx, "counter", next)
-				large, err := perdure.SideEffect(ctx, "large", func() ([]byte, error) { return make([]byte, 200_000+v), nil })
-				return fmt.Sprint(now.UnixNano(), rng.Uint64(), rng.Perm(4), v, errors.Is(odd, world.ErrOdd),
+				large, err := perdure.SideEffect(ctx, "large", func() ([]byte, error) {
+					return make([]byte, 200_000+v), nil
+				})
+				return fmt.Sprint(now.UnixNano(), rng.Uint64(), rng.Perm(4), v,
+					errors.Is(odd, world.ErrOdd),
 					odd, len(large)), err
 			}
 			var out []string
@@ -119,8 +122,10 @@ func TestStateOfARunIsSeenOutside(t *testing.T) {
 			}
 			c.Items = append(c.Items, fmt.Sprint(i))
 			err = errors.Join(
-				perdure.SetPayload(ctx, c), perdure.Publish(ctx, "round", i), perdure.Publish(ctx, "note", c.Note),
-				perdure.SetAttribute(ctx, "round", fmt.Sprint(i)), perdure.SetAttribute(ctx, fmt.Sprint("done-", i), "yes"))
+				perdure.SetPayload(ctx, c), perdure.Publish(ctx, "round", i),
+				perdure.Publish(ctx, "note", c.Note),
+				perdure.SetAttribute(ctx, "round", fmt.Sprint(i)),
+				perdure.SetAttribute(ctx, fmt.Sprint("done-", i), "yes"))
 			if err != nil {
 				return in, err
 			}
@@ -167,7 +172,8 @@ func TestStateOfARunIsSeenOutside(t *testing.T) {
 						t.Fatal(err)
 					}
 					out, err := run.Result(context.Background())
-					if err != nil || !slices.Equal(out.Items, []string{"0", "1", "2"}) || out.Note != note {
+					if err != nil || !slices.Equal(out.Items, []string{"0", "1", "2"}) ||
+						out.Note != note {
 						t.Error(out.Items, len(out.Note), err)
 					}
 					w.History("x")
@@ -185,16 +191,21 @@ func checkState(w *world.World, round int, ended bool, note string) {
 		w.T.Fatal(d.Head.Status, err)
 	}
 	payload := string(d.State.Payload)
-	if !strings.HasSuffix(payload, `"Note":"`+note+`"}`) || !strings.Contains(payload, fmt.Sprintf(`%d"],`, round)) {
+	if !strings.HasSuffix(payload, `"Note":"`+note+`"}`) ||
+		!strings.Contains(payload, fmt.Sprintf(`%d"],`, round)) {
 		w.T.Errorf("round %d: the payload has %d bytes", round, len(payload))
 	}
 	shown := d.State.Published
-	if string(shown["round"].Data) != fmt.Sprint(round) || string(shown["note"].Data) != `"`+note+`"` || len(shown) != 2 {
+	if string(shown["round"].Data) != fmt.Sprint(round) || string(shown["note"].Data) != `"`+note+
+		`"` || len(shown) != 2 {
 		w.T.Errorf("round %d: it shows round %s and %d bytes", round, shown["round"].Data,
 			len(shown["note"].Data))
 	}
 	for i := range 3 {
-		for attributes, want := range map[string]bool{fmt.Sprint("done-", i, "=yes"): i <= round, fmt.Sprint("round=", i): i == round && !ended} {
+		for attributes, want := range map[string]bool{
+			fmt.Sprint("done-", i, "=yes"): i <= round,
+			fmt.Sprint("round=", i):        i == round && !ended,
+		} {
 			name, value, _ := strings.Cut(attributes, "=")
 			heads, _, err := w.Engine.List(context.Background(),
 				perdure.Query{Attributes: map[string]string{name: value}})
@@ -220,7 +231,8 @@ func TestInfoIsTheSameOnReplay(t *testing.T) {
 		var seen []string
 		see := func() {
 			i, err := perdure.InfoOf(ctx)
-			seen = append(seen, fmt.Sprint(i.RunID, i.WorkflowID, i.Workflow, i.Status, string(i.Payload), i.Headers, i.Attributes, i.Started.UnixNano(), i.Steps, err))
+			seen = append(seen, fmt.Sprint(i.RunID, i.WorkflowID, i.Workflow, i.Status,
+				string(i.Payload), i.Headers, i.Attributes, i.Started.UnixNano(), i.Steps, err))
 		}
 		see()
 		err := errors.Join(perdure.SetPayload(ctx, 5), perdure.SetAttribute(ctx, "a", "b"))
@@ -245,7 +257,8 @@ func TestInfoIsTheSameOnReplay(t *testing.T) {
 				return nil, fmt.Errorf("look %d gave %s, and on replay %s", i, told[i], seen[i])
 			}
 		}
-		if !strings.Contains(seen[0], "RUNNING") || !strings.Contains(seen[4], "TRYING") || strings.Contains(seen[0], "[one]") || !strings.Contains(seen[2], "[one]") {
+		if !strings.Contains(seen[0], "RUNNING") || !strings.Contains(seen[4], "TRYING") ||
+			strings.Contains(seen[0], "[one]") || !strings.Contains(seen[2], "[one]") {
 			return nil, fmt.Errorf("it sees %q", seen)
 		}
 		return seen, nil
@@ -289,7 +302,9 @@ type tenantKey struct{}
 // spec: L-22
 func TestApplicationWrapsTheContext(t *testing.T) {
 	paid := perdure.NewSignal[int]("paid")
-	child := perdure.Define("child", func(ctx context.Context, n int) (int, error) { return n, nil })
+	child := perdure.Define("child", func(ctx context.Context, n int) (int, error) {
+		return n, nil
+	})
 	wf := perdure.Define("w", func(ctx context.Context, _ int) (map[string]string, error) {
 		c := &orderContext{context.WithValue(ctx, tenantKey{}, "acme"), "4711"}
 		out := map[string]string{}
@@ -322,7 +337,8 @@ func TestApplicationWrapsTheContext(t *testing.T) {
 		put("child", n, err)
 		_, err = perdure.Now(c)
 		put("value", "", err)
-		put("payload", "", errors.Join(perdure.SetPayload(c, 1), perdure.Publish(c, "p", 1), perdure.SetAttribute(c, "a", "1"), pattern.SetStatus(c, journal.Running)))
+		put("payload", "", errors.Join(perdure.SetPayload(c, 1), perdure.Publish(c, "p", 1),
+			perdure.SetAttribute(c, "a", "1"), pattern.SetStatus(c, journal.Running)))
 		n, err = perdure.Version(c, "v", 2)
 		put("version", n, err)
 		info, err := perdure.InfoOf(c)
@@ -345,9 +361,12 @@ func TestApplicationWrapsTheContext(t *testing.T) {
 		return out, pattern.End(c, journal.Confirmed, out, nil)
 	})
 	want := map[string]string{
-		"step": "acme/4711/5 <nil>", "async": "7 <nil>", "branch": "acme/4711/6 <nil>", "scope": "acme/4711/7 <nil>", "sleep": " <nil>",
-		"timer": " <nil>", "signal": "3 <nil>", "child": "8 <nil>", "value": " <nil>", "payload": " <nil>", "version": "2 <nil>",
-		"info": "x <nil>", "record": " <nil>", "any": "1 <nil>", "long": "true <nil>", "plan": " <nil>",
+		"step": "acme/4711/5 <nil>", "async": "7 <nil>", "branch": "acme/4711/6 <nil>",
+		"scope": "acme/4711/7 <nil>", "sleep": " <nil>",
+		"timer": " <nil>", "signal": "3 <nil>", "child": "8 <nil>", "value": " <nil>",
+		"payload": " <nil>", "version": "2 <nil>",
+		"info": "x <nil>", "record": " <nil>", "any": "1 <nil>", "long": "true <nil>",
+		"plan": " <nil>",
 	}
 	world.InBothModes(t, func(t *testing.T, w *world.World) {
 		run, err := wf.Start(context.Background(), w.Engine, 0, perdure.ID("x"))
@@ -383,9 +402,13 @@ func TestApplicationWrapsTheContext(t *testing.T) {
 // spec: P-14, P-6
 func TestFactsOfAPatternAreSeen(t *testing.T) {
 	kinds := map[journal.Kind]observe.Kind{
-		journal.StepSkipped: observe.StepSkipped, journal.CompensationStarted: observe.CompensationStarted,
-		journal.StepCompensated: observe.StepCompensated, journal.StepCompensationFailed: observe.StepCompensationFailed,
-		journal.PhaseStarted: observe.PhaseStarted, journal.PhaseCompleted: observe.PhaseCompleted, journal.PhaseFailed: observe.PhaseFailed,
+		journal.StepSkipped:            observe.StepSkipped,
+		journal.CompensationStarted:    observe.CompensationStarted,
+		journal.StepCompensated:        observe.StepCompensated,
+		journal.StepCompensationFailed: observe.StepCompensationFailed,
+		journal.PhaseStarted:           observe.PhaseStarted,
+		journal.PhaseCompleted:         observe.PhaseCompleted,
+		journal.PhaseFailed:            observe.PhaseFailed,
 	}
 	wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
 		for k := journal.Kind(0); k < 200; k++ {
@@ -424,13 +447,16 @@ func TestFactsOfAPatternAreSeen(t *testing.T) {
 			for _, e := range entries {
 				if e.Kind == kind {
 					n++
-					if d := e.Detail; e.Op.Name != name || e.Op.Key != "k" || d.Phase != "try" || d.Reason != "why" || d.Attempt != 2 || d.Failure.Message != "odd" {
+					if d := e.Detail; e.Op.Name != name || e.Op.Key != "k" || d.Phase != "try" ||
+						d.Reason != "why" || d.Attempt != 2 || d.Failure.Message != "odd" {
 						t.Errorf("%v is recorded as %+v %+v", kind, e, d)
 					}
 				}
 			}
 			seen := w.Seen(notice)
-			if n != 1 || len(seen) != 1 || !strings.HasPrefix(seen[0].Step, name) || seen[0].Reason != "why" || seen[0].Phase != "try" || seen[0].Attempt != 2 || seen[0].Err != "odd" {
+			if n != 1 || len(seen) != 1 || !strings.HasPrefix(seen[0].Step, name) ||
+				seen[0].Reason != "why" || seen[0].Phase != "try" || seen[0].Attempt != 2 ||
+				seen[0].Err != "odd" {
 				t.Errorf("%v: %d entries, notices %+v", kind, n, seen)
 			}
 		}
@@ -442,13 +468,17 @@ func TestStateThatIsTooLargeIsRefusedAtTheCall(t *testing.T) {
 	large := make([]byte, 2000)
 	wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
 		_, value := perdure.SideEffect(ctx, "v", func() ([]byte, error) { return large, nil })
-		child := perdure.Define("child", func(context.Context, []byte) (int, error) { return 0, nil })
+		child := perdure.Define("child", func(context.Context, []byte) (int, error) {
+			return 0, nil
+		})
 		_, started := child.Child(ctx, large).Await(ctx)
 		for what, err := range map[string]error{
 			"payload": perdure.SetPayload(ctx, large), "publish": perdure.Publish(ctx, "p", large),
-			"value": value, "child": started, "continue": perdure.ContinueAsNew(ctx, large), "end": pattern.End(ctx, journal.Confirmed, large, nil),
+			"value": value, "child": started, "continue": perdure.ContinueAsNew(ctx, large),
+			"end": pattern.End(ctx, journal.Confirmed, large, nil),
 		} {
-			if journal.CodeOf(err) != journal.CodeTooLarge || !strings.Contains(err.Error(), "1000") {
+			if journal.CodeOf(err) != journal.CodeTooLarge ||
+				!strings.Contains(err.Error(), "1000") {
 				return 0, fmt.Errorf("%s gives %w", what, err)
 			}
 		}
@@ -482,9 +512,13 @@ func TestAttributeThatIsTooLongIsRefusedAtTheCall(t *testing.T) {
 		w.Options.Build, w.Options.SpillOver = "test", 100
 		w.Begin()
 		defer w.End()
-		_, err := wf.Start(context.Background(), w.Engine, 0, perdure.Attributes{"a": longest + "a"})
+		_, err := wf.Start(context.Background(), w.Engine, 0, perdure.Attributes{
+			"a": longest + "a",
+		})
 		world.CodeIs(t, err, journal.CodeTooLarge)
-		run, err := wf.Start(context.Background(), w.Engine, 0, perdure.Attributes{"begun": longest})
+		run, err := wf.Start(context.Background(), w.Engine, 0, perdure.Attributes{
+			"begun": longest,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -53,7 +53,8 @@ func TestStepIsRetriedAsItsPolicySays(t *testing.T) {
 		for _, e := range w.History(run.ID()) {
 			if e.Kind == journal.StepRetrying {
 				due = append(due, e.Detail.Due.Sub(e.At))
-				if e.Attempt() == 2 && (!strings.Contains(e.Failure().Message, "second") || !strings.Contains(e.Failure().StackOf(), "step_test.go")) {
+				if e.Attempt() == 2 && (!strings.Contains(e.Failure().Message, "second") ||
+					!strings.Contains(e.Failure().StackOf(), "step_test.go")) {
 					t.Errorf("the panic is kept as %+v", e.Failure())
 				}
 			}
@@ -133,7 +134,8 @@ func TestAttemptThatPassesItsTimeoutIsNotWaitedFor(t *testing.T) {
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		if len(causes) != 1 || !errors.Is(causes[0], context.DeadlineExceeded) && !errors.Is(causes[0], context.Canceled) {
+		if len(causes) != 1 || !errors.Is(causes[0], context.DeadlineExceeded) &&
+			!errors.Is(causes[0], context.Canceled) {
 			t.Error("the body saw", causes)
 		}
 	})
@@ -147,7 +149,8 @@ func TestStepThatTimesOutForGood(t *testing.T) {
 				<-ctx.Done()
 				return 0, ctx.Err()
 			}, perdure.Timeout(time.Minute), perdure.NoRetry)
-			return errors.Is(err, context.DeadlineExceeded) && journal.CodeOf(err) == journal.CodeTimedOut, nil
+			return errors.Is(err, context.DeadlineExceeded) &&
+				journal.CodeOf(err) == journal.CodeTimedOut, nil
 		})
 		w := world.New(t, wf)
 		defer w.End()
@@ -166,8 +169,14 @@ func TestGoexitAndPanicInAStepEndNothingElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wf := perdure.Define("w", func(ctx context.Context, _ int) ([]string, error) {
 			var seen []string
-			for _, f := range []func(){func() { runtime.Goexit() }, func() { panic(errors.New("boom")) }} {
-				_, err := perdure.Step(ctx, "s", func(ctx context.Context) (int, error) { f(); return 0, nil }, perdure.NoRetry)
+			for _, f := range []func(){
+				func() { runtime.Goexit() },
+				func() { panic(errors.New("boom")) },
+			} {
+				_, err := perdure.Step(ctx, "s", func(ctx context.Context) (int, error) {
+					f()
+					return 0, nil
+				}, perdure.NoRetry)
 				seen = append(seen, err.Error())
 			}
 			return seen, nil
@@ -175,7 +184,8 @@ func TestGoexitAndPanicInAStepEndNothingElse(t *testing.T) {
 		w := world.New(t, wf)
 		defer w.End()
 		_, out, err := world.Result(w, wf, 0)
-		if err != nil || len(out) != 2 || !strings.Contains(out[0], "called runtime.Goexit") || !strings.Contains(out[1], "panicked: boom") {
+		if err != nil || len(out) != 2 || !strings.Contains(out[0], "called runtime.Goexit") ||
+			!strings.Contains(out[1], "panicked: boom") {
 			t.Fatal(out, err)
 		}
 	})
@@ -186,8 +196,12 @@ func TestAsyncStepRunsBesideTheWorkflow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wf := perdure.Define("w", func(ctx context.Context, _ int) ([]journal.StepStatus, error) {
 			ok := perdure.Async(ctx, "ok", world.Work("ok", time.Second, nil))
-			bad := perdure.Async(ctx, "bad", world.Work("bad", time.Second, world.ErrOdd), perdure.NoRetry)
-			slow := perdure.Async(ctx, "slow", func(ctx context.Context) (int, error) { <-ctx.Done(); return 0, nil },
+			bad := perdure.Async(ctx, "bad", world.Work("bad", time.Second, world.ErrOdd),
+				perdure.NoRetry)
+			slow := perdure.Async(ctx, "slow", func(ctx context.Context) (int, error) {
+				<-ctx.Done()
+				return 0, nil
+			},
 				perdure.Timeout(time.Second), perdure.NoRetry)
 			gone := perdure.Async(ctx, "gone", world.Work("gone", time.Hour, nil))
 			before, _, _ := ok.State()
@@ -243,7 +257,8 @@ func TestCancelledStepSaysSo(t *testing.T) {
 				ended <- ctx.Err()
 				return 0, nil
 			})
-			if _, err := perdure.Step(ctx, "other", world.Work("other", time.Second, nil)); err != nil {
+			if _, err := perdure.Step(ctx, "other", world.Work("other", time.Second,
+				nil)); err != nil {
 				return "", err
 			}
 			won, err := f.Cancel(ctx, "changed my mind \xff")
@@ -300,7 +315,8 @@ func TestCancelledBranchRecordsNothingMore(t *testing.T) {
 				world.CodeIs(t, err, journal.CodeCancelled)
 				return 1, nil
 			})
-			if _, err := perdure.Step(ctx, "other", world.Work("other", time.Second, nil)); err != nil {
+			if _, err := perdure.Step(ctx, "other", world.Work("other", time.Second,
+				nil)); err != nil {
 				return "", err
 			}
 			if won, err := f.Cancel(ctx, "no need"); !won || err != nil {
@@ -308,7 +324,8 @@ func TestCancelledBranchRecordsNothingMore(t *testing.T) {
 			}
 			_, err := f.Await(ctx)
 			world.CodeIs(t, err, journal.CodeCancelled)
-			if _, err := perdure.Step(ctx, "after", world.Work("after", time.Second, nil)); err != nil {
+			if _, err := perdure.Step(ctx, "after", world.Work("after", time.Second,
+				nil)); err != nil {
 				return "", err
 			}
 			world.CodeIs(t, inside, journal.CodeCancelled)
@@ -321,7 +338,10 @@ func TestCancelledBranchRecordsNothingMore(t *testing.T) {
 			t.Fatal(out, err)
 		}
 		got := world.Tail(w.History(run.ID()), 6)
-		want := []string{"ScopeCancelled c", "StepCancelled slow", "StepCancelled deep", "ScopeCancelled b", "StepCompleted after", "RunCompleted"}
+		want := []string{
+			"ScopeCancelled c", "StepCancelled slow", "StepCancelled deep", "ScopeCancelled b",
+			"StepCompleted after", "RunCompleted",
+		}
 		if !slices.Equal(got, want) {
 			t.Errorf("got %v\nwant %v", got, want)
 		}
@@ -356,7 +376,8 @@ func TestContextGivesWhatTheRunIs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if out.RunID != run.RunID() || out.WorkflowID != "ord-1" || out.Workflow != "w" || out.Status != journal.Running ||
+		if out.RunID != run.RunID() || out.WorkflowID != "ord-1" || out.Workflow != "w" ||
+			out.Status != journal.Running ||
 			string(out.Payload) != `{"ID":"x"}` || !slices.Equal(out.Steps, []string{"b", "a"}) {
 			t.Errorf("%+v", out)
 		}
@@ -391,7 +412,9 @@ func TestIdempotencyKeyIsStableAndDistinct(t *testing.T) {
 					return 0, err
 				}
 			}
-			f := perdure.Go(ctx, "b", func(ctx context.Context) (int, error) { return perdure.Step(ctx, "s", note(who+" b/s")) })
+			f := perdure.Go(ctx, "b", func(ctx context.Context) (int, error) {
+				return perdure.Step(ctx, "s", note(who+" b/s"))
+			})
 			if _, err := f.Await(ctx); err != nil {
 				return 0, err
 			}
@@ -454,12 +477,17 @@ func TestOnceKeepsTheFirstValue(t *testing.T) {
 					}); !errors.Is(err, world.ErrOdd) {
 						failed = err
 					}
-					v, err := perdure.Once(ctx, "k", func() (form, error) { produced++; return form{produced, 5}, nil })
+					v, err := perdure.Once(ctx, "k", func() (form, error) {
+						produced++
+						return form{produced, 5}, nil
+					})
 					seen = append(seen, v)
 					if err != nil {
 						return 0, err
 					}
-					big, err := perdure.Once(ctx, "big", func() ([]byte, error) { return make([]byte, 1<<20), nil })
+					big, err := perdure.Once(ctx, "big", func() ([]byte, error) {
+						return make([]byte, 1<<20), nil
+					})
 					if err != nil || len(big) != 1<<20 {
 						t.Error(len(big), err)
 					}
@@ -488,7 +516,8 @@ func TestOnceKeepsTheFirstValue(t *testing.T) {
 		}
 		// the first visit has the value of 1 three times, the second that of 2; b is
 		// not part of the stored form
-		if want := []form{{1, 0}, {1, 0}, {1, 0}, {2, 0}, {2, 0}, {2, 0}}; produced != 2 || !slices.Equal(seen, want) {
+		if want := []form{{1, 0}, {1, 0}, {1, 0}, {2, 0}, {2, 0}, {2, 0}}; produced != 2 ||
+			!slices.Equal(seen, want) {
 			t.Errorf("produced %d times, seen %v", produced, seen)
 		}
 		if failed != nil {

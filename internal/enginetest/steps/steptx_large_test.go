@@ -23,10 +23,13 @@ var large = strings.Repeat("x", 150_000)
 // then reads what was set, before and after a sleep.
 func bulky[Tx any](db func() perdure.Transactions[Tx]) *perdure.Workflow[int, int] {
 	return perdure.Define("bulky", func(ctx context.Context, _ int) (int, error) {
-		given, err := perdure.StepTx(ctx, "fill", db(), func(ctx context.Context, _ Tx) (string, error) {
+		given, err := perdure.StepTx(ctx, "fill", db(), func(ctx context.Context, _ Tx) (string,
+			error) {
 			n, _, err := perdure.Attempt(ctx)
-			err = errors.Join(err, perdure.Emit(ctx, "filled", large), perdure.SetVariable(ctx, "v", large))
-			if seen, _, e := perdure.Variable[string](ctx, "v"); err == nil && (e != nil || seen != large) {
+			err = errors.Join(err, perdure.Emit(ctx, "filled", large),
+				perdure.SetVariable(ctx, "v", large))
+			if seen, _, e := perdure.Variable[string](ctx, "v"); err == nil &&
+				(e != nil || seen != large) {
 				err = errors.New("the body does not see what it has set")
 			}
 			if n == 1 {
@@ -38,8 +41,10 @@ func bulky[Tx any](db func() perdure.Transactions[Tx]) *perdure.Workflow[int, in
 			return 0, err
 		}
 		for range 2 {
-			if set, _, err := perdure.Variable[string](ctx, "v"); err != nil || set != large || given != large {
-				return 0, errors.Join(err, errors.New("the workflow does not see what the body has set"))
+			if set, _, err := perdure.Variable[string](ctx, "v"); err != nil || set != large ||
+				given != large {
+				return 0,
+					errors.Join(err, errors.New("the workflow does not see what the body has set"))
 			}
 			if err := perdure.Sleep(ctx, time.Hour); err != nil {
 				return 0, err
@@ -64,7 +69,8 @@ func TestAStepInATransactionRecordsLargePayloads(t *testing.T) {
 		if n, err := run.Result(ctx); n != len(large) || err != nil {
 			t.Errorf("the run gives %d, %v", n, err)
 		}
-		if got := told.Types(); len(got) != 1 || !strings.Contains(string(told.Told[0].Data), large) {
+		if got := told.Types(); len(got) != 1 || !strings.Contains(string(told.Told[0].Data),
+			large) {
 			t.Errorf("the subscriber is told %v", got)
 		}
 		for _, e := range world.Must[[]journal.Entry](t)(eng.History(ctx, run.ID(), 0, 0)) {
@@ -107,10 +113,15 @@ func TestWorkflowCodeSetsLargeValuesBesideATransaction(t *testing.T) {
 		begun := make(chan struct{})
 		def := perdure.Define("beside", func(ctx context.Context, _ int) (int, error) {
 			beside := perdure.Go(ctx, "beside", func(ctx context.Context) (int, error) {
-				_, err := perdure.Step(ctx, "wait", func(context.Context) (int, error) { <-begun; return 1, nil })
-				return 0, errors.Join(err, perdure.SetVariable(ctx, "small", 1), perdure.SetVariable(ctx, "v", large))
+				_, err := perdure.Step(ctx, "wait", func(context.Context) (int, error) {
+					<-begun
+					return 1, nil
+				})
+				return 0, errors.Join(err, perdure.SetVariable(ctx, "small", 1),
+					perdure.SetVariable(ctx, "v", large))
 			})
-			n, err := perdure.StepTx(ctx, "book", books, func(ctx context.Context, tx *sql.Tx) (int, error) {
+			n, err := perdure.StepTx(ctx, "book", books, func(ctx context.Context, tx *sql.Tx) (int,
+				error) {
 				close(begun)
 				time.Sleep(time.Second)
 				return world.Book(ctx, tx, 7)
@@ -139,7 +150,8 @@ func TestABodyInATransactionCallsItsEngineOnlyWithIt(t *testing.T) {
 		var w *world.Shop
 		errs := map[string]error{}
 		def := perdure.Define("calls", func(ctx context.Context, _ int) (int, error) {
-			return perdure.StepTx(ctx, "book", books, func(ctx context.Context, tx *sql.Tx) (int, error) {
+			return perdure.StepTx(ctx, "book", books, func(ctx context.Context, tx *sql.Tx) (int,
+				error) {
 				_, errs["start"] = w.Engine.Start(ctx, "calls", []byte("0"))
 				_, errs["send"] = settled.Send(ctx, w.Engine, "inv-1", 1)
 				errs["cancel"] = w.Engine.Cancel(ctx, "calls-1", "no")

@@ -43,10 +43,11 @@ func TestARetryTakesNoTransactionForAnother(t *testing.T) {
 					if keyed {
 						opts = append(opts, perdure.Key(fmt.Sprint(item)))
 					}
-					if _, err := perdure.StepTx(ctx, "book", books, func(ctx context.Context, tx *sql.Tx) (int,
-						error) {
-						return world.Book(ctx, tx, item)
-					}, opts...); err != nil {
+					if _, err := perdure.StepTx(ctx, "book", books,
+						func(ctx context.Context, tx *sql.Tx) (int,
+							error) {
+							return world.Book(ctx, tx, item)
+						}, opts...); err != nil {
 						return "", err
 					}
 				}
@@ -54,7 +55,8 @@ func TestARetryTakesNoTransactionForAnother(t *testing.T) {
 			})
 			w := world.NewShop(t, perdure.Options{}, wf)
 			books.Transactions = sqlite.Transactions(w.DB)
-			run := world.Must[*perdure.Run[string]](t)(wf.Start(t.Context(), w.Engine, 1, perdure.ID("x")))
+			run := world.Must[*perdure.Run[string]](t)(
+				wf.Start(t.Context(), w.Engine, 1, perdure.ID("x")))
 			if _, err := run.Result(t.Context()); err == nil {
 				t.Fatal("nothing failed")
 			}

@@ -27,7 +27,8 @@ func bookings(t *world.Till) *perdure.Workflow[int, int] {
 		if err := world.PlainStep(ctx, "before"); err != nil {
 			return 0, err
 		}
-		n, err := perdure.StepTx(ctx, "book", t, func(ctx context.Context, tx *sql.Tx) (int, error) {
+		n, err := perdure.StepTx(ctx, "book", t, func(ctx context.Context, tx *sql.Tx) (int,
+			error) {
 			return world.Book(ctx, tx, cents)
 		})
 		if err != nil {
@@ -53,12 +54,14 @@ func TestAStepInATransactionWritesWithItsResult(t *testing.T) {
 		books := &world.Till{}
 		w := world.NewShop(t, perdure.Options{}, bookings(books))
 		books.Transactions = sqlite.Transactions(w.DB)
-		run := world.Must[*perdure.Run[json.RawMessage]](t)(w.Engine.Start(t.Context(), "booking", []byte("7")))
+		run := world.Must[*perdure.Run[json.RawMessage]](t)(w.Engine.Start(t.Context(), "booking",
+			[]byte("7")))
 		if out := world.Must[json.RawMessage](t)(run.Result(t.Context())); string(out) != "7" {
 			t.Errorf("the run gives %s", out)
 		}
-		if n, done := w.Invoices(), completed(world.Must[[]journal.Entry](t)(w.Engine.History(t.Context(),
-			run.ID(), 0, 0)), "book"); n != 1 || done != 1 {
+		if n, done := w.Invoices(),
+			completed(world.Must[[]journal.Entry](t)(w.Engine.History(t.Context(),
+				run.ID(), 0, 0)), "book"); n != 1 || done != 1 {
 			t.Errorf("%d invoices and %d results, want one of each", n, done)
 		}
 	})
@@ -82,13 +85,14 @@ func TestAFailedAttemptInATransactionLeavesNothing(t *testing.T) {
 				books := &world.Till{}
 				bodies := 0
 				fails := perdure.Define("fails", func(ctx context.Context, _ int) (int, error) {
-					return perdure.StepTx(ctx, "book", books, func(ctx context.Context, tx *sql.Tx) (int, error) {
-						n, err := world.Book(ctx, tx, 7)
-						if bodies++; bodies < 3 && c.body != nil {
-							err = c.body(bodies)
-						}
-						return n, err
-					})
+					return perdure.StepTx(ctx, "book", books,
+						func(ctx context.Context, tx *sql.Tx) (int, error) {
+							n, err := world.Book(ctx, tx, 7)
+							if bodies++; bodies < 3 && c.body != nil {
+								err = c.body(bodies)
+							}
+							return n, err
+						})
 				})
 				w := world.NewShop(t, perdure.Options{}, fails)
 				books.Transactions = sqlite.Transactions(w.DB)
@@ -105,7 +109,8 @@ func TestAFailedAttemptInATransactionLeavesNothing(t *testing.T) {
 				if out := world.Must[int](t)(run.Result(t.Context())); out != 7 || bodies != 3 {
 					t.Errorf("%d after %d attempts", out, bodies)
 				}
-				entries := world.Must[[]journal.Entry](t)(w.Engine.History(t.Context(), run.ID(), 0, 0))
+				entries := world.Must[[]journal.Entry](t)(w.Engine.History(t.Context(), run.ID(), 0,
+					0))
 				if got := fmt.Sprint(world.Tail(entries, 9)); w.Invoices() != 1 ||
 					got != "[RunStarted StepRetrying book StepStarted book StepRetrying book "+
 						"StepStarted book StepCompleted book RunCompleted]" {
@@ -143,7 +148,8 @@ func (m *mortal) Claim(ctx context.Context, c store.Claim) (store.Claimed, error
 	return m.Store.Claim(ctx, c)
 }
 
-func (m *mortal) Load(ctx context.Context, run journal.Number, r store.Range) ([]journal.Entry, error) {
+func (m *mortal) Load(ctx context.Context, run journal.Number, r store.Range) ([]journal.Entry,
+	error) {
 	if m.dead.Load() {
 		return nil, store.ErrClosed
 	}
@@ -171,8 +177,12 @@ type mishap struct {
 func TestInvoicesAndResultsAreOneWhateverFails(t *testing.T) {
 	var all []mishap
 	for call := 1; call <= 12; call++ {
-		for _, f := range []storetest.Fault{storetest.FailBefore, storetest.FailAfter, storetest.CrashBefore, storetest.CrashAfter} {
-			all = append(all, mishap{plan: storetest.Plan{Method: storetest.Any, Call: call, Fault: f}})
+		for _, f := range []storetest.Fault{
+			storetest.FailBefore, storetest.FailAfter, storetest.CrashBefore, storetest.CrashAfter,
+		} {
+			all = append(all, mishap{
+				plan: storetest.Plan{Method: storetest.Any, Call: call, Fault: f},
+			})
 		}
 	}
 	for _, done := range []bool{false, true} {
@@ -180,7 +190,12 @@ func TestInvoicesAndResultsAreOneWhateverFails(t *testing.T) {
 			all = append(all, mishap{commit: 1, done: done, killed: killed})
 			for _, m := range []storetest.Method{storetest.Commit, storetest.Load} {
 				for call := 1; call <= 4; call++ {
-					all = append(all, mishap{commit: 1, done: done, killed: killed, plan: storetest.Plan{Method: m, Call: call, Fault: storetest.FailAfter}})
+					all = append(all, mishap{
+						commit: 1,
+						done:   done,
+						killed: killed,
+						plan:   storetest.Plan{Method: m, Call: call, Fault: storetest.FailAfter},
+					})
 				}
 			}
 		}
@@ -233,7 +248,8 @@ func misfortune(t *testing.T, m mishap) (dead, injected bool) {
 			process.dead.Store(m.killed)
 			return errors.Join(storetest.ErrInjected, end())
 		}
-		eng := world.Must[*perdure.Engine](t)(perdure.New(process, perdure.Options{IdleTimeout: -1}))
+		eng := world.Must[*perdure.Engine](t)(
+			perdure.New(process, perdure.Options{IdleTimeout: -1}))
 		if err := eng.Register(def); err != nil {
 			t.Fatal(err)
 		}
@@ -242,8 +258,9 @@ func misfortune(t *testing.T, m mishap) (dead, injected bool) {
 		done := make(chan error, 1)
 		go func() { done <- eng.Run(ctx) }()
 		if life == 1 {
-			id = world.Must[*perdure.Run[json.RawMessage]](t)(client.Start(ctx, "booking", []byte("7"),
-				perdure.ID("b-1"))).ID()
+			id = world.Must[*perdure.Run[json.RawMessage]](t)(
+				client.Start(ctx, "booking", []byte("7"),
+					perdure.ID("b-1"))).ID()
 		}
 		for ended := false; !ended; {
 			time.Sleep(time.Second)
@@ -267,8 +284,10 @@ func misfortune(t *testing.T, m mishap) (dead, injected bool) {
 				t.Fatal(err)
 			}
 			entries := world.Must[[]journal.Entry](t)(client.History(t.Context(), id, 0, 0))
-			if got := completed(entries, "book"); st.Head.Status != journal.Completed || n != 1 || got != 1 {
-				t.Errorf("the run is %v with %d invoices and %d results: %v", st.Head.Status, n, got,
+			if got := completed(entries, "book"); st.Head.Status != journal.Completed || n != 1 ||
+				got != 1 {
+				t.Errorf("the run is %v with %d invoices and %d results: %v", st.Head.Status, n,
+					got,
 					world.Tail(entries, 20))
 			}
 			for i, e := range entries {
@@ -293,15 +312,17 @@ func TestManyStepsInTransactionsAtATime(t *testing.T) {
 		many := perdure.Define("many", func(ctx context.Context, branches int) (int, error) {
 			var sums []*perdure.Future[int]
 			for i := range branches {
-				sums = append(sums, perdure.Go(ctx, "branch", func(ctx context.Context) (int, error) {
-					if err := world.PlainStep(ctx, "before"); err != nil {
-						return 0, err
-					}
-					n, err := perdure.StepTx(ctx, "book", books, func(ctx context.Context, tx *sql.Tx) (int, error) {
-						return world.Book(ctx, tx, 1)
-					})
-					return n, errors.Join(err, world.PlainStep(ctx, "after"))
-				}, perdure.Key(fmt.Sprint("b", i))))
+				sums = append(
+					sums, perdure.Go(ctx, "branch", func(ctx context.Context) (int, error) {
+						if err := world.PlainStep(ctx, "before"); err != nil {
+							return 0, err
+						}
+						n, err := perdure.StepTx(ctx, "book", books,
+							func(ctx context.Context, tx *sql.Tx) (int, error) {
+								return world.Book(ctx, tx, 1)
+							})
+						return n, errors.Join(err, world.PlainStep(ctx, "after"))
+					}, perdure.Key(fmt.Sprint("b", i))))
 			}
 			sum := 0
 			for _, f := range sums {
@@ -326,7 +347,8 @@ func TestManyStepsInTransactionsAtATime(t *testing.T) {
 		}
 		var runs []*perdure.Run[int]
 		for range 12 {
-			runs = append(runs, world.Must[*perdure.Run[int]](t)(many.Start(t.Context(), w.Engine, 5)))
+			runs = append(runs, world.Must[*perdure.Run[int]](t)(
+				many.Start(t.Context(), w.Engine, 5)))
 		}
 		results := 0
 		for _, run := range runs {
@@ -334,8 +356,9 @@ func TestManyStepsInTransactionsAtATime(t *testing.T) {
 				t.Errorf("a run has booked %d", sum)
 			}
 			entries := world.Must[[]journal.Entry](t)(w.Engine.History(t.Context(), run.ID(), 0, 0))
-			for _, bad := range world.Audit(world.Must[perdure.Description](t)(w.Engine.Describe(t.Context(),
-				run.ID())), entries) {
+			for _, bad := range world.Audit(world.Must[perdure.Description](t)(
+				w.Engine.Describe(t.Context(),
+					run.ID())), entries) {
 				t.Error(bad)
 			}
 			results += completed(entries, "book")
@@ -358,14 +381,15 @@ func TestAStepThatIsGivenUpIsRolledBack(t *testing.T) {
 				books := &world.Till{}
 				entered := make(chan struct{}, 1)
 				slow := perdure.Define("slow", func(ctx context.Context, _ int) (int, error) {
-					return perdure.StepTx(ctx, "book", books, func(ctx context.Context, tx *sql.Tx) (int, error) {
-						if _, err := world.Book(ctx, tx, 1); err != nil {
-							return 0, err
-						}
-						entered <- struct{}{}
-						<-ctx.Done()
-						return 1, nil
-					}, perdure.Timeout(5*time.Second), perdure.NoRetry)
+					return perdure.StepTx(ctx, "book", books,
+						func(ctx context.Context, tx *sql.Tx) (int, error) {
+							if _, err := world.Book(ctx, tx, 1); err != nil {
+								return 0, err
+							}
+							entered <- struct{}{}
+							<-ctx.Done()
+							return 1, nil
+						}, perdure.Timeout(5*time.Second), perdure.NoRetry)
 				})
 				nap := perdure.Define("nap", func(ctx context.Context, _ int) (int, error) {
 					return 1, perdure.Sleep(ctx, time.Second)
@@ -401,7 +425,8 @@ func TestABodyInATransactionRecordsNothingBesideIt(t *testing.T) {
 		books := &world.Till{}
 		var once error
 		defs := perdure.Define("once", func(ctx context.Context, _ int) (int, error) {
-			return perdure.StepTx(ctx, "book", books, func(ctx context.Context, tx *sql.Tx) (int, error) {
+			return perdure.StepTx(ctx, "book", books, func(ctx context.Context, tx *sql.Tx) (int,
+				error) {
 				_, once = perdure.Once(ctx, "k", func() (int, error) { return 1, nil })
 				return world.Book(ctx, tx, 1)
 			})
@@ -422,10 +447,12 @@ func TestAStepStartsAndSignalsInItsTransaction(t *testing.T) {
 		books := &world.Till{}
 		var w *world.Shop
 		sends := perdure.Define("sends", func(ctx context.Context, _ int) (int, error) {
-			return perdure.StepTx(ctx, "book", books, func(ctx context.Context, tx *sql.Tx) (int, error) {
+			return perdure.StepTx(ctx, "book", books, func(ctx context.Context, tx *sql.Tx) (int,
+				error) {
 				n, last, err := perdure.Attempt(ctx)
 				if err == nil {
-					_, err = perdure.SendWithStart(ctx, w.Engine.In(tx), settled, n, dunns, 10, perdure.ID("inv-1"))
+					_, err = perdure.SendWithStart(ctx, w.Engine.In(tx), settled, n, dunns, 10,
+						perdure.ID("inv-1"))
 				}
 				if err == nil && !last {
 					err = errors.New("no")
@@ -452,13 +479,17 @@ func TestAStepInATransactionNeedsAStoreThatTakesPart(t *testing.T) {
 	for name, c := range map[string]struct {
 		store store.Store
 		code  journal.Code
-	}{"memory": {memory.New(), ""}, "a store that takes part in none": {onlyStore{memory.New()}, journal.CodeInvalid}} {
+	}{
+		"memory":                          {memory.New(), ""},
+		"a store that takes part in none": {onlyStore{memory.New()}, journal.CodeInvalid},
+	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				eng := world.Must[*perdure.Engine](t)(perdure.New(c.store, perdure.Options{}))
 				bodies := 0
 				here := perdure.Define("here", func(ctx context.Context, _ int) (int, error) {
-					return perdure.StepTx(ctx, "book", anyTx{}, func(context.Context, int) (int, error) {
+					return perdure.StepTx(ctx, "book", anyTx{}, func(context.Context, int) (int,
+						error) {
 						bodies++
 						return 1, nil
 					})
@@ -470,7 +501,8 @@ func TestAStepInATransactionNeedsAStoreThatTakesPart(t *testing.T) {
 				done := make(chan error, 1)
 				go func() { done <- eng.Run(ctx) }()
 				run := world.Must[*perdure.Run[int]](t)(here.Start(ctx, eng, 1))
-				if _, err := run.Result(ctx); journal.CodeOf(err) != c.code || (bodies == 1) != (c.code == "") {
+				if _, err := run.Result(ctx); journal.CodeOf(err) != c.code ||
+					(bodies == 1) != (c.code == "") {
 					t.Errorf("%v after %d bodies", err, bodies)
 				}
 				stop()
@@ -496,9 +528,15 @@ func TestResultsAreDeliveredInOrderAroundATransaction(t *testing.T) {
 		end  func(tx *sql.Tx) error
 		want string
 	}{
-		"committed":            {func(tx *sql.Tx) error { return tx.Commit() }, "[book other]"},
-		"committed, with luck": {func(tx *sql.Tx) error { return errors.Join(storetest.ErrInjected, tx.Commit()) }, "[book other]"},
-		"rolled back":          {func(tx *sql.Tx) error { return errors.Join(storetest.ErrInjected, tx.Rollback()) }, "[other book]"},
+		"committed": {func(tx *sql.Tx) error { return tx.Commit() }, "[book other]"},
+		"committed, with luck": {
+			func(tx *sql.Tx) error { return errors.Join(storetest.ErrInjected, tx.Commit()) },
+			"[book other]",
+		},
+		"rolled back": {
+			func(tx *sql.Tx) error { return errors.Join(storetest.ErrInjected, tx.Rollback()) },
+			"[other book]",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -514,17 +552,20 @@ func TestResultsAreDeliveredInOrderAroundATransaction(t *testing.T) {
 						order = append(order, "other")
 						return 1, err
 					})
-					_, err := perdure.StepTx(ctx, "book", books, func(ctx context.Context, tx *sql.Tx) (int, error) {
-						if err := perdure.Emit(ctx, "booked", 1); err != nil {
-							return 0, err
-						}
-						return world.Book(ctx, tx, 1)
-					})
+					_, err := perdure.StepTx(ctx, "book", books,
+						func(ctx context.Context, tx *sql.Tx) (int, error) {
+							if err := perdure.Emit(ctx, "booked", 1); err != nil {
+								return 0, err
+							}
+							return world.Book(ctx, tx, 1)
+						})
 					order = append(order, "book")
 					if _, e := other.Await(ctx); e != nil || err != nil {
 						return "", errors.Join(err, e)
 					}
-					was, err := perdure.Step(ctx, "order", func(context.Context) (string, error) { return fmt.Sprint(order), nil })
+					was, err := perdure.Step(ctx, "order", func(context.Context) (string, error) {
+						return fmt.Sprint(order), nil
+					})
 					if err == nil {
 						err = perdure.Sleep(ctx, time.Hour) // and the code is called again
 					}
@@ -547,7 +588,8 @@ func TestResultsAreDeliveredInOrderAroundATransaction(t *testing.T) {
 				if was := world.Must[string](t)(run.Result(t.Context())); was != c.want {
 					t.Errorf("the order was %s, want %s", was, c.want)
 				}
-				entries := world.Must[[]journal.Entry](t)(w.Engine.History(t.Context(), run.ID(), 0, 0))
+				entries := world.Must[[]journal.Entry](t)(w.Engine.History(t.Context(), run.ID(), 0,
+					0))
 				d := world.Must[perdure.Description](t)(w.Engine.Describe(t.Context(), run.ID()))
 				for _, bad := range world.Audit(d, entries) {
 					t.Error(bad)

@@ -44,7 +44,8 @@ func TestARunDoesNotRestBeforeATransactionsResultIsAFact(t *testing.T) {
 				if _, err := world.GoSignal.Wait(ctx); err != nil {
 					return 0, err
 				}
-				return perdure.StepTx(ctx, "book", anyTx{}, func(context.Context, int) (int, error) {
+				return perdure.StepTx(ctx, "book", anyTx{}, func(context.Context, int) (int,
+					error) {
 					time.Sleep(3 * time.Second)
 					return 7, nil
 				})
@@ -75,7 +76,8 @@ func TestARunDoesNotRestBeforeATransactionsResultIsAFact(t *testing.T) {
 		v, err := run.Result(ctx)
 		d, _ := w.Engine.Describe(t.Context(), "x")
 		if v != 7 || err != nil {
-			t.Errorf("%d, %v; %v owner %v wake %v %v", v, err, d.Head.Status, d.Head.Owner, d.Head.Wake,
+			t.Errorf("%d, %v; %v owner %v wake %v %v", v, err, d.Head.Status, d.Head.Owner,
+				d.Head.Wake,
 				world.Tail(w.History("x"), 9))
 		}
 	})
@@ -88,7 +90,8 @@ func TestAStepWhoseTransactionFailsWhileItsRunIsSuspendedIsMadeAgain(t *testing.
 	synctest.Test(t, func(t *testing.T) {
 		books := &world.Till{}
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
-			return perdure.StepTx(ctx, "book", books, func(ctx context.Context, tx *sql.Tx) (int, error) {
+			return perdure.StepTx(ctx, "book", books, func(ctx context.Context, tx *sql.Tx) (int,
+				error) {
 				return world.Book(ctx, tx, 7)
 			})
 		})
@@ -105,7 +108,8 @@ func TestAStepWhoseTransactionFailsWhileItsRunIsSuspendedIsMadeAgain(t *testing.
 		v, err := run.Result(t.Context())
 		if v != 7 || err != nil {
 			t.Errorf("%d, %v after %d transactions: %v", v, err, books.Begun,
-				world.Tail(world.Must[[]journal.Entry](t)(w.Engine.History(t.Context(), "x", 0, 0)), 9))
+				world.Tail(world.Must[[]journal.Entry](t)(w.Engine.History(t.Context(), "x", 0, 0)),
+					9))
 		}
 	})
 }
@@ -117,7 +121,8 @@ func TestEventsOfATransactionThatFailsLeaveAReadableJournal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		books := &world.Till{}
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
-			return perdure.StepTx(ctx, "book", books, func(ctx context.Context, tx *sql.Tx) (int, error) {
+			return perdure.StepTx(ctx, "book", books, func(ctx context.Context, tx *sql.Tx) (int,
+				error) {
 				if err := perdure.Emit(ctx, "booked", 1); err != nil {
 					return 0, err
 				}
@@ -176,7 +181,9 @@ func TestAContextThatEndsWhileATransactionIsCommittedEndsItsStep(t *testing.T) {
 			short, cancel := context.WithTimeout(ctx, time.Second)
 			defer cancel()
 			_, stepErr = perdure.StepTx(short, "book", books,
-				func(ctx context.Context, tx *sql.Tx) (int, error) { return world.Book(ctx, tx, 7) },
+				func(ctx context.Context, tx *sql.Tx) (int, error) {
+					return world.Book(ctx, tx, 7)
+				},
 				perdure.Retry{Attempts: 100, First: time.Minute})
 			took = time.Since(began)
 			return 1, nil
@@ -205,7 +212,8 @@ func TestAPanicInACommitIsAFailedAttempt(t *testing.T) {
 			}
 			return tx.Commit()
 		}
-		run := world.Must[*perdure.Run[json.RawMessage]](t)(w.Engine.Start(t.Context(), "booking", []byte("7")))
+		run := world.Must[*perdure.Run[json.RawMessage]](t)(w.Engine.Start(t.Context(), "booking",
+			[]byte("7")))
 		if _, err := run.Result(t.Context()); err != nil || w.Invoices() != 1 || books.Ends != 2 {
 			t.Errorf("%v, %d invoices after %d commits", err, w.Invoices(), books.Ends)
 		}

@@ -43,15 +43,20 @@ func TestARunStartedInATransactionExistsExactlyIfThatIsCommitted(t *testing.T) {
 				again := world.Must[*perdure.Run[int]](t)(dunns.Start(ctx, w.Engine.In(tx), 10,
 					perdure.ID("inv-1")))
 				if again.New() || again.RunID() != run.RunID() {
-					t.Errorf("the second start in the transaction gives run %s, new: %v", again.RunID(), again.New())
+					t.Errorf("the second start in the transaction gives run %s, new: %v",
+						again.RunID(), again.New())
 				}
-				if _, err := w.Engine.Get(ctx, "inv-1"); journal.CodeOf(err) != journal.CodeNotFound {
+				if _,
+					err := w.Engine.Get(ctx, "inv-1"); journal.CodeOf(err) != journal.CodeNotFound {
 					t.Errorf("before the end of the transaction: %v", err)
 				}
 			})
 			_, err := w.Engine.Get(ctx, "inv-1")
-			if found := err == nil; found != commit || w.Invoices() != map[bool]int{true: 1}[commit] {
-				t.Errorf("committed: %v, found: %v (%v), invoices: %d", commit, found, err, w.Invoices())
+			if found := err == nil; found != commit || w.Invoices() != map[bool]int{
+				true: 1,
+			}[commit] {
+				t.Errorf("committed: %v, found: %v (%v), invoices: %d", commit, found, err,
+					w.Invoices())
 			}
 		}
 		for _, commit := range []bool{false, true} {
@@ -61,7 +66,8 @@ func TestARunStartedInATransactionExistsExactlyIfThatIsCommitted(t *testing.T) {
 				if d.Run != run.RunID() || d.Number != 1 {
 					t.Errorf("delivered as %+v", d)
 				}
-				d = world.Must[perdure.Delivery](t)(w.Engine.In(tx).Send(ctx, "inv-1", "settled", []byte("4"),
+				d = world.Must[perdure.Delivery](t)(w.Engine.In(tx).Send(ctx, "inv-1", "settled",
+					[]byte("4"),
 					perdure.SendKey("p1")))
 				if !d.Duplicate {
 					t.Errorf("the same key again is %+v", d)
@@ -84,7 +90,8 @@ func TestEnginesHearOfAStrangersTransactionSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := world.NewShop(t, perdure.Options{Sweep: -1}, dunns)
 		w.In(true, func(tx *sql.Tx) {
-			world.Must[perdure.Delivery](t)(perdure.SendWithStart(t.Context(), w.Engine.In(tx), settled, 3,
+			world.Must[perdure.Delivery](t)(perdure.SendWithStart(t.Context(), w.Engine.In(tx),
+				settled, 3,
 				dunns, 10, perdure.ID("inv-1")))
 		})
 		began := time.Now()
@@ -150,7 +157,10 @@ func TestATransactionThatTheStoreCannotTakePartInIsRefused(t *testing.T) {
 	c := world.Must[*perdure.Client](t)(perdure.NewClient(ctx, s))
 	other := world.Must[*sqlite.Store](t)(sqlite.Open(filepath.Join(t.TempDir(), "other.db")))
 	defer other.Close()
-	for name, where := range map[string]string{"another database": filepath.Join(t.TempDir(), "other.db"), "no database of runs": filepath.Join(t.TempDir(), "mine.db")} {
+	for name, where := range map[string]string{
+		"another database":    filepath.Join(t.TempDir(), "other.db"),
+		"no database of runs": filepath.Join(t.TempDir(), "mine.db"),
+	} {
 		if name == "another database" {
 			o := world.Must[*sqlite.Store](t)(sqlite.Open(where))
 			defer o.Close()
@@ -170,7 +180,8 @@ func TestATransactionThatTheStoreCannotTakePartInIsRefused(t *testing.T) {
 	for _, tx := range []any{nil, 7, (*sql.Tx)(nil), &sql.DB{}} {
 		_, err := c.In(tx).Send(ctx, "inv-1", "settled", nil)
 		var refused *store.TransactionError
-		if journal.CodeOf(err) != journal.CodeInvalid || !errors.As(err, &refused) || refused.Want != "a *sql.Tx on the same file" {
+		if journal.CodeOf(err) != journal.CodeInvalid || !errors.As(err, &refused) ||
+			refused.Want != "a *sql.Tx on the same file" {
 			t.Errorf("%T: %v", tx, err)
 		}
 	}
@@ -188,8 +199,10 @@ func TestATransactionTakesStartsAndSignalsOnly(t *testing.T) {
 	_, retried := c.Retry(ctx, "x")
 	_, delivered := c.Deliver(ctx, 1, "x")
 	for what, err := range map[string]error{
-		"cancel": c.Cancel(ctx, "x", ""), "suspend": c.Suspend(ctx, "x", ""), "resume": c.Resume(ctx, "x"),
-		"decide": c.Decide(ctx, "x", "d", perdure.Decision{}), "timer": c.CancelTimer(ctx, "x", "t", ""),
+		"cancel": c.Cancel(ctx, "x", ""), "suspend": c.Suspend(ctx, "x", ""),
+		"resume": c.Resume(ctx, "x"),
+		"decide": c.Decide(ctx, "x", "d", perdure.Decision{}), "timer": c.CancelTimer(ctx, "x", "t",
+			""),
 		"retry": retried, "deliver": delivered,
 	} {
 		if journal.CodeOf(err) != journal.CodeMisuse {

@@ -23,7 +23,10 @@ func TestValuesThatCannotBeKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		executed := map[string]int{}
 		keep := func(ctx context.Context, name string, v any) error {
-			_, err := perdure.Step(ctx, name, func(context.Context) (any, error) { executed[name]++; return v, nil })
+			_, err := perdure.Step(ctx, name, func(context.Context) (any, error) {
+				executed[name]++
+				return v, nil
+			})
 			return err
 		}
 		wf := perdure.Define("w", func(ctx context.Context, in struct{ N int }) (any, error) {
@@ -33,10 +36,14 @@ func TestValuesThatCannotBeKept(t *testing.T) {
 			if err := keep(ctx, "limit", strings.Repeat("x", 998)); err != nil {
 				t.Error("at the limit:", err)
 			}
-			if err := keep(ctx, "large", strings.Repeat("x", 999)); err == nil || !strings.Contains(err.Error(), "limit of one payload is 1000") {
+			if err := keep(ctx, "large", strings.Repeat("x", 999)); err == nil ||
+				!strings.Contains(err.Error(), "limit of one payload is 1000") {
 				t.Error("the limit is not named:", err)
 			}
-			_, err := perdure.Step(ctx, "decode", func(context.Context) (picky, error) { executed["decode"]++; return picky{}, nil })
+			_, err := perdure.Step(ctx, "decode", func(context.Context) (picky, error) {
+				executed["decode"]++
+				return picky{}, nil
+			})
 			world.CodeIs(t, err, journal.CodeDecode)
 			return make([]byte, in.N), nil
 		})
@@ -76,13 +83,22 @@ func (*picky) UnmarshalJSON(b []byte) error { return fmt.Errorf("no") }
 
 // spec: B-3
 func TestBytesAreKeptExactly(t *testing.T) {
-	odd := [][]byte{{}, {0}, []byte("a\x00b"), {0xff, 0xfe}, []byte("\u2028\ufffd"), bytes.Repeat([]byte{0x80, 0}, 200_000)}
+	odd := [][]byte{
+		{},
+		{0},
+		[]byte("a\x00b"),
+		{0xff, 0xfe},
+		[]byte("\u2028\ufffd"),
+		bytes.Repeat([]byte{0x80, 0}, 200_000),
+	}
 	wf := perdure.Define("w", func(ctx context.Context, in []byte) ([]byte, error) {
 		out, err := perdure.Step(ctx, "s", func(context.Context) ([]byte, error) { return in, nil })
 		if err != nil || !bytes.Equal(out, in) {
 			t.Errorf("%q came back as %q, %v", in, out, err)
 		}
-		_, err = perdure.Step(ctx, "text", func(context.Context) (string, error) { return "a\x00\u2028\ufffd<&>", nil })
+		_, err = perdure.Step(ctx, "text", func(context.Context) (string, error) {
+			return "a\x00\u2028\ufffd<&>", nil
+		})
 		if err != nil {
 			t.Error(err)
 		}
@@ -113,7 +129,8 @@ func TestBytesAreKeptExactly(t *testing.T) {
 			t.Errorf("%d: %d bytes came back as %d, %v", i, len(in), len(out), err)
 		}
 		entries, err := eng.History(ctx, run.ID(), 0, 0)
-		if err != nil || !bytes.Equal(entries[0].Data, in) || !bytes.Equal(entries[1].Data, in) || !bytes.Equal(entries[3].Data, in) {
+		if err != nil || !bytes.Equal(entries[0].Data, in) || !bytes.Equal(entries[1].Data, in) ||
+			!bytes.Equal(entries[3].Data, in) {
 			t.Errorf("%d: the history has other bytes, %v", i, err)
 		}
 	}
@@ -125,13 +142,17 @@ func TestBytesAreKeptExactly(t *testing.T) {
 
 func TestJSONValuesOfAnyKind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		wf := perdure.Define("w", func(ctx context.Context, in json.RawMessage) (json.RawMessage, error) {
-			return perdure.Step(ctx, "s", func(context.Context) (json.RawMessage, error) { return in, nil })
+		wf := perdure.Define("w", func(ctx context.Context, in json.RawMessage) (json.RawMessage,
+			error) {
+			return perdure.Step(ctx, "s", func(context.Context) (json.RawMessage, error) {
+				return in, nil
+			})
 		})
 		w := world.New(t, wf)
 		defer w.End()
 		for _, in := range []string{`{ "a" : [1, 2.50, null] }`, `"\ufffd"`, `0`} {
-			if _, out, err := world.Result(w, wf, json.RawMessage(in)); string(out) != in || err != nil {
+			if _, out, err := world.Result(w, wf, json.RawMessage(in)); string(out) != in ||
+				err != nil {
 				t.Errorf("%s came back as %s, %v", in, out, err)
 			}
 		}

@@ -40,7 +40,8 @@ func testVariables(t *testing.T, crash, large bool) {
 		}
 		return s
 	}
-	sets := func(name, v string, after time.Duration, fails int) func(context.Context) (int, error) {
+	sets := func(name, v string, after time.Duration, fails int) func(context.Context) (int,
+		error) {
 		return func(ctx context.Context) (int, error) {
 			if world.Pause(ctx, after); ctx.Err() != nil {
 				return 0, ctx.Err()
@@ -49,7 +50,8 @@ func testVariables(t *testing.T, crash, large bool) {
 			if err == nil {
 				err = perdure.SetVariable(ctx, name, value(fmt.Sprint(v, n)))
 			}
-			if own, found, e := perdure.Variable[string](ctx, name); err != nil || e != nil || !found || own != value(fmt.Sprint(v, n)) {
+			if own, found, e := perdure.Variable[string](ctx, name); err != nil || e != nil ||
+				!found || own != value(fmt.Sprint(v, n)) {
 				t.Errorf("a body sees %q of what it has set, %v %v", own, err, e)
 			}
 			if n <= fails {
@@ -79,7 +81,8 @@ func testVariables(t *testing.T, crash, large bool) {
 		}
 		see()
 		slow := perdure.Async(ctx, "slow", sets("x", "slow", 9*time.Second, 0))
-		quick := perdure.Async(ctx, "quick", sets("x", "quick", time.Second, 1), perdure.Retry{Attempts: 2, First: time.Second})
+		quick := perdure.Async(ctx, "quick", sets("x", "quick", time.Second, 1),
+			perdure.Retry{Attempts: 2, First: time.Second})
 		other := perdure.Async(ctx, "other", sets("y", "other", time.Second, 0))
 		_, err := other.Await(ctx)
 		see()
@@ -105,7 +108,9 @@ func testVariables(t *testing.T, crash, large bool) {
 		w.Crash()
 	}
 	seen, err := world.OutcomeOf(w, wf, "x")
-	if want := []string{"x=own", "x=own y=other1", "x=slow1 y=other1", "x=slow1", "x=slow1"}; err != nil || !slices.Equal(seen, want) {
+	if want := []string{
+		"x=own", "x=own y=other1", "x=slow1 y=other1", "x=slow1", "x=slow1",
+	}; err != nil || !slices.Equal(seen, want) {
 		t.Errorf("it saw %q, want %q; %v", seen, want, err)
 	}
 	d, err := w.Engine.Describe(context.Background(), "x")
@@ -153,7 +158,8 @@ func TestAKeyIsNewOnce(t *testing.T) {
 			other, err5 := pattern.AddKey(ctx, "other")
 			again, err6 := pattern.AddKey(ctx, "other")
 			has, err7 := pattern.HasKey(ctx, "other")
-			return append(out, z, own, other, again, has), errors.Join(err, err2, err3, err4, err5, err6, err7)
+			return append(out, z, own, other, again, has), errors.Join(err, err2, err3, err4, err5,
+				err6, err7)
 		})
 		w := world.With(t, perdure.Options{IdleTimeout: -1}, wf)
 		defer func() { w.End() }()
@@ -161,11 +167,13 @@ func TestAKeyIsNewOnce(t *testing.T) {
 		time.Sleep(time.Minute)
 		w.Crash()
 		out, err := world.OutcomeOf(w, wf, "x")
-		if want := []bool{true, false, false, true, false, true}; err != nil || !slices.Equal(out, want) {
+		if want := []bool{true, false, false, true, false, true}; err != nil ||
+			!slices.Equal(out, want) {
 			t.Errorf("%v, %v, want %v", out, err, want)
 		}
 		d, err := w.Engine.Describe(context.Background(), "x")
-		if want := []string{"debit:ORD 123", "other"}; err != nil || !slices.Equal(d.State.Keys, want) {
+		if want := []string{"debit:ORD 123", "other"}; err != nil ||
+			!slices.Equal(d.State.Keys, want) {
 			t.Errorf("outside it has the keys %q, %v", d.State.Keys, err)
 		}
 	})
@@ -195,13 +203,15 @@ func TestVariablesThatCannotBe(t *testing.T) {
 func TestAVariableOfBytesIsTheBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
-			if err := errors.Join(perdure.SetVariable(ctx, "bytes", []byte("\x00\xff")), perdure.SetVariable(ctx, "raw", json.RawMessage(`{"a":1}`))); err != nil {
+			if err := errors.Join(perdure.SetVariable(ctx, "bytes", []byte("\x00\xff")),
+				perdure.SetVariable(ctx, "raw", json.RawMessage(`{"a":1}`))); err != nil {
 				return "", err
 			}
 			b, found, err := perdure.Variable[[]byte](ctx, "bytes")
 			raw, found2, err2 := perdure.Variable[json.RawMessage](ctx, "raw")
 			all, err3 := pattern.Variables(ctx)
-			return fmt.Sprintf("%q %v %s %v %s", b, found, raw, found2, all["bytes"]), errors.Join(err, err2, err3)
+			return fmt.Sprintf("%q %v %s %v %s", b, found, raw, found2, all["bytes"]),
+				errors.Join(err, err2, err3)
 		})
 		w := world.With(t, perdure.Options{}, wf)
 		defer w.End()
