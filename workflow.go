@@ -299,14 +299,14 @@ func (a Attributes) ApplyToStart(o *sealed.Start) error {
 	return nil
 }
 
-// ID is the workflow ID of a run: what the application calls it. At most one
-// open run has it. A start whose ID has an open run of the same workflow, or one
+// ID is the workflow ID of a run: the name that the application has for it. Allowed are 1 to 255
+// bytes of printable UTF-8, without a space at either end. At most one open run has it. A start whose ID has an open run of the same workflow, or one
 // that ended within the dedup window, gives that run.
 type ID string
 
 func (id ID) ApplyToStart(o *sealed.Start) error {
-	if !journal.ValidName(string(id)) {
-		return failure.BadName("workflow ID", string(id))
+	if !journal.ValidWorkflowID(string(id)) {
+		return failure.BadWorkflowID(string(id))
 	}
 	o.ID = string(id)
 	return nil

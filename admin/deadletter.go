@@ -138,8 +138,8 @@ func (a *Client) RetryDeadLetter(ctx context.Context, id string) (*perdure.Run[j
 // letter returns an open dead letter and the head of its run.
 func (a *Client) letter(ctx context.Context, op, id string) (journal.Head, deadletter.Letter,
 	error) {
-	if !journal.ValidName(id) {
-		return journal.Head{}, deadletter.Letter{}, failure.BadName("dead letter", id)
+	if !journal.ValidWorkflowID(id) {
+		return journal.Head{}, deadletter.Letter{}, failure.BadWorkflowID(id)
 	}
 	heads, _, err := a.client.FrontEnd.Heads(ctx, store.Filter{
 		WorkflowID: id, Workflow: kernel.DeadLetterWorkflow, Open: true, Limit: 1,

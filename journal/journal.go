@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 )
 
 // A RunID names a run outside its database. It is unique across databases, because it has the
@@ -132,10 +134,17 @@ type Head struct {
 	Retain Retention
 }
 
-// MaxName is the maximum length of IDs and names in bytes.
+// MaxName is the maximum length of workflow IDs and names in bytes.
 const MaxName = 255
 
-// ValidName reports whether s is a valid ID or name: [A-Za-z0-9._:-]{1,255}.
+// ValidWorkflowID reports whether s is a valid workflow ID: 1 to 255 bytes of printable UTF-8 that
+// neither begins nor ends with a space. IDs are compared byte by byte.
+func ValidWorkflowID(s string) bool {
+	return s != "" && len(s) <= MaxName && utf8.ValidString(s) && strings.TrimSpace(s) == s &&
+		!strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
+}
+
+// ValidName reports whether s is a valid name: [A-Za-z0-9._:-]{1,255}.
 func ValidName(s string) bool {
 	if len(s) == 0 || len(s) > MaxName {
 		return false

@@ -22,6 +22,14 @@ func BadName(what, s string) error {
 	}
 }
 
+// BadWorkflowID returns the error of code invalid for a text that is not a workflow ID.
+func BadWorkflowID(s string) error {
+	return &journal.Error{
+		Code: journal.CodeInvalid, Message: "workflow ID " + Quoted(s) + " is not valid",
+		Hint: "allowed are 1 to 255 bytes of printable UTF-8, without a space at either end",
+	}
+}
+
 // IsDamaged reports whether err is about a journal of which a part cannot be read or is
 // missing: one such run keeps nobody from reading of the others.
 func IsDamaged(err error) bool { return journal.CodeOf(err) == journal.CodeCorrupt }

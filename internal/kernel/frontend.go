@@ -72,7 +72,7 @@ func (d *FrontEnd) write(ctx context.Context, op string, f func(writer) error) e
 // open run, or else the newest.
 func (d *FrontEnd) Find(ctx context.Context, id string) (journal.Head, error) {
 	op := "find " + id
-	if !journal.ValidName(id) {
+	if !journal.ValidWorkflowID(id) {
 		return journal.Head{}, invalidID(op, id)
 	}
 	for _, f := range []store.Filter{{Run: journal.RunID(id), Limit: 1}, {
@@ -98,8 +98,8 @@ func (d *FrontEnd) Find(ctx context.Context, id string) (journal.Head, error) {
 
 func invalidID(op, id string) error {
 	return &journal.Error{
-		Code: journal.CodeInvalid, Op: op, Message: "not an ID: " + quote(id),
-		Hint: "IDs and names are 1 to 255 of A-Z a-z 0-9 . _ : -",
+		Code: journal.CodeInvalid, Op: op, Message: quote(id) + " is not valid",
+		Hint: "IDs are 1 to 255 bytes of printable UTF-8, names 1 to 255 of A-Z a-z 0-9 . _ : -",
 	}
 }
 
@@ -267,7 +267,7 @@ func (d *FrontEnd) Signal(ctx context.Context, s Signal) (Delivery, error) {
 // post makes the message of a signal. The names Cancel and CancelWorkflow are the engine's.
 func (d *FrontEnd) post(o writer, op string, s Signal) (*store.Post, error) {
 	switch {
-	case !journal.ValidName(s.ID):
+	case !journal.ValidWorkflowID(s.ID):
 		return nil, invalidID(op, s.ID)
 	case !journal.ValidName(s.Name) || strings.HasPrefix(s.Name, ownNames):
 		return nil, invalidID(op, s.Name)
@@ -487,7 +487,7 @@ func (d *FrontEnd) CancelTimer(ctx context.Context, id, path, reason string) err
 // the waits of the run has.
 func (d *FrontEnd) Decide(ctx context.Context, id, name string, by Decided) error {
 	op := "decide " + name + " of " + id
-	if !journal.ValidName(id) {
+	if !journal.ValidWorkflowID(id) {
 		return invalidID(op, id)
 	}
 	if name == "" {

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/perdure/perdure/journal"
@@ -24,6 +25,7 @@ func commitChecks() []check {
 		{"commit/a stranger may not change a run", refuseStranger},
 		{"commit/an engine that was taken over writes nothing", fencedByJoin},
 		{"commit/an engine that has left writes nothing", fencedByLeave},
+		{"commit/a workflow ID has letters of any script", anyScript},
 	}
 }
 
@@ -210,4 +212,22 @@ func fencedByLeave(w *world) {
 	w.claim(store.Leave{Engine: w.engine, Now: at(5)})
 	w.is(w.try(w.group(step(head.Number, 2))), store.ErrFenced)
 	w.rows(head.Number, 1)
+}
+
+// anyScript starts a run for each of some workflow IDs that differ in few bytes, and finds it by
+// its ID.
+func anyScript(w *world) {
+	w.join(0)
+	for _, id := range []string{
+		"ada@shop.example/4711#2", "заказ 7", "Заказ 7", "注文/七", "é", "e\u0301", "a'b\"c\\d", "%_",
+		strings.Repeat("ж", journal.MaxName/2),
+	} {
+		want := w.written(w.start(id))[0]
+		got := w.find(store.Filter{WorkflowIDs: []string{id}, Newest: true, Limit: 1})
+		if len(got) != 1 || got[0].Number != want.Number || got[0].WorkflowID != id {
+			w.Errorf("the run of %q is %+v", id, got)
+		}
+		again := w.commit(w.start(id))[0]
+		w.verdict(again, store.Exists)
+	}
 }
