@@ -287,8 +287,7 @@ func (a *dispatcher) tell(t *telling) bool {
 		if err == nil {
 			return true
 		}
-		if err ==
-			errStopping { //nolint:errorlint // it is ours; an error of the application's is not asked
+		if err == errStopping { //nolint:errorlint // the application's errors are not asked
 			return false
 		}
 		a.k.listenerFailed(t.Head, err)

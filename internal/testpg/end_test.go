@@ -84,8 +84,8 @@ func TestNothingIsLeftOfATestBinaryHoweverItEnds(t *testing.T) {
 }
 
 func endAndLook(t *testing.T, how, data string, end func(pid int) error) {
-	parent, err := os.MkdirTemp(parent(),
-		"testpg-parent-") //nolint:usetesting // the account of the servers cannot enter t.TempDir
+	//nolint:usetesting // the account of the servers cannot enter t.TempDir
+	parent, err := os.MkdirTemp(parent(), "testpg-parent-")
 	if err != nil {
 		t.Fatal(err)
 	}
