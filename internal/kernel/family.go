@@ -28,7 +28,7 @@ func (f *family) retry(ctx context.Context, old journal.Head) error {
 	if err != nil {
 		return err
 	}
-	kept, redone, refused := f.salvage(entries)
+	kept, redone, refused := f.reusable(entries)
 	children := openChildren(kept)
 	lines, err := f.front.lines(ctx, children)
 	if err != nil {
@@ -61,7 +61,7 @@ func (f *family) retry(ctx context.Context, old journal.Head) error {
 		}
 	}
 	if anew != nil {
-		kept, redone, refused = f.salvage(entries, anew...)
+		kept, redone, refused = f.reusable(entries, anew...)
 	}
 	if refused != nil {
 		return refused
@@ -77,8 +77,8 @@ func (f *family) retry(ctx context.Context, old journal.Head) error {
 	return nil
 }
 
-// salvage returns the reusable history of a journal, and the paths of the steps that were undone.
-func (f *family) salvage(
+// reusable returns the reusable history of a journal, and the paths of the steps that were undone.
+func (f *family) reusable(
 	entries []journal.Entry, anew ...journal.RunID,
 ) (kept []journal.Entry, redone []string, err error) {
 	kept, redone, err = journal.Reusable(entries, anew...)
