@@ -71,6 +71,9 @@ func (e *Engine) Run(ctx context.Context) error {
 	if err := firstJoin(ctx, k); err != nil {
 		k.die(err)
 		close(k.ready)
+		if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+			return nil // it was stopped before it had joined
+		}
 		return err
 	}
 	e.db.Store(k.db.Load())
