@@ -2,6 +2,7 @@ package dag_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -100,7 +101,7 @@ var byName = map[string]struct {
 	"Execute": {dag.Sync, func(ctx context.Context, c *perdure.Client, name string) error {
 		r, err := c.Execute(ctx, name, []byte("1"))
 		if err == nil && !r.Success() {
-			err = context.Canceled
+			err = fmt.Errorf("the run is %v: %v", r.Status, r)
 		}
 		return err
 	}},
