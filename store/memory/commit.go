@@ -31,7 +31,7 @@ func (s *Store) Commit(_ context.Context, g *store.Group) error {
 		return &store.DataError{Err: err}
 	}
 	if tx.settle() {
-		s.tell()
+		s.tell(g.Engine == 0)
 	}
 	s.data.tick(g.Now)
 	return nil

@@ -122,7 +122,7 @@ func (s *Store) takeOver(now time.Time) store.Claimed {
 		}
 	}
 	if out.Expired > 0 {
-		s.tell()
+		s.tell(false)
 	}
 	return out
 }
@@ -196,7 +196,7 @@ func (s *Store) quit(c store.Leave) store.Claimed {
 	}
 	delete(d.engines, c.Engine)
 	d.holder = nil
-	s.tell()
+	s.tell(false)
 	return store.Claimed{Engine: c.Engine}
 }
 

@@ -31,10 +31,11 @@ func (s *Store) Watch(ctx context.Context, f func()) {
 	}
 }
 
-// tell tells who watches by other handles. The data is locked.
-func (s *Store) tell() {
+// tell wakes the watchers of other handles, and those of this handle if a client has written: an
+// engine beside it on the same handle did not. The data is locked.
+func (s *Store) tell(byClient bool) {
 	for w := range s.data.watchers {
-		if w.of == s {
+		if w.of == s && !byClient {
 			continue
 		}
 		select {
