@@ -13,8 +13,7 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// About is what the author of a workflow says of it, for people and tools. It is an option
-// of a workflow.
+// About describes a workflow for people and tools. It is an option of a workflow.
 type About struct {
 	Version     string
 	Description string
@@ -33,7 +32,7 @@ func (a About) ApplyToWorkflow(w *sealed.Workflow) error {
 	return nil
 }
 
-// examine gives what the definition says of itself, and all issues, and completes it.
+// examine completes a definition, and returns its outline and all issues.
 func examine(w *sealed.Workflow) (definition.Outline, []definition.Issue) {
 	about, issues := w.Outline, []definition.Issue(nil)
 	if w.Declared != nil {
@@ -50,8 +49,8 @@ func examine(w *sealed.Workflow) (definition.Outline, []definition.Issue) {
 	return about, append(issues, about.Check()...)
 }
 
-// Check returns all that is wrong, or odd, with a definition of any pattern, as Register
-// finds it, without an engine. It is called when the definition is complete.
+// Check returns everything that is wrong, or odd, with a definition of any pattern: the same
+// issues that Register finds. It needs no engine. Call it when the definition is complete.
 func Check(d Definition) []definition.Issue {
 	w, err := definitionOf(d)
 	if err != nil {
@@ -63,7 +62,7 @@ func Check(d Definition) []definition.Issue {
 	return slices.Clone(issues)
 }
 
-// A Registered is a workflow as an engine knows it.
+// A Registered is a workflow that an engine has registered.
 type Registered struct {
 	Name      string
 	Pattern   journal.Pattern
@@ -73,7 +72,7 @@ type Registered struct {
 	Outline   definition.Outline
 }
 
-// Workflows gives the workflows that the engine knows, by name.
+// Workflows returns the workflows that the engine has registered, by name.
 func (e *Engine) Workflows() []Registered {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -89,11 +88,11 @@ func (e *Engine) Workflows() []Registered {
 	return out
 }
 
-// Retention says for how long runs are kept after their end. It is an option of an
-// engine, and of a workflow for its runs. It is kept with each run from its start, or,
-// where a run was started by one that does not know the workflow, from the first claim
-// by an engine that does: another setting counts for new runs only. A run is kept at least
-// as long as it stands for its workflow ID ([Dedup]); open ones always are.
+// Retention sets how long runs are kept after their end. It is an option of an engine, and of a
+// workflow for its runs. It is recorded with each run at its start, so a changed setting applies
+// to new runs only. If the run was started by a client that does not know the workflow, it is
+// recorded at the first claim by an engine that does. A run is kept at least as long as it holds
+// its workflow ID ([Dedup]). Open runs are always kept.
 type Retention struct {
 	Period   time.Duration // 0 is 7 days, below 0 for ever
 	ByStatus map[RunStatus]time.Duration
@@ -120,6 +119,6 @@ func (r Retention) kernel() journal.Retention {
 	return journal.NewRetention(or(r.Period, defaultRetention), r.ByStatus)
 }
 
-// Purge removes now what is kept no longer: runs, and unrouted signals that have
-// expired. It says how many. The engine does it by itself too, see Options.CleanUp.
+// Purge removes now what is no longer kept: runs, and unrouted signals that have expired. It
+// returns how many of each. The engine also does this by itself, see Options.CleanUp.
 func (e *Engine) Purge(ctx context.Context) (runs, signals int, err error) { return e.k.Purge(ctx) }

@@ -11,19 +11,19 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// A Future is the result of a step or branch that runs beside the workflow. It
-// belongs to workflow code: its methods are called by goroutines of the
-// workflow.
+// A Future is the result of a step or branch that runs beside the workflow. It belongs to
+// workflow code: only goroutines of the workflow call its methods.
 type Future[T any] struct {
 	name string
 	op   *kernel.Operation
 	err  error // why there is no operation
 
-	// value gives the result of an outcome without a failure; nil decodes it.
+	// value returns the result of an outcome without a failure. If it is nil, the result is
+	// decoded.
 	value func(kernel.Outcome) (T, error)
 }
 
-// result gives what an outcome of the future is to workflow code.
+// result returns the value or error that workflow code gets for an outcome.
 func (f *Future[T]) result(out kernel.Outcome, err error) (T, error) {
 	if err == nil && out.Failure == nil && f.value != nil {
 		return f.value(out)
@@ -31,9 +31,9 @@ func (f *Future[T]) result(out kernel.Outcome, err error) (T, error) {
 	return result[T]("future", f.name, out, err)
 }
 
-// Async runs fn as a step beside the workflow. Its start is recorded, it ends by
-// itself, and its failure, if nobody awaits it, is recorded and does not fail
-// the run. A step that still runs when the workflow ends is cancelled.
+// Async runs fn as a step beside the workflow. Its start is recorded. It ends by itself, and a
+// failure that nobody awaits is recorded and does not fail the run. A step that still runs when
+// the workflow ends is cancelled.
 func Async[T any](ctx context.Context, name string, fn func(context.Context) (T, error),
 	opts ...StepOption) *Future[T] {
 	f := &Future[T]{name: name}
@@ -46,11 +46,10 @@ func Async[T any](ctx context.Context, name string, fn func(context.Context) (T,
 	return f
 }
 
-// Go runs fn as a branch of the workflow, on a goroutine and with a scope of its
-// own: what it does in durable operations is named within name. fn is workflow
-// code: it is replayed, and its effects belong in steps. It must use the context
-// that it is given. Branches of a run do not run at the same time: each runs
-// until it waits.
+// Go runs fn as a branch of the workflow, on a goroutine and with a scope of its own: names of
+// durable operations in fn are relative to name. fn is workflow code: it is replayed, and its
+// effects belong in steps. It must use the context that it gets. Branches of a run do not run at
+// the same time: each runs until it waits.
 func Go[T any](ctx context.Context, name string, fn func(context.Context) (T, error),
 	opts ...BranchOption) *Future[T] {
 	f := &Future[T]{name: name}
@@ -69,8 +68,8 @@ func Go[T any](ctx context.Context, name string, fn func(context.Context) (T, er
 	return f
 }
 
-// Scope opens a namespace for the operations that are called with the context
-// it gives, so that a helper's names do not meet its caller's.
+// Scope opens a namespace for the operations that are called with the context that it returns. So
+// the names in a helper do not collide with the names of its caller.
 func Scope(ctx context.Context, name string, opts ...BranchOption) (context.Context, error) {
 	o, err := sealed.Branch("scope", name, opts)
 	if err != nil {
@@ -79,7 +78,7 @@ func Scope(ctx context.Context, name string, opts ...BranchOption) (context.Cont
 	return kernel.Open(ctx, o.Naming(name))
 }
 
-// Await waits until the operation has ended, or ctx has, and gives its result.
+// Await waits until the operation has ended, or ctx has, and returns the result of the operation.
 func (f *Future[T]) Await(ctx context.Context) (T, error) {
 	if f.err != nil {
 		var zero T
@@ -89,12 +88,12 @@ func (f *Future[T]) Await(ctx context.Context) (T, error) {
 	return f.result(out, err)
 }
 
-// Operation is for package pattern: what the kernel knows it by, or why it never began.
+// Operation is for package pattern. It returns the operation as the kernel knows it, or the error
+// for which it never began.
 func (f *Future[T]) Operation() (*kernel.Operation, error) { return f.op, f.err }
 
-// State tells without waiting whether and how the operation has ended: RUNNING,
-// or DONE with the result, or FAILED, TIMED_OUT or CANCELLED with the error. On
-// replay it tells the same.
+// State returns, without waiting, the status of the operation: RUNNING; DONE with the result; or
+// FAILED, TIMED_OUT or CANCELLED with the error. On replay it returns the same.
 func (f *Future[T]) State() (journal.StepStatus, T, error) {
 	var zero T
 	if f.err != nil {
@@ -116,8 +115,8 @@ func (f *Future[T]) State() (journal.StepStatus, T, error) {
 	return journal.StepIsFailed, zero, err
 }
 
-// Attempts is how many attempts a step has had that has ended; 0 before, and of what is
-// no step. On replay it is the same.
+// Attempts returns the number of attempts of a step that has ended. It returns 0 before the end,
+// and for an operation that is not a step. On replay it returns the same.
 func (f *Future[T]) Attempts() int {
 	if f.err != nil {
 		return 0
@@ -132,9 +131,8 @@ func (f *Future[T]) Attempts() int {
 	return max(out.Detail.Attempt, 1)
 }
 
-// Cancel ends the step or branch: its terminal record says cancelled, and
-// awaiting it gives an [Error] of code cancelled. It gives false where the
-// operation had ended before.
+// Cancel ends the step or branch: it is recorded as cancelled, and awaiting it returns an [Error]
+// of code cancelled. Cancel returns false if the operation had ended before.
 func (f *Future[T]) Cancel(ctx context.Context, reason string) (bool, error) {
 	if f.err != nil {
 		return false, nil
@@ -142,8 +140,8 @@ func (f *Future[T]) Cancel(ctx context.Context, reason string) (bool, error) {
 	return f.op.Cancel(ctx, failure.Clip(reason))
 }
 
-// AsCompleted gives the futures in the order in which they end. Where ctx ends
-// first, or the run does, it gives nil once with that error, and stops.
+// AsCompleted returns the futures in the order in which they end. If ctx or the run ends first,
+// it yields nil once with that error, and stops.
 func AsCompleted[T any](ctx context.Context, futures ...*Future[T]) iter.Seq2[*Future[T], error] {
 	return func(yield func(*Future[T], error) bool) {
 		byOp := make(map[*kernel.Operation]*Future[T], len(futures))
@@ -179,16 +177,16 @@ func AsCompleted[T any](ctx context.Context, futures ...*Future[T]) iter.Seq2[*F
 	}
 }
 
-// matching gives the value of an ended future and whether it matches; nil for
-// match means that it succeeded.
+// matching returns the value of a future that has ended, and whether the value matches. A nil
+// match accepts every success.
 func matching[T any](f *Future[T], match func(T) bool) bool {
 	_, v, err := f.State()
 	return err == nil && (match == nil || match(v))
 }
 
-// Any waits for a future whose result matches, and gives its index as soon as
-// one does, in the order in which they end; -1 when all have ended and none
-// does. A nil match holds for every result; a failed future matches nothing.
+// Any waits for a future whose result matches, in the order in which futures end, and returns its
+// index as soon as there is one. It returns -1 when all have ended and none matches. A nil match
+// accepts every result; a failed future never matches.
 func Any[T any](ctx context.Context, match func(T) bool, futures ...*Future[T]) (int, error) {
 	for f, err := range AsCompleted(ctx, futures...) {
 		if err != nil {
@@ -205,8 +203,8 @@ func Any[T any](ctx context.Context, match func(T) bool, futures ...*Future[T]) 
 	return -1, nil
 }
 
-// All says whether the results of all futures match. It returns as soon as one
-// does not, or all do.
+// All reports whether the results of all futures match. It returns as soon as one does not match,
+// or when all do.
 func All[T any](ctx context.Context, match func(T) bool, futures ...*Future[T]) (bool, error) {
 	for f, err := range AsCompleted(ctx, futures...) {
 		if err != nil {
@@ -219,8 +217,8 @@ func All[T any](ctx context.Context, match func(T) bool, futures ...*Future[T]) 
 	return true, nil
 }
 
-// None says whether no future's result matches. It returns as soon as one does,
-// or none can.
+// None reports whether no future's result matches. It returns as soon as one matches, or when
+// none can.
 func None[T any](ctx context.Context, match func(T) bool, futures ...*Future[T]) (bool, error) {
 	i, err := Any(ctx, match, futures...)
 	return i < 0 && err == nil, err

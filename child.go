@@ -10,8 +10,8 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// A ChildOption says how a child is started: [ID], [Key], [RenamedFrom], [Added], [Dedup] and
-// [ChildPolicy].
+// A ChildOption is an option of the start of a child: [ID], [Key], [RenamedFrom], [Added],
+// [Dedup] or [ChildPolicy].
 type ChildOption interface{ ApplyToChild(*sealed.Child) error }
 
 func (k Key) ApplyToChild(o *sealed.Child) error         { return k.ApplyToStep(&o.Operation) }
@@ -19,15 +19,15 @@ func (w RenamedFrom) ApplyToChild(o *sealed.Child) error { return w.ApplyToStep(
 func (id ID) ApplyToChild(o *sealed.Child) error         { return id.ApplyToStart(&o.Start) }
 func (d Dedup) ApplyToChild(o *sealed.Child) error       { return d.ApplyToStart(&o.Start) }
 
-// ChildPolicy says what becomes of a child when its parent ends.
+// ChildPolicy sets what happens to a child when its parent ends.
 type ChildPolicy string
 
-// The policies. Without one a child is cancelled when its parent is, and goes on
-// when its parent ends in another way.
+// The policies of children. Without a policy, a child is cancelled when its parent is cancelled,
+// and goes on when its parent ends in another way.
 const (
 	ChildEnds ChildPolicy = kernel.ChildEnds // it is cancelled however the parent ends
-	// it is a run of its own: never cancelled with the parent, which does not hear of its end, nor
-	// that its ID was taken; observers do
+	// The child is a run of its own: it is never cancelled with the parent. The parent is not
+	// notified of its end, nor of the case that its ID was taken; observers are.
 	ChildDetached ChildPolicy = kernel.ChildDetached
 )
 
@@ -39,18 +39,17 @@ func (p ChildPolicy) ApplyToChild(o *sealed.Child) error {
 	return nil
 }
 
-// A Child is a run that workflow code has started as part of its own. It belongs
-// to workflow code, as a [Future] does.
+// A Child is a run that workflow code has started as part of its own run. It belongs to workflow
+// code, as a [Future] does.
 type Child[O any] struct {
 	*Future[O]
 	id journal.RunID
 }
 
-// Child starts a run of this workflow as a child of the run of ctx, in the commit
-// that records it there: the same operation never starts two. Without an [ID] the
-// child gets a workflow ID of its own; one that another open run has fails the
-// child before it begins. While its parent waits for it, the parent may leave
-// memory.
+// Child starts a run of this workflow as a child of the run of ctx. The start is in the commit
+// that records the child in the parent's journal, so one operation never starts two children.
+// Without an [ID] the child gets a workflow ID of its own. If another open run has the ID, the
+// child fails before it begins. While the parent waits for the child, the parent may be unloaded.
 func (w *Workflow[I, O]) Child(ctx context.Context, in I, opts ...ChildOption) *Child[O] {
 	c := &Child[O]{Future: &Future[O]{name: w.def.Name}}
 	spec, err := w.childSpec(in, opts)
@@ -92,19 +91,18 @@ func (w *Workflow[I, O]) childSpec(in I, opts []ChildOption) (kernel.Child, erro
 	}, nil
 }
 
-// RunID is the child's run ID.
+// RunID returns the child's run ID.
 func (c *Child[O]) RunID() journal.RunID { return c.id }
 
-// An Outcome is how a child has ended, as a value.
+// An Outcome is the result of a run that has ended, as a value.
 type Outcome[O any] struct {
 	Status RunStatus
 	Output O
 	Err    error // nil where it succeeded
 }
 
-// Outcome waits for the child to end and tells how it did: only what keeps the
-// parent from hearing of it is an error here. Its Await gives the output, or
-// the child's error.
+// Outcome waits for the child to end and returns its outcome as a value. It returns an error only
+// if the parent cannot learn of the end. Await returns the output, or the child's error, instead.
 func (c *Child[O]) Outcome(ctx context.Context) (Outcome[O], error) {
 	if c.err != nil {
 		return Outcome[O]{}, c.err
@@ -124,7 +122,8 @@ func (c *Child[O]) Outcome(ctx context.Context) (Outcome[O], error) {
 	return o, nil
 }
 
-// Cancel asks the child to end. The child's end says whether it was in time.
+// Cancel asks the child to end. The child's status at its end shows whether the request was in
+// time.
 func (c *Child[O]) Cancel(ctx context.Context, reason string) error {
 	if c.err != nil {
 		return c.err

@@ -14,13 +14,13 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// A Client starts runs, sends them messages and reads them, on a store that an
-// engine uses: in this process, in another one, or later. It executes nothing.
-// An [Engine] is one too. Its methods may be called by many goroutines.
+// A Client starts runs, sends them messages and reads them, on a store that an engine uses: in
+// this process, in another one, or later. It executes nothing. An [Engine] is also a Client. Many
+// goroutines may call its methods.
 //
-// What is written is durable when the call returns. A client of its own asks: a
-// run that it cancels or suspends is so when an engine has read the message. It
-// hears of the end of a run by asking the store now and then.
+// A write is durable when the call returns. A Client without an engine only asks: a run that it
+// cancels or suspends is cancelled or suspended when an engine has read the message. It polls the
+// store for the end of a run.
 type Client struct {
 	sealed sealed.Client
 	tx     *transaction // that starts and signals are written in; nil for none
@@ -38,9 +38,9 @@ func (c *Client) client() *Client { return c }
 // Sealed is for other packages of this module, such as admin.
 func (c *Client) Sealed() *sealed.Client { return &c.sealed }
 
-// NewClient gives a client of a store that this process has opened. A second
-// process on an SQLite file is one. Of the workflows that it is given it knows what may be
-// asked of them when they are started by name: a dry run, and a mode.
+// NewClient returns a client of a store that this process has opened. A second process on an
+// SQLite file uses one. The client uses the definitions of workflows only to check starts by
+// name: whether a dry run and a mode are allowed.
 func NewClient(ctx context.Context, s store.Store, workflows ...Definition) (*Client, error) {
 	if s == nil {
 		return nil, failure.Invalid("new client", "a store is needed")
@@ -70,13 +70,14 @@ func NewClient(ctx context.Context, s store.Store, workflows ...Definition) (*Cl
 	}, nil
 }
 
-// Start starts a run of a workflow by name with the bytes of its input, as [Workflow.Start] does by
-// type. It asks for a run that nobody waits for unless opts say pattern.ModeSync, which is for a
-// caller who waits for the end: a graph of the other mode is refused.
+// Start starts a run of a workflow by name with the bytes of its input. [Workflow.Start] is the
+// typed form. By default it asks for a run that nobody waits for. With the option
+// pattern.ModeSync it asks for a run whose end the caller waits for. A graph of the other mode is
+// refused.
 //
-// Nobody need know the workflow yet: the run is then PENDING, and [Client.Describe] says
-// why, until an engine does. That one then writes what pattern the run has. It cannot
-// refuse a run that is there, so a mode that the caller does not know has no effect.
+// The workflow need not be registered yet: until an engine knows it, the run is PENDING, and
+// [Client.Describe] shows the reason. That engine then records the pattern of the run. It cannot
+// refuse a run that exists, so the mode has no effect if the client does not know the workflow.
 func (c *Client) Start(ctx context.Context, workflow string, input []byte,
 	opts ...StartOption) (*Run[json.RawMessage], error) {
 	if !journal.ValidName(workflow) {
@@ -115,13 +116,12 @@ func (c *Client) start(ctx context.Context, workflow string, def *sealed.Workflo
 	return desk.Begin(ctx, o.Spec(workflow, def, input))
 }
 
-// Cancel ends a run, by run ID or workflow ID, as CANCELLED with a reason: what
-// still runs is cancelled first, and a workflow with clean-ups does those. On the
-// engine that has the run, or of one that none has, it returns when it is durable
-// that the run ends so; on another engine, and on a client of its own, when it is
-// durable that it was asked to. A run that is cancelled already is
-// left as it is; one that ended otherwise gives an [Error] of code wrong_state
-// that names its status.
+// Cancel ends a run, by run ID or workflow ID, as CANCELLED with a reason. Steps and branches
+// that still run are cancelled first, and the clean-ups of the workflow are done. If the run is
+// on this engine, or on none, Cancel on an engine returns when it is durable that the run ends
+// so. Otherwise, and on a client without an engine, it returns when the request is durable. A run
+// that is cancelled already is left unchanged. For a run that ended in another way, it returns an
+// [Error] of code wrong_state that names its status.
 func (c *Client) Cancel(ctx context.Context, id, reason string) error {
 	if err := c.outside("cancel " + id); err != nil {
 		return err
@@ -129,10 +129,10 @@ func (c *Client) Cancel(ctx context.Context, id, reason string) error {
 	return c.sealed.Runs.Cancel(ctx, id, failure.Clip(reason))
 }
 
-// Suspend parks a run, by run ID or workflow ID, until it is resumed: steps in flight
-// end, and their results are kept; nothing new begins, timers and messages are held, and
-// only its overall timeout and a cancel end it. It returns when that is durable, or,
-// where another engine has the run, when it is durable that it was asked to.
+// Suspend parks a run, by run ID or workflow ID, until it is resumed. Steps in flight end, and
+// their results are kept. Nothing new begins, timers and messages are held, and only its overall
+// timeout and a cancel end it. Suspend returns when that is durable. If another engine has the
+// run, it returns when the request is durable.
 func (c *Client) Suspend(ctx context.Context, id, reason string) error {
 	if err := c.outside("suspend " + id); err != nil {
 		return err
@@ -140,10 +140,9 @@ func (c *Client) Suspend(ctx context.Context, id, reason string) error {
 	return c.sealed.Runs.Suspend(ctx, id, failure.Clip(reason))
 }
 
-// Resume lets a parked run go on, by run ID or workflow ID, and returns when
-// that is durable, or, where another engine has the run, when it is durable that it was
-// asked to. A run that is not SUSPENDED gives an [Error] of code
-// wrong_state.
+// Resume lets a parked run go on, by run ID or workflow ID, and returns when that is durable. If
+// another engine has the run, it returns when the request is durable. For a run that is not
+// SUSPENDED, it returns an [Error] of code wrong_state.
 func (c *Client) Resume(ctx context.Context, id string) error {
 	if err := c.outside("resume " + id); err != nil {
 		return err
@@ -151,24 +150,26 @@ func (c *Client) Resume(ctx context.Context, id string) error {
 	return c.sealed.Runs.Resume(ctx, id)
 }
 
-// Retry starts a run that goes on from where another one, by run ID or workflow ID, has
-// failed: from the failed step, or where it was CANCELLED or TIMED_OUT, or its code failed
-// by itself. The new run has the workflow ID, input, headers and attributes of the old
-// one, and what that had done before; see [journal.Reusable] for what is kept and what is
-// done anew. Its steps have the idempotency keys of the old run, but for those that were
-// undone there: these have new ones. Open timers and waits begin anew, and messages
-// that nobody took stay with the old run.
+// Retry starts a run that goes on from the point where another run, by run ID or workflow ID, has
+// failed: from the failed step, or from where it was CANCELLED or TIMED_OUT, or where its code
+// failed by itself. The new run has the workflow ID, input, headers, attributes and reusable
+// history of the old run; see [journal.Reusable] for what is kept and what is done again. Its
+// steps have the idempotency keys of the old run. Steps that were undone there have new keys.
+// Open timers and waits begin again, and messages that nobody took stay with the old run.
 //
-// Children go on too: one that is open is adopted, one that was FAILED, CANCELLED or
-// TIMED_OUT is retried in the same commit, as its own children are, and its dead letter
-// counts that. What ended well is not done again. While a child is being cancelled the
-// code is conflict, and where one that failed is not here any more, not_found.
+// Children go on too. An open child is adopted. A child that was FAILED, CANCELLED or TIMED_OUT
+// is retried in the same commit, and so are its own children; its dead letter counts that. A
+// child that ended well is not started again. While a child is being cancelled, the error has the
+// code conflict. If a child that failed no longer exists, the code is not_found.
 //
-// A run in another status gives an [Error] of code wrong_state. So does a run in which a
-// [StepTx] committed after a failure, or a branch began a child after it had heard of
-// something, if the name of that step or child occurs more than once without a [Key]. So does
-// one after which another run has had the workflow ID; while that is open, the code is
-// conflict. A run that was retried already gives the run which that made, and [Run.New] is
+// The error is an [Error] of code wrong_state in these cases:
+//
+//   - the run has another status;
+//   - a [StepTx] committed after a failure in the run, or a branch began a child after it had
+//     received something, and the name of that step or child occurs more than once without a [Key];
+//   - another run has had the workflow ID since. While that run is open, the code is conflict.
+//
+// If the run was retried already, Retry returns the run that was made then, and [Run.New] is
 // false.
 func (c *Client) Retry(ctx context.Context, id string) (*Run[json.RawMessage], error) {
 	if err := c.outside("retry " + id); err != nil {
@@ -181,15 +182,14 @@ func (c *Client) Retry(ctx context.Context, id string) (*Run[json.RawMessage], e
 	return &Run[json.RawMessage]{c, s}, nil
 }
 
-// Decide answers a run that waits in [Park]: at a path, as [Client.Describe] and
-// admin.Client.Parked show it, or under a name, where the run asks for one decision of that
-// name only; else the code is conflict, and the error lists the paths. A name or path that
-// the run does not ask for gives an [Error] of code not_found, a choice that is none of
-// its choices one of code invalid, and a run that has ended one of code wrong_state. It
-// answers that one wait: a second answer that comes before the run has taken the first
-// changes nothing. The decision that was made last under that name may be made again, with
-// the same choice and data, which changes nothing either: who has not heard of an answer
-// repeats it.
+// Decide answers a run that waits in [Park]. The name is a path, as [Client.Describe] and
+// admin.Client.Parked show it, or a bare name if the run asks for only one decision of that name.
+// Otherwise the error has the code conflict and lists the paths. A name or path that the run does
+// not ask for returns an [Error] of code not_found; a choice that is not offered, of code
+// invalid; a run that has ended, of code wrong_state. Decide answers only that one wait: a second
+// answer that comes before the run has taken the first changes nothing. The last decision under
+// that name may also be repeated, with the same choice and data, and changes nothing. So a caller
+// that does not know whether an answer arrived repeats it.
 func (c *Client) Decide(ctx context.Context, id, name string, d Decision) error {
 	if err := c.outside("decide " + name + " of " + id); err != nil {
 		return err
@@ -199,9 +199,9 @@ func (c *Client) Decide(ctx context.Context, id, name string, d Decision) error 
 	})
 }
 
-// CancelTimer ends a timer of a run before its time, by its path: the name, with
-// the scopes it is in. Where the run has no such timer open when it reads the
-// message, nothing happens.
+// CancelTimer ends a timer of a run before its time. It identifies the timer by path: the name,
+// with the scopes that it is in. If the run has no such timer open when it reads the message,
+// nothing happens.
 func (c *Client) CancelTimer(ctx context.Context, id, timer, reason string) error {
 	if err := c.outside("cancel timer " + timer + " of " + id); err != nil {
 		return err
@@ -209,16 +209,16 @@ func (c *Client) CancelTimer(ctx context.Context, id, timer, reason string) erro
 	return c.sealed.FrontEnd.CancelTimer(ctx, id, timer, failure.Clip(reason))
 }
 
-// History gives the journal of a run, by run ID or workflow ID, from a sequence
-// on; limit 0 gives all. It is what is durable.
+// History returns the durable journal of a run, by run ID or workflow ID, from a sequence number
+// on. A limit of 0 means all entries.
 func (c *Client) History(ctx context.Context, id string, from int64, limit int) ([]journal.Entry,
 	error) {
 	_, entries, err := c.sealed.FrontEnd.History(ctx, id, from, limit)
 	return entries, err
 }
 
-// Get gives the run with that run ID, or the one that a workflow ID stands for:
-// the open one, else the newest.
+// Get returns the run with that run ID, or the run that a workflow ID stands for: the open run,
+// or the newest if none is open.
 func (c *Client) Get(ctx context.Context, id string) (*Run[json.RawMessage], error) {
 	head, err := c.sealed.FrontEnd.Find(ctx, id)
 	if err != nil {
@@ -227,7 +227,7 @@ func (c *Client) Get(ctx context.Context, id string) (*Run[json.RawMessage], err
 	return &Run[json.RawMessage]{c, kernel.Started{Head: head}}, nil
 }
 
-// A Status is what [Client.Statuses] tells of a run.
+// A Status is the status of one run, as [Client.Statuses] returns it.
 type Status struct {
 	Found  bool
 	Head   journal.Head
@@ -235,15 +235,15 @@ type Status struct {
 	Err    error           // that it ended with
 }
 
-// IsTerminal says whether the run has ended, IsSuccess whether as it should.
+// IsTerminal reports whether the run has ended.
 func (s Status) IsTerminal() bool { return s.Head.Status.IsTerminal() }
 
-// IsSuccess says whether the run has ended as its author hoped.
+// IsSuccess reports whether the run has ended as its author hoped.
 func (s Status) IsSuccess() bool { return s.Head.Status.IsSuccess() }
 
-// Statuses tells of many runs, by run IDs and workflow IDs, at most 1,000, in the
-// order asked; one that is not there is not Found. It asks the store three times
-// at most, however many there are. Reading changes nothing.
+// Statuses returns the statuses of up to 1,000 runs, by run IDs and workflow IDs, in the order of
+// ids. A run that does not exist has Found false. It makes at most three queries to the store,
+// however many runs there are. Reading changes nothing.
 func (c *Client) Statuses(ctx context.Context, ids ...string) ([]Status, error) {
 	heads, err := c.sealed.FrontEnd.Stand(ctx, ids)
 	if err != nil {
@@ -263,21 +263,21 @@ func (c *Client) Statuses(ctx context.Context, ids ...string) ([]Status, error) 
 	return out, nil
 }
 
-// A Query says which runs are meant; zero fields do not limit.
+// A Query selects runs. A zero field selects all.
 type Query struct {
 	WorkflowID string
 	Workflow   string
-	Parent     journal.RunID // that has started them, also where another run retries that
-	Open       bool          // that have not ended
+	Parent     journal.RunID // that started the runs; also if another run retries it
+	Open       bool          // runs that have not ended
 	Statuses   []RunStatus
-	Attributes map[string]string // search attributes: all of these
-	After      journal.Number    // the cursor that the page before gave
-	Limit      int               // 0 for 100; at most 1,000
+	Attributes map[string]string // search attributes, all of which must match
+	After      journal.Number    // the cursor that the previous page returned
+	Limit      int               // zero means 100; at most 1,000
 }
 
-// List returns runs by query, newest first, and the cursor of the next page; zero
-// when there is none. Runs of the engine's own workflows, such as dead letters, are
-// found only by the name of that.
+// List returns the runs that match a query, newest first, and the cursor of the next page, or
+// zero if there is none. Runs of the engine's own workflows, such as dead letters, are found only
+// by the name of that workflow.
 func (c *Client) List(ctx context.Context, q Query) ([]journal.Head, journal.Number, error) {
 	f := store.Filter{
 		WorkflowID: q.WorkflowID, Workflow: q.Workflow, Open: q.Open, Statuses: q.Statuses,
@@ -296,25 +296,25 @@ func (c *Client) List(ctx context.Context, q Query) ([]journal.Head, journal.Num
 	return c.sealed.FrontEnd.Heads(ctx, f)
 }
 
-// A Description is what is known of a run.
+// A Description is the state of one run, as [Client.Describe] returns it.
 type Description struct {
 	Head  journal.Head
 	State journal.Snapshot // the fold of the journal
-	// Why says in words why an open run does not go on by itself now; empty where
-	// it does or has ended.
+	// Why is the reason, in words, for which an open run does not go on by itself now. It is
+	// empty for a run that goes on, or has ended.
 	Why string
-	// Unread are messages that the run has not taken, at most 100; of one that has
-	// ended those that nobody took.
+	// Unread are at most 100 messages that the run has not taken. For a run that has ended, they
+	// are the messages that nobody took.
 	Unread []Message
-	// Running and Abandoned are paths of steps: those that this engine executes,
-	// and those that were given up while their code goes on.
+	// Running are the paths of steps that this engine executes. Abandoned are the paths of steps
+	// that were given up while their code still runs.
 	Running   []string
 	Abandoned []string
 }
 
-// Describe tells all that is known of a run, by run ID or workflow ID. Of a run
-// with a row that cannot be read, or is missing, it tells what comes before that row,
-// with an [Error] of code corrupt.
+// Describe returns everything that is known of a run, by run ID or workflow ID. If a row of the
+// run is missing or cannot be read, it returns the state before that row, with an [Error] of code
+// corrupt.
 func (c *Client) Describe(ctx context.Context, id string) (Description, error) {
 	head, entries, err := c.sealed.FrontEnd.History(ctx, id, 1, 0)
 	if head.Number == 0 {
@@ -359,7 +359,7 @@ func (c *Client) Describe(ctx context.Context, id string) (Description, error) {
 
 const unreadPage = 100
 
-// why says why an open run does not go on by itself.
+// why returns the reason for which an open run does not go on by itself.
 func (c *Client) why(d Description) string {
 	waits := d.State.Waits
 	if d.State.Ending != 0 && len(waits) == 0 {
@@ -395,7 +395,7 @@ func (c *Client) why(d Description) string {
 	return ""
 }
 
-// waitsFor says in words what a wait is for.
+// waitsFor describes a wait in words.
 func waitsFor(w journal.Wait) string {
 	due := ""
 	if !w.Due.IsZero() {

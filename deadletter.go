@@ -10,11 +10,10 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// lettersKey is the key under which the context of a workflow says that its failure is
-// dead-lettered.
+// lettersKey is the context key of a workflow whose failure makes a dead letter.
 type lettersKey struct{}
 
-// deadLettered returns a body whose failure is dead-lettered, where that is wanted.
+// deadLettered returns a body whose failure makes a dead letter, if wanted.
 func deadLettered(wanted bool, body func(context.Context, []byte) ([]byte,
 	*journal.Failure)) func(context.Context, []byte) ([]byte, *journal.Failure) {
 	if !wanted {
@@ -30,18 +29,18 @@ func deadLettered(wanted bool, body func(context.Context, []byte) ([]byte,
 			c.Class == journal.ClassPark) {
 			return data, f // it goes on
 		}
-		// an error says that the run is over already, or not for long here
+		// an error means that the run is over already, or leaves this engine soon
 		_ = deadletter.ForFailure(ctx, f)
 		return data, f
 	}
 }
 
-// handOver is how a letter gets to who takes it instead of the queue: as often as it
-// takes.
+// handOver is the retry policy of passing a dead letter to Options.DeadLetters: without a limit
+// of attempts.
 var handOver = Retry{Attempts: math.MaxInt, First: time.Second, Factor: 2}
 
-// letterWorkflow is what a letter does: it waits until it is settled. Where somebody
-// else takes letters, it goes there.
+// letterWorkflow is the workflow of a dead letter: it waits until the letter is settled. If take
+// is not nil, it passes the letter to take instead.
 func letterWorkflow(take func(context.Context,
 	deadletter.Letter) error) *Workflow[deadletter.Letter, deadletter.Letter] {
 	return define(kernel.DeadLetterWorkflow,

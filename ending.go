@@ -13,9 +13,9 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// Fail ends the run as FAILED with err, from inside. It gives the termination
-// error that every durable operation of the run gives from then on; what the
-// function returns no longer counts.
+// Fail ends the run as FAILED with err, from workflow code. It returns the termination error,
+// which every durable operation of the run returns from then on. The result of the workflow
+// function no longer counts.
 func Fail(ctx context.Context, err error) error {
 	if err == nil {
 		return failure.Invalid("fail", "an error is needed")
@@ -29,18 +29,17 @@ func Fail(ctx context.Context, err error) error {
 	return kernel.Fail(ctx, f)
 }
 
-// Cancel ends the run as CANCELLED with a reason, from inside. See [Fail] for
-// what follows.
+// Cancel ends the run as CANCELLED with a reason, from workflow code. See [Fail] for the returned
+// error.
 func Cancel(ctx context.Context, reason string) error {
 	return kernel.CancelRun(ctx, failure.Clip(reason))
 }
 
-// ContinueAsNew ends the run as CONTINUED_AS_NEW and has a successor begin with
-// that input, in the same commit: under the same workflow ID, with an empty
-// journal and a timeout of its own. Messages that nobody has taken, named timers
-// that have not fired, headers and search attributes move along; children do not.
-// The input must have the type of the workflow's, or be encoded. See [Fail] for what follows; the
-// natural use is
+// ContinueAsNew ends the run as CONTINUED_AS_NEW and starts a successor with the input in, in the
+// same commit. The successor has the same workflow ID, an empty journal and a timeout of its own.
+// Messages that nobody has taken, named timers that have not fired, headers and search attributes
+// move along; children do not. The input must have the type of the workflow's input, or be
+// encoded. See [Fail] for the returned error. The usual form is
 //
 //	return out, perdure.ContinueAsNew(ctx, next)
 func ContinueAsNew[I any](ctx context.Context, in I) error {
@@ -57,11 +56,11 @@ func ContinueAsNew[I any](ctx context.Context, in I) error {
 	return kernel.ContinueAsNew(ctx, data)
 }
 
-// inputKey is the key of the type of a workflow's input in the context of its code.
+// inputKey is the context key of the type of a workflow's input.
 type inputKey struct{}
 
-// checkInput refuses an input of another type than the workflow of ctx takes. What is encoded
-// already may be one of any type.
+// checkInput refuses an input whose type is not the input type of the workflow of ctx. Encoded
+// input is accepted for any type.
 func checkInput(ctx context.Context, t reflect.Type) error {
 	takes, _ := ctx.Value(inputKey{}).(reflect.Type)
 	if takes == nil || takes == t || payload.IsRaw(t) || payload.IsRaw(takes) {
@@ -74,23 +73,24 @@ func checkInput(ctx context.Context, t reflect.Type) error {
 	}
 }
 
-// OnCancel plans what is done when the run is cancelled or times out: fn runs
-// after the rest of its code has ended, in a scope of its own and with a context
-// that has not, and then the run ends. It is workflow code; effects belong in its
-// steps. Several run one after the other, the one planned last first. An error is
-// told to observers and changes nothing. A run that is cancelled before this call
-// does not do it.
+// OnCancel registers a clean-up that runs when the run is cancelled or times out. fn runs after
+// the rest of the workflow code has ended, in a scope of its own and with a context that has not
+// ended; then the run ends. fn is workflow code; effects belong in its steps. Several clean-ups
+// run one after the other, the last registered first. Observers are notified of an error, which
+// changes nothing. A run that is cancelled before this call does not do the clean-up.
 //
-// What a branch has planned is also done when that is cancelled: by [Future.Cancel], then
-// beside what else the run does, or since it goes on when the run ends. The run does not
-// end before that is done, unless it continues as new.
+// A clean-up that a branch has registered also runs when the branch is cancelled: by
+// [Future.Cancel], and then beside the other code of the run, or because the branch is still
+// going on when the run ends. The run does not end before the clean-up is done, unless it
+// continues as new.
 func OnCancel(ctx context.Context, name string, fn func(context.Context) error,
 	opts ...BranchOption) error {
 	return plan(ctx, name, false, fn, opts)
 }
 
-// Finally plans what is done before the run ends, however it does, except that it
-// continues as new, or when its branch is cancelled. See [OnCancel] for how.
+// Finally registers a clean-up that runs before the run ends, however it ends, unless it
+// continues as new; and when its branch is cancelled. See [OnCancel] for the order and the
+// context.
 func Finally(ctx context.Context, name string, fn func(context.Context) error,
 	opts ...BranchOption) error {
 	return plan(ctx, name, true, fn, opts)
@@ -113,16 +113,16 @@ func plan(ctx context.Context, name string, always bool, fn func(context.Context
 	})
 }
 
-// A Decision is what an operator decides for a run that waits in [Park].
+// A Decision is the decision of an operator for a run that waits in [Park].
 type Decision struct {
 	Choice string
-	Data   []byte // what goes with it, as JSON; may be nil
+	Data   []byte // additional data, as JSON; may be nil
 	Reason string
 }
 
-// Park waits until an operator decides by [Client.Decide] under that name. The
-// run is SUSPENDED meanwhile and is kept however long it takes. Of a decision that
-// is none of choices nothing is taken; without choices every one is.
+// Park waits until an operator decides by [Client.Decide] under that name. Meanwhile the run is
+// SUSPENDED, and is kept for any length of time. A decision that is not one of choices is not
+// taken. Without choices, every decision is taken.
 func Park(ctx context.Context, name, reason string, choices ...string) (Decision, error) {
 	if !journal.ValidName(name) {
 		return Decision{}, failure.BadName("name", name)

@@ -22,71 +22,71 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// Options say how an engine works. The zero value is good.
+// Options configure an engine. The zero value is valid.
 type Options struct {
-	// Build names the program. A journal that the same build wrote is replayed
-	// strictly; one of another build by name. Empty is the hash of the executable.
+	// Build is the name of the program's build. A journal is replayed strictly if the same build
+	// wrote it, and by name if another build did. Empty means the hash of the executable.
 	Build string
-	// Observers are told what happens, each of the kinds it wants.
+	// Observers receive notices of what happens, each only the kinds that it wants.
 	Observers []observe.Observer
-	// Logger takes warnings, and what code did wrong: runs that are parked, panics, code that
-	// does not fit its journal or blocks, late results, dead letters. Nil is [slog.Default];
-	// slog.New(slog.DiscardHandler) switches it off. For more, such as the progress of runs,
-	// add [observe.Log] to Observers.
+	// Logger receives warnings, and errors of workflow code: runs that are parked, panics, code
+	// that does not fit its journal or blocks, late results, dead letters. Nil means
+	// [slog.Default]. To switch it off, use slog.New(slog.DiscardHandler). For more, such as the
+	// progress of runs, add [observe.Log] to Observers.
 	Logger *slog.Logger
-	// Interceptor is called around the body of every step, with the step's context: for
-	// traces, limits, or faults in a test. It gives the error of the step, and nil
-	// only if it has called body, which gives the body's error.
+	// Interceptor is called around the body of every step, with the step's context: for traces,
+	// limits, or faults in a test. It returns the error of the step. It may return nil only
+	// if it has called body, which returns the body's error.
 	Interceptor func(ctx context.Context, step StepInfo, body func(context.Context) error) error
-	// Publisher takes the events that runs [Emit], at least once, those of one run in
-	// order. An error has it called again. Without it events are in journals only;
-	// those that an engine with it has left wait for the next one that has it.
+	// Publisher receives the events that runs [Emit], at least once, and the events of one run in
+	// order. If it returns an error, it is called again. If it is nil, events are only in
+	// journals. Events that an engine with a Publisher has not delivered wait for the next engine
+	// with one.
 	Publisher func(ctx context.Context, e Event) error
-	// Capacity is how many runs are in memory at a time; 0 is 10,000. Further ones
-	// wait as PENDING.
+	// Capacity limits how many runs are loaded at a time. Zero means 10,000. Further runs wait as
+	// PENDING.
 	Capacity int
-	// Drain is how long Run waits for steps in flight when it is told to stop; 0 is
-	// 10 seconds, below 0 not at all.
+	// Drain limits how long Run waits for steps in flight when it stops. Zero means 10 s. Below
+	// zero, it does not wait.
 	Drain time.Duration
-	// MaxPayload limits one input, result, message or output in bytes; 0 is 64 MiB.
+	// MaxPayload limits one input, result, message or output in bytes. Zero means 64 MiB.
 	MaxPayload int
-	// SpillOver is the size in bytes above which a payload is kept outside the main
-	// rows; 0 is 100,000.
+	// SpillOver is the size in bytes above which a payload is kept outside the main rows. Zero
+	// means 100,000.
 	SpillOver int
-	// IdleTimeout is how long a run that waits for a message, or for a time that is not
-	// far, stays in memory; 0 is a second, below 0 not at all.
+	// IdleTimeout is how long a run that waits for a message, or for a time that is not far away,
+	// stays loaded. Zero means 1 s. Below zero, the run is unloaded at once.
 	IdleTimeout time.Duration
-	// MaxLoaded limits the journals in memory in bytes; 0 is 256 MiB. Above it
-	// no run is taken up, and what waits leaves.
+	// MaxLoaded limits the journals in memory in bytes. Zero means 256 MiB. Above the limit, no
+	// further run is loaded, and runs that wait are unloaded.
 	MaxLoaded int
-	// Sweep is how often the store is asked for due runs without a reason, from a
-	// second to ten minutes; 0 is 30 seconds, below 0 not at all, which is for a
-	// store that nobody else uses, in a test. SweepOnly has timers wait for it: then
-	// nothing is late by more than one sweep.
+	// Sweep is how often the engine asks the store for due runs without being notified, from 1 s
+	// to 10 min. Zero means 30 s. Below zero, it never asks; that is for a store that nobody else
+	// uses, in a test. If SweepOnly is set, timers wait for the sweep: nothing is then late by
+	// more than one sweep.
 	Sweep     time.Duration
 	SweepOnly bool
-	// Retention says for how long runs are kept after their end. See [Retention].
+	// Retention sets how long runs are kept after their end. See [Retention].
 	Retention Retention
-	// CleanUp is how often what is kept no longer is removed; 0 is an hour, below 0
-	// never.
+	// CleanUp is how often runs and signals are removed that are no longer kept. Zero means 1 h.
+	// Below zero, it is never.
 	CleanUp time.Duration
-	// KeepUnrouted is for how long a signal is kept that found no open run; 0 is 7
-	// days, below 0 not at all.
+	// KeepUnrouted is how long a signal is kept that found no open run. Zero means 7 days. Below
+	// zero, it is not kept.
 	KeepUnrouted time.Duration
-	// Off are patterns that are switched off: Register refuses definitions of them, by an
+	// Off are patterns that are switched off: Register refuses definitions of them, with an
 	// [Error] of code invalid.
 	Off []journal.Pattern
-	// FailOnWarning has Register refuse a definition with a warning, as it does one
+	// FailOnWarning makes Register refuse a definition with a warning, as it does a definition
 	// with an error.
 	FailOnWarning bool
-	// DeadLetters takes dead letters instead of the store's own queue, at least once; an
-	// error has it called again. They are then in no list, and who wants to retry one
-	// calls [Client.Retry] with its run. It is called by the engine that has it, so all
-	// engines on a store should have the same.
+	// DeadLetters receives dead letters instead of the store's own queue, at least once; if it
+	// returns an error, it is called again. The dead letters are then in no list. To retry one,
+	// call [Client.Retry] with its run. The engine that has the dead letter calls it, so all
+	// engines on a store should have the same DeadLetters.
 	DeadLetters func(context.Context, deadletter.Letter) error
-	// KeepDeadLettered is for how long after its end a run is kept at least that a dead
-	// letter is about, so that it can be retried; 0 is 30 days, below 0 is no longer than
-	// others.
+	// KeepDeadLettered is the minimum time that a run with a dead letter is kept after its end,
+	// so that it can be retried. Zero means 30 days. Below zero, there is no minimum.
 	KeepDeadLettered time.Duration
 }
 
@@ -106,8 +106,8 @@ const (
 	maxCrashes        = 20
 )
 
-// An Engine executes runs on one store. It is also a [Client] of it, whose writes
-// go with the engine's own. Its methods may be called by many goroutines.
+// An Engine executes runs on one store. It is also a [Client] of that store, whose writes go with
+// the engine's own. Many goroutines may call its methods.
 type Engine struct {
 	*Client
 	k         *kernel.Engine
@@ -119,9 +119,9 @@ type Engine struct {
 	known map[string]*sealed.Workflow // by name
 }
 
-// New returns an engine on a store. It executes nothing before [Engine.Run]. The caller opens
-// the store (sqlite.Open, postgres.Open, memory.New, or by a name from the configuration
-// open.Store of package store/open), and closes it after Run has returned.
+// New returns an engine on a store. It executes nothing before [Engine.Run]. The caller opens the
+// store, and closes it after Run has returned. Stores are opened by sqlite.Open, postgres.Open
+// and memory.New, or, by a name from the configuration, by open.Store of package store/open.
 func New(s store.Store, o Options) (*Engine, error) {
 	switch {
 	case s == nil:
@@ -185,7 +185,7 @@ func New(s store.Store, o Options) (*Engine, error) {
 	return e, nil
 }
 
-// lookup returns a workflow that is registered.
+// lookup returns a registered workflow by name.
 func (e *Engine) lookup(name string) *sealed.Workflow {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -200,7 +200,7 @@ func or[T comparable](v, instead T) T {
 	return v
 }
 
-// executableBuild is the hash of the running executable, taken once.
+// executableBuild returns the hash of the running executable, which is computed once.
 var executableBuild = sync.OnceValue(func() string {
 	path, err := os.Executable()
 	if err != nil {
@@ -233,10 +233,10 @@ func definitionOf(d Definition) (*sealed.Workflow, error) {
 	return d.definition()
 }
 
-// Register gives the engine workflows, before or while it runs. It fails on the
-// first whose definition is wrong or whose name the engine has, and has then
-// registered those before it. Issues of a definition that is refused are in the
-// [definition.Error], all at once; observers are told those of one that is registered.
+// Register registers workflows with the engine, before or while it runs. It fails at the first
+// workflow whose definition is wrong or whose name is registered already; the workflows before
+// that are then registered. If a definition is refused, the [definition.Error] has all its issues
+// at once. The issues of a registered definition go to observers.
 func (e *Engine) Register(workflows ...Definition) error {
 	for _, w := range workflows {
 		if err := e.register(w); err != nil {
@@ -277,11 +277,9 @@ func (e *Engine) register(w Definition) error {
 	return nil
 }
 
-// Run executes runs until ctx ends: those that are started through this engine,
-// and those of its workflows that it finds in the store, whoever started them
-// and wherever they were interrupted. Then it lets steps in flight end for the
-// drain time, makes durable what was recorded, hands the runs over, and returns
-// nil. It returns an error when it cannot join the store, must not write any
-// more, or the store does not answer while it stops, for the drain time again.
-// It is called once.
+// Run executes runs until ctx ends: runs that are started through this engine, and runs of its
+// workflows in the store, whoever started them and wherever they were interrupted. Then it lets
+// steps in flight end within the drain time, makes durable what was recorded, hands the runs
+// over, and returns nil. It returns an error if it cannot join the store, is no longer allowed to
+// write, or gets no answer from the store for another drain time while it stops. Call it once.
 func (e *Engine) Run(ctx context.Context) error { return e.k.Run(ctx) }

@@ -10,25 +10,26 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// An Event is something for the outside. What it says of its run is filled in when it
-// is published.
+// An Event is a message for the outside. Its fields about the run are set when it is published.
 type Event struct {
-	ID         string // the same whenever the event is told
+	ID         string // the same at each delivery of the event
 	Type       string
 	RunID      journal.RunID
 	WorkflowID string
 	Workflow   string
 	Pattern    journal.Pattern
-	Step       string // that emitted it, without the scopes that it is in; or that it tells of
-	At         time.Time
-	Data       []byte
+	// The step that emitted it, without the scopes that the step is in; or the step that the
+	// event is about.
+	Step string
+	At   time.Time
+	Data []byte
 
-	// Of events of declared patterns, and of others that say so.
-	// of one that a declared pattern emits, such as STEP_FAILED: see package pattern
+	// Fields of events of declared patterns, and of other events that set them. Kind is set in
+	// events that a declared pattern emits, such as STEP_FAILED: see package pattern.
 	Kind   string
-	Status RunStatus // of the run then
+	Status RunStatus // of the run at that time
 	Topic  string
-	Key    string // by which a topic is divided
+	Key    string // by which a topic is partitioned
 }
 
 func eventOf(e kernel.Event) Event {
@@ -40,9 +41,9 @@ func eventOf(e kernel.Event) Event {
 	}
 }
 
-// Emit has an event recorded and handed from there to Options.Publisher, in order and at
-// least once: in the body of a step with its result, before the next step begins, and
-// not where the attempt fails; in workflow code in the commit of the turn.
+// Emit records an event, which is then handed to Options.Publisher, in order and at least once.
+// In the body of a step the event is recorded with the result, before the next step begins, and
+// not if the attempt fails. In workflow code it is recorded in the commit of the turn.
 func Emit[T any](ctx context.Context, kind string, v T) error {
 	data, err := payload.Encode(v)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/perdure/perdure/store/memory"
 )
 
-// Runs that began before a change of their code go on with the old code, new ones
-// take the changed one.
+// Runs that began before a change of their code go on with the old code. New runs use the changed
+// code.
 func ExampleVersion() {
 	mail := func(ctx context.Context, what string) error {
 		_, err := perdure.Step(ctx, what, func(context.Context) (bool, error) { return true, nil })
@@ -49,7 +49,8 @@ func ExampleVersion() {
 	untilStatus(engine.Client, "old", journal.Waiting)
 	stop()
 
-	engine, stop = newEngineOn(db, perdure.Options{Build: "2"}, after) // the new program
+	// The new program.
+	engine, stop = newEngineOn(db, perdure.Options{Build: "2"}, after)
 	defer stop()
 	startRun(engine, after, "", perdure.ID("new"))
 	for _, id := range []string{"old", "new"} {
@@ -68,7 +69,7 @@ func ExampleVersion() {
 	// new 2 mails <nil>
 }
 
-// A step that got another name keeps what it has recorded under the old one.
+// A step with a new name keeps the result that was recorded under the old name.
 func ExampleRenamedFrom() {
 	workflow := func(name string, opts ...perdure.StepOption) *perdure.Workflow[int, string] {
 		return perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
@@ -107,8 +108,8 @@ func ExampleRenamedFrom() {
 	// done by debit <nil>
 }
 
-// deployed starts a run under a build whose workflow is before, and says how it ends
-// under the next one, whose workflow is after.
+// deployed starts a run under a build whose workflow is before, and prints how it ends under the
+// next build, whose workflow is after.
 func deployed(before, after *perdure.Workflow[string, string]) {
 	ctx := context.Background()
 	db := memory.New()
@@ -130,7 +131,7 @@ func deployed(before, after *perdure.Workflow[string, string]) {
 	fmt.Println(run.Result(ctx))
 }
 
-// untilItWaits returns when a run has done what comes before its wait.
+// untilItWaits returns when a run has done everything before its wait.
 func untilItWaits(engine *perdure.Engine, id string) {
 	for {
 		d, err := engine.Describe(context.Background(), id)
@@ -146,7 +147,7 @@ func untilItWaits(engine *perdure.Engine, id string) {
 
 var approved = perdure.NewSignal[bool]("approved")
 
-// says is a step that prints its name.
+// says returns a step that prints its name.
 func says(ctx context.Context, name string, opts ...perdure.StepOption) (string, error) {
 	return perdure.Step(ctx, name, func(context.Context) (string, error) {
 		fmt.Println(name)
@@ -154,7 +155,7 @@ func says(ctx context.Context, name string, opts ...perdure.StepOption) (string,
 	}, opts...)
 }
 
-// A step is added in front of one that runs have behind them, and is to be done all the same.
+// A newer build adds a step before recorded steps, and the step is to be done all the same.
 func ExampleAdded() {
 	order := func(checks bool) *perdure.Workflow[string, string] {
 		return perdure.Define("order", func(ctx context.Context, id string) (string, error) {
@@ -177,7 +178,7 @@ func ExampleAdded() {
 	// ord-42 is shipped <nil>
 }
 
-// Of a workflow whose steps may well be done twice, runs go on whatever changes.
+// The steps of this workflow may be done twice, so its runs go on after any change.
 func ExampleByName() {
 	report := func(step string) *perdure.Workflow[string, string] {
 		return perdure.Define("report", func(ctx context.Context, id string) (string, error) {

@@ -14,8 +14,8 @@ import (
 	"github.com/perdure/perdure/store/memory"
 )
 
-// A client starts and asks, also where no engine runs; what it starts goes on when
-// one does. With store/sqlite the two are two processes on one file.
+// A client starts and reads runs, also if no engine runs. The runs go on when an engine runs.
+// With store/sqlite the two are two processes on one file.
 func ExampleClient() {
 	db := memory.New()
 	ctx := context.Background()
@@ -52,8 +52,8 @@ func ExampleClient() {
 	// "Hello, Ada" <nil>
 }
 
-// Execute waits for the end of a run that it starts by name. A graph may demand that: its
-// mode is SYNC unless it says another.
+// Execute waits for the end of a run that it starts by name. A graph may require that: its mode
+// is SYNC unless it declares another mode.
 func ExampleClient_Execute() {
 	g := dag.New[string]("greet").Mode(pattern.ModeSync)
 	g.Output(dag.Add(g, "write", func(_ context.Context, name string) (string, error) {
@@ -79,8 +79,8 @@ func ExampleClient_Execute() {
 	// COMPLETED <nil>
 }
 
-// The same ID is the same run: while it is open, and for a day afterwards, unless
-// Dedup says otherwise.
+// The same ID means the same run, while the run is open and for a day afterwards, unless Dedup
+// sets another time.
 func ExampleWorkflow_Start() {
 	greet := perdure.Define("greet", func(_ context.Context, name string) (string, error) {
 		return "Hello, " + name, nil
@@ -101,7 +101,7 @@ func ExampleWorkflow_Start() {
 	// g-1 new: false Hello, Ada <nil>
 }
 
-// A start with a Dedup of 0 takes no run for its own that has ended already.
+// A start with a Dedup of 0 never returns a run that has ended already.
 func ExampleDedup() {
 	greet := perdure.Define("greet", func(_ context.Context, name string) (string, error) {
 		return "Hello, " + name, nil
@@ -118,8 +118,8 @@ func ExampleDedup() {
 	// Hello, Cyd <nil>
 }
 
-// A run has an ID of the application's and one of its own: the first stands for
-// what the run is about, over all runs that were ever about it.
+// A run has a workflow ID, which the application sets, and a run ID. The workflow ID identifies
+// the subject of the run, over all runs about that subject.
 func ExampleRun() {
 	greet := perdure.Define("greet", func(_ context.Context, name string) (string, error) {
 		return "Hello, " + name, nil
@@ -158,7 +158,7 @@ func ExampleWorkflow_Get() {
 	// Hello, Ada <nil>
 }
 
-// Without the types of a workflow a run gives JSON.
+// Without the types of its workflow, a run returns JSON.
 func ExampleClient_Get() {
 	greet := perdure.Define("greet", func(_ context.Context, name string) (string, error) {
 		return "Hello, " + name, nil
@@ -227,7 +227,7 @@ func ExampleClient_List() {
 	// page 3 run-0
 }
 
-// Statuses asks for many runs at once.
+// Statuses returns the statuses of many runs at once.
 func ExampleClient_Statuses() {
 	half := perdure.Define("half", func(_ context.Context, n int) (int, error) {
 		if n%2 != 0 {
@@ -254,7 +254,7 @@ func ExampleClient_Statuses() {
 	// <nil>
 }
 
-// Describe tells where a run is.
+// Describe returns the state of a run.
 func ExampleClient_Describe() {
 	order := perdure.Define("order", func(ctx context.Context, _ int) (int, error) {
 		p, err := Paid.Wait(ctx)
@@ -285,7 +285,7 @@ func ExampleClient_Describe() {
 	// it has not read note: "a gift"
 }
 
-// History is the journal of a run.
+// History returns the journal of a run.
 func ExampleClient_History() {
 	greet := perdure.Define("greet", func(ctx context.Context, name string) (string, error) {
 		return perdure.Step(ctx, "write", func(context.Context) (string, error) {
@@ -329,8 +329,8 @@ func ExampleClient_Cancel() {
 	// true
 }
 
-// A signal to an ID that no open run has is kept: for a run that will have it, or
-// for an operator who delivers it to another.
+// A signal to an ID that no open run has is kept, for a run that will have the ID, or for an
+// operator who delivers it to another run.
 func ExampleClient_Deliver() {
 	order := perdure.Define("order", func(ctx context.Context, _ int) (int, error) {
 		p, err := Paid.Wait(ctx)
@@ -358,8 +358,7 @@ func ExampleClient_Deliver() {
 	// 4200 <nil>
 }
 
-// A run that failed is retried from the failed step: what it had done before is not done
-// again.
+// A run that failed is retried from the failed step. Earlier steps are not done again.
 func ExampleClient_Retry() {
 	var bankIsOpen atomic.Bool
 	order := perdure.Define("order", func(ctx context.Context, item string) (string, error) {

@@ -13,8 +13,8 @@ import (
 	"github.com/perdure/perdure/store/memory"
 )
 
-// A run that goes on for ever begins anew now and then, so that its journal stays
-// short. Who waits for its result gets that of the last one.
+// A run without an end continues as new regularly, so that its journal stays short. A caller that
+// waits for its result gets the result of the last run.
 func ExampleContinueAsNew() {
 	type count struct{ Done, Total int }
 	w := perdure.Define("count", func(ctx context.Context, c count) (count, error) {
@@ -22,7 +22,7 @@ func ExampleContinueAsNew() {
 			if c.Done == c.Total {
 				return c, nil
 			}
-			c.Done++ // and a step or two
+			c.Done++ // and one or two steps
 		}
 		return c, perdure.ContinueAsNew(ctx, c)
 	})
@@ -51,8 +51,7 @@ func ExampleContinueAsNew() {
 	// 3 runs <nil>
 }
 
-// Fail ends the run from wherever its code is: what the function returns no longer
-// counts.
+// Fail ends the run from any place in its code. The result of the function no longer counts.
 func ExampleFail() {
 	check := func(ctx context.Context, cents int) error {
 		if cents < 0 {
@@ -93,7 +92,7 @@ func ExampleCancel() {
 	// CANCELLED it rains <nil>
 }
 
-// What is planned by OnCancel is done when the run is cancelled or times out.
+// A clean-up of OnCancel runs when the run is cancelled or times out.
 func ExampleOnCancel() {
 	rent := perdure.Define("rent", func(ctx context.Context, car string) (string, error) {
 		if err := perdure.OnCancel(ctx, "give-back", func(ctx context.Context) error {
@@ -123,7 +122,7 @@ func ExampleOnCancel() {
 	// cancelled
 }
 
-// What is planned by Finally is done however the run ends, the last first.
+// Clean-ups of Finally run however the run ends, the last registered first.
 func ExampleFinally() {
 	say := func(text string) func(context.Context) error {
 		return func(ctx context.Context) error {
@@ -150,8 +149,8 @@ func ExampleFinally() {
 	// error: there is no tea
 }
 
-// The code of a run whose function panics, or returns a RetryAfter error, is
-// replayed, with what its steps gave before; after the last replay it is parked.
+// The code of a run whose function panics, or returns a RetryAfter error, is replayed with the
+// recorded results of its steps. After the last replay the run is parked.
 func ExampleReplays() {
 	tries := 0
 	w := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
@@ -172,8 +171,8 @@ func ExampleReplays() {
 	// it worked at replay 2
 }
 
-// The steps of a participant are its phases: one function serves all of them, and asks
-// which it is.
+// The steps of a participant are its phases. One function serves all of them, and finds out its
+// phase.
 func ExamplePhase() {
 	debit := func(ctx context.Context) (string, error) {
 		s, _ := perdure.StepOf(ctx)
@@ -205,7 +204,7 @@ func ExamplePhase() {
 	// CANCEL of hold-1
 }
 
-// StepOf tells a body what it is the body of.
+// StepOf returns the step whose body is running.
 func ExampleStepOf() {
 	w := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
 		_, inStep := perdure.StepOf(ctx)
@@ -224,8 +223,8 @@ func ExampleStepOf() {
 	// 0
 }
 
-// What undoes a step has its name, in a phase of its own; and the journal is told how
-// it went, for reports and observers.
+// The step that undoes another one has its name, in a phase of its own. The journal records the
+// outcome, for reports and observers.
 func ExampleRecord_compensation() {
 	w := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
 		charge := func(context.Context) (int, error) { return 42, nil }
@@ -270,7 +269,7 @@ func ExampleRecord_compensation() {
 	// COMPENSATED SAGA <nil>
 }
 
-// A TCC tells the journal of its phases.
+// A TCC records its phases in the journal.
 func ExampleRecord_phase() {
 	w := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
 		for _, f := range []pattern.Fact{
@@ -298,7 +297,7 @@ func ExampleRecord_phase() {
 	// CANCELED <nil>
 }
 
-// The statuses that patterns set, and those that they end with.
+// These are the statuses that patterns set, and the statuses that they end with.
 func ExampleRunStatus() {
 	for _, s := range []perdure.RunStatus{
 		perdure.StatusRunning, perdure.StatusTrying, perdure.StatusConfirming,

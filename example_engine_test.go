@@ -16,8 +16,8 @@ import (
 	"github.com/perdure/perdure/store/memory"
 )
 
-// An engine stops when its context ends: it waits for steps in flight, and leaves
-// every run to the next engine on the store.
+// An engine stops when its context ends. It waits for steps in flight, and leaves every run to
+// the next engine on the store.
 func ExampleEngine_Run() {
 	order := perdure.Define("order", func(ctx context.Context, _ int) (int, error) {
 		p, err := Paid.Wait(ctx)
@@ -63,7 +63,7 @@ func ExampleEngine_Run() {
 	// stopped: <nil>
 }
 
-// A definition may say what it is, for people and tools.
+// A definition may describe itself, for people and tools.
 func ExampleAbout() {
 	greet := perdure.Define("greet", func(_ context.Context, name string) (string, error) {
 		return "Hello, " + name, nil
@@ -86,7 +86,7 @@ func ExampleAbout() {
 	// Output: greet 2.1 Greets somebody by name. 1h0m0s 2 nodes
 }
 
-// What is wrong with a definition is told when it is registered.
+// Register returns the errors of a definition.
 func ExampleEngine_Register() {
 	engine, err := perdure.New(memory.New(), perdure.Options{})
 	if err != nil {
@@ -102,8 +102,8 @@ func ExampleEngine_Register() {
 	// perdure: register greet: a workflow of this name is registered already (names are what running workflows are found by: give this one a name of its own)
 }
 
-// A listener is told when runs have ended, also of those that ended just before
-// the process died.
+// A listener is called for runs that have ended, also for runs that ended just before the process
+// died.
 func ExampleListener() {
 	told := make(chan string)
 	tell := func(_ context.Context, e perdure.Ended) error {
@@ -127,7 +127,7 @@ func ExampleListener() {
 	// half-5 FAILED 5 is odd
 }
 
-// There are listeners for each way to end.
+// There are listeners for each kind of end.
 func ExampleListener_statuses() {
 	told := make(chan string)
 	tell := func(what string) func(context.Context, perdure.Ended) error {
@@ -193,7 +193,7 @@ func ExampleEngine_Listen() {
 	// Output: "Hello, Ada"
 }
 
-// What a step emits is told to the outside once the step's result is durable.
+// Events of a step are published when the step's result is durable.
 func ExampleEmit() {
 	order := perdure.Define("order", func(ctx context.Context, o Order) (string, error) {
 		return perdure.Step(ctx, "charge", func(ctx context.Context) (string, error) {
@@ -203,7 +203,7 @@ func ExampleEmit() {
 	events := make(chan perdure.Event)
 	engine, stop := newEngineOn(memory.New(),
 		perdure.Options{Publisher: func(_ context.Context, e perdure.Event) error {
-			events <- e // to a queue, or a webhook; an error has it told again
+			events <- e // to a queue, or a webhook; after an error it is called again
 			return nil
 		}}, order)
 	defer stop()
@@ -213,7 +213,7 @@ func ExampleEmit() {
 	// Output: order.paid of ord-1 by charge: {"ID":"ord-1","Cents":4200}
 }
 
-// Observers see what happens, for logs and metrics.
+// Observers receive notices of everything that happens, for logs and metrics.
 func ExampleOptions_observers() {
 	greet := perdure.Define("greet", func(ctx context.Context, name string) (string, error) {
 		return perdure.Step(ctx, "write", func(context.Context) (string, error) {
@@ -260,12 +260,12 @@ func ExampleOptions_around() {
 	// Hello, Ada <nil>
 }
 
-// Runs that have ended are kept for a while, and then removed.
+// Runs that have ended are kept for a time, and then removed.
 func ExampleRetention() {
 	greet := perdure.Define("greet", func(_ context.Context, name string) (string, error) {
 		return "Hello, " + name, nil
 	},
-		// failed ones for ever
+		// failed runs for ever
 		perdure.Retention{
 			Period:   1,
 			ByStatus: map[journal.Status]time.Duration{journal.Failed: -1},
@@ -286,16 +286,16 @@ func ExampleRetention() {
 	// not_found
 }
 
-// What the examples share, so that each shows what it is about. Example shows how
-// a program does all of this by itself.
+// The examples share these helpers, so that each shows only its subject. Example shows how a
+// program does all of this by itself.
 
-// newEngine gives an engine that runs on an empty store with these workflows, and
-// what stops it.
+// newEngine returns an engine that runs on an empty store with these workflows, and a function
+// that stops it.
 func newEngine(workflows ...perdure.Definition) (e *perdure.Engine, stop func()) {
 	return newEngineOn(memory.New(), perdure.Options{}, workflows...)
 }
 
-// newEngineOn is newEngine on a store that there is already, with options.
+// newEngineOn is newEngine with options, on an existing store.
 func newEngineOn(s store.Store, o perdure.Options,
 	workflows ...perdure.Definition) (e *perdure.Engine, stop func()) {
 	e, err := perdure.New(s, o)
@@ -316,7 +316,7 @@ func newEngineOn(s store.Store, o perdure.Options,
 	}
 }
 
-// startRun starts a run of a workflow and waits for nothing.
+// startRun starts a run of a workflow and does not wait for it.
 func startRun[I, O any](e *perdure.Engine, w *perdure.Workflow[I, O], in I,
 	opts ...perdure.StartOption) *perdure.Run[O] {
 	run, err := w.Start(context.Background(), e, in, opts...)
@@ -326,8 +326,7 @@ func startRun[I, O any](e *perdure.Engine, w *perdure.Workflow[I, O], in I,
 	return run
 }
 
-// printResult runs a workflow on an engine of its own, and prints what it gives or
-// the error that it fails with.
+// printResult runs a workflow on an engine of its own, and prints its output or its error.
 func printResult[I, O any](w *perdure.Workflow[I, O], in I) {
 	e, stop := newEngine(w)
 	defer stop()

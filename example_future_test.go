@@ -13,7 +13,7 @@ import (
 	"github.com/perdure/perdure/store/memory"
 )
 
-// Steps that run beside the workflow and each other.
+// These steps run beside the workflow and beside each other.
 func ExampleAsync() {
 	quotes := perdure.Define("quotes", func(ctx context.Context, carriers []string) (int, error) {
 		var asked []*perdure.Future[int]
@@ -55,7 +55,7 @@ func ExampleAsync() {
 	// Output: 400 <nil>
 }
 
-// Await gives the result of what runs beside the workflow.
+// Await waits for an operation that runs beside the workflow, and returns its result.
 func ExampleFuture_Await() {
 	w := perdure.Define("w", func(ctx context.Context, name string) (string, error) {
 		bread := perdure.Async(ctx, "bake", func(context.Context) (string, error) {
@@ -74,7 +74,7 @@ func ExampleFuture_Await() {
 	// Output: soup with bread for Ada
 }
 
-// State tells without waiting.
+// State returns the status without waiting.
 func ExampleFuture_State() {
 	w := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
 		answer := make(chan string, 1)
@@ -103,11 +103,11 @@ func ExampleFuture_State() {
 	// 42
 }
 
-// Cancel ends what runs beside the workflow.
+// Cancel ends an operation that runs beside the workflow.
 func ExampleFuture_Cancel() {
 	w := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
 		search := perdure.Async(ctx, "search", func(ctx context.Context) (string, error) {
-			<-ctx.Done() // it would take for ever
+			<-ctx.Done() // it would never end
 			return "", ctx.Err()
 		})
 		stopped, err := search.Cancel(ctx, "found elsewhere")
@@ -126,7 +126,7 @@ func ExampleFuture_Cancel() {
 	// found
 }
 
-// votes gives a step for each ballot.
+// votes returns a step for each ballot.
 func votes(ctx context.Context, ballots string) (all []*perdure.Future[string]) {
 	for i, b := range strings.Fields(ballots) {
 		all = append(all, perdure.Async(ctx, "vote", func(context.Context) (string, error) {
@@ -161,7 +161,7 @@ func ExampleAny() {
 	// -1
 }
 
-// The first of several to end is the one that Any gives without a condition.
+// Without a condition, Any returns the first success.
 func ExampleAny_first() {
 	w := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
 		slow := perdure.Async(ctx, "slow", func(ctx context.Context) (string, error) {
@@ -192,7 +192,7 @@ func ExampleNone() {
 	// false
 }
 
-// AsCompleted gives results as they come.
+// AsCompleted returns futures as they end.
 func ExampleAsCompleted() {
 	w := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
 		late := perdure.Timer(ctx, "late", 50*time.Millisecond)
@@ -214,8 +214,7 @@ func ExampleAsCompleted() {
 	// Output: soon late
 }
 
-// A branch has several operations; branches of a run take turns, so that they may
-// share variables.
+// A branch has several operations. Branches of a run take turns, so they may share variables.
 func ExampleGo() {
 	w := perdure.Define("w", func(ctx context.Context, cities []string) (int, error) {
 		nights := 0
@@ -283,7 +282,7 @@ func ExampleScope() {
 	// <nil>
 }
 
-// A child is a run of its own that a workflow starts as part of its own.
+// A child is a run that a workflow starts as part of its own run.
 func ExampleWorkflow_Child() {
 	pack := perdure.Define("pack", func(ctx context.Context, item string) (string, error) {
 		return perdure.Step(ctx, "wrap", func(context.Context) (string, error) {
@@ -326,7 +325,7 @@ func ExampleWorkflow_Child() {
 	// Output: [wrapped cup wrapped pot] <nil>
 }
 
-// How a child ended, as a value.
+// The outcome of a child, as a value.
 func ExampleChild_Outcome() {
 	refuse := perdure.Define("refuse", func(context.Context, string) (string, error) {
 		return "", errors.New("no pigeon is free")
@@ -364,7 +363,7 @@ func ExampleChild_Cancel() {
 	// Output: CANCELLED <nil>
 }
 
-// A child is found from outside as every run is.
+// A child is found from outside like every run.
 func ExampleChild_RunID() {
 	pack := perdure.Define("pack", func(ctx context.Context, item string) (string, error) {
 		return "wrapped " + item, nil
@@ -390,7 +389,7 @@ func ExampleChild_RunID() {
 	// Output: wrapped cup <nil>
 }
 
-// A policy says what becomes of a child when its parent ends.
+// A policy sets what happens to a child when its parent ends.
 func ExampleChildPolicy() {
 	child := perdure.Define("child", func(ctx context.Context, _ string) (string, error) {
 		p, err := Paid.Wait(ctx)

@@ -10,8 +10,7 @@ import (
 	"github.com/perdure/perdure/store/memory"
 )
 
-// A report tells how a run went, also long after its end, and in the body of a step how
-// far it has come.
+// A report describes a run: long after its end, and, in the body of a step, its progress so far.
 func ExampleRun_Report() {
 	order := perdure.Define("order", func(ctx context.Context, o Order) (string, error) {
 		if _, err := perdure.Step(ctx, "reserve", func(context.Context) (string, error) {
@@ -44,7 +43,7 @@ func ExampleRun_Report() {
 	// true the shop false 2 <nil>
 }
 
-// There is a report of every run that the store has, by its workflow ID.
+// Every run in the store has a report, which is found by its workflow ID.
 func ExampleClient_Report() {
 	greet := perdure.Define("greet", func(ctx context.Context, name string) (string, error) {
 		return "hello " + name, nil

@@ -9,7 +9,7 @@ import (
 	"github.com/perdure/perdure/store/memory"
 )
 
-// What a run publishes is seen from outside, while it goes on and afterwards.
+// A published value is visible outside, while the run goes on and afterwards.
 func ExamplePublish() {
 	type progress struct{ Done, Of int }
 	copying := perdure.Define("copy", func(ctx context.Context, files []string) (int, error) {
@@ -94,8 +94,8 @@ func ExampleSetAttribute() {
 	// <nil>
 }
 
-// What is read from outside between steps and may be another on replay is a Value;
-// the time and random numbers have functions of their own.
+// A value that is read from outside between steps, and may differ on replay, is a side effect.
+// Time and random numbers have functions of their own.
 func ExampleSideEffect() {
 	w := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
 		rate, err := perdure.SideEffect(ctx, "rate", func() (float64, error) { return 1.25, nil })
@@ -116,7 +116,7 @@ func ExampleSideEffect() {
 	// Output: 1.25 true true
 }
 
-// What a run is, in workflow code and in the bodies of its steps.
+// Workflow code and the bodies of steps can read the data of their run.
 func ExampleInfoOf() {
 	w := perdure.Define("greet", func(ctx context.Context, _ int) (string, error) {
 		i, err := perdure.InfoOf(ctx)
@@ -135,8 +135,8 @@ func ExampleInfoOf() {
 	// <nil>
 }
 
-// Variables are what the steps of a run share. What a step sets counts when its result
-// is recorded; workflow code sets them too.
+// Variables are values that the steps of a run share. A value that a step sets counts when the
+// step's result is recorded. Workflow code sets variables too.
 func ExampleSetVariable() {
 	w := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
 		if err := perdure.SetVariable(ctx, "country", "IT"); err != nil {
@@ -154,7 +154,7 @@ func ExampleSetVariable() {
 	// Output: 22 true
 }
 
-// A variable that nobody has set is not found, and is no error.
+// A variable that nobody has set is not found. That is not an error.
 func ExampleVariable() {
 	w := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
 		vat, found, err := perdure.Variable[int](ctx, "vat")

@@ -18,8 +18,8 @@ import (
 	"github.com/perdure/perdure/store/sqlite"
 )
 
-// Each step has one recorded result. A run that a crash interrupts after "brew"
-// goes on with "pour" and with what "brew" gave.
+// Each step has one recorded result. A run that a crash interrupts after "brew" goes on with
+// "pour" and with the result of "brew".
 func ExampleStep() {
 	tea := perdure.Define("tea", func(ctx context.Context, sort string) (string, error) {
 		pot, err := perdure.Step(ctx, "brew", func(context.Context) (string, error) {
@@ -53,7 +53,7 @@ func ExampleStep() {
 	// Output: a cup from a pot of Assam <nil>
 }
 
-// A failed attempt is tried again as the step's policy says.
+// A failed attempt is retried according to the step's policy.
 func ExampleRetry() {
 	fetch := perdure.Define("fetch", func(ctx context.Context, url string) (string, error) {
 		return perdure.Step(ctx, "get", func(ctx context.Context) (string, error) {
@@ -76,7 +76,7 @@ func ExampleRetry() {
 	// the page at example.org
 }
 
-// A policy may retry some errors only: registered ones that On names (see [RegisterError]).
+// A policy may retry only some errors: the registered errors in On (see [RegisterError]).
 func ExampleRetry_on() {
 	answers := []error{ErrNoMoney, errors.New("no such account"), nil}
 	call := perdure.Define("call", func(ctx context.Context, _ string) (string, error) {
@@ -94,9 +94,8 @@ func ExampleRetry_on() {
 	// error: no such account
 }
 
-// As an option of a workflow, a Retry is the policy of its steps without one;
-// [NoRetry] is one attempt, and [DefaultRetry] what holds where nobody says
-// otherwise.
+// As an option of a workflow, a Retry is the policy of its steps that have none. [NoRetry] allows
+// one attempt. The default policy allows 3.
 func ExampleRetry_workflow() {
 	fails := func(what string) func(context.Context) (int, error) {
 		return func(ctx context.Context) (int, error) {
@@ -143,7 +142,7 @@ func ExampleTimeout() {
 	ask := perdure.Define("ask", func(ctx context.Context, _ string) (string, error) {
 		return perdure.Step(ctx, "question", func(ctx context.Context) (string, error) {
 			if n, _, _ := perdure.Attempt(ctx); n == 1 {
-				<-ctx.Done() // nobody answers
+				<-ctx.Done() // there is no answer
 				return "", ctx.Err()
 			}
 			return "an answer", nil
@@ -155,8 +154,7 @@ func ExampleTimeout() {
 	// Output: an answer
 }
 
-// As an option of a workflow, a Timeout limits the whole run, also while no
-// program is there to execute it.
+// As an option of a workflow, a Timeout limits the whole run, also while no program executes it.
 func ExampleTimeout_workflow() {
 	wait := perdure.Define("wait", func(ctx context.Context, d time.Duration) (string, error) {
 		return "in time", perdure.Sleep(ctx, d)
@@ -168,10 +166,9 @@ func ExampleTimeout_workflow() {
 	// Output: true
 }
 
-// A card service that charges once for each key makes a step that is executed
-// twice charge once.
+// A step that is executed twice charges once, if the card service charges once for each key.
 func ExampleIdempotencyKey() {
-	charged := map[string]int{} // the card service: what it took, by key
+	charged := map[string]int{} // the charges of the card service, by key
 	charge := perdure.Define("charge", func(ctx context.Context, cents int) (int, error) {
 		return perdure.Step(ctx, "charge", func(ctx context.Context) (int, error) {
 			charged[perdure.IdempotencyKey(ctx)] = cents
@@ -188,7 +185,7 @@ func ExampleIdempotencyKey() {
 	// 1 charge
 }
 
-// Once keeps what an attempt has got hold of for the next attempts.
+// Once keeps a value of an attempt for the next attempts.
 func ExampleOnce() {
 	upload := perdure.Define("upload", func(ctx context.Context, file string) (string, error) {
 		return perdure.Step(ctx, "upload", func(ctx context.Context) (string, error) {
@@ -211,8 +208,8 @@ func ExampleOnce() {
 	// tax.pdf sent in session 17
 }
 
-// What runs in a loop over data has a key: it is how the journal tells the steps
-// apart when the order of the data changes.
+// A step in a loop over data has a key, by which the journal identifies the step when the order
+// of the data changes.
 func ExampleKey() {
 	ship := perdure.Define("ship", func(ctx context.Context, parcels []string) (int, error) {
 		for _, p := range parcels {
@@ -241,7 +238,7 @@ func ExampleKey() {
 	// <nil>
 }
 
-// Progress tells observers how far a step is.
+// Progress notifies observers of how far a step is.
 func ExampleProgress() {
 	w := perdure.Define("w", func(ctx context.Context, files int) (int, error) {
 		return perdure.Step(ctx, "copy", func(ctx context.Context) (int, error) {
@@ -266,8 +263,7 @@ func ExampleProgress() {
 	// 3 <nil>
 }
 
-// Errors of this module have a code, by which programs tell them apart, a message,
-// and often a hint for people.
+// Errors of this module have a code, which programs test, a message, and often a hint for people.
 func ExampleError() {
 	engine, err := perdure.New(memory.New(), perdure.Options{})
 	if err == nil {
@@ -289,7 +285,7 @@ func ExampleError() {
 	// perdure: find ord-1: no run has this run ID or workflow ID
 }
 
-// No further attempt mends a permanent error.
+// No further attempt can fix a permanent error.
 func ExamplePermanent() {
 	w := perdure.Define("w", func(ctx context.Context, card string) (string, error) {
 		return perdure.Step(ctx, "charge", func(ctx context.Context) (string, error) {
@@ -304,7 +300,7 @@ func ExamplePermanent() {
 	// error: the card was stolen
 }
 
-// Whom a service told when to come again need not guess.
+// If a service states when to try again, the step passes that time on.
 func ExampleRetryAfter() {
 	w := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
 		return perdure.Step(ctx, "ask", func(ctx context.Context) (string, error) {
@@ -318,7 +314,7 @@ func ExampleRetryAfter() {
 	// Output: an answer
 }
 
-// A benign error is an error like others, and observers need not wake anybody.
+// A benign error is treated as any other error, but observers need not raise an alarm.
 func ExampleBenign() {
 	w := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
 		return perdure.Step(ctx, "look", func(context.Context) (string, error) {
@@ -337,8 +333,8 @@ func ExampleBenign() {
 	// the shop is shut on Sundays
 }
 
-// A RetryAfter error that the function returns does not end the run: its code is
-// replayed, as after a panic.
+// A RetryAfter error that the function returns does not end the run: its code is replayed, as
+// after a panic.
 func ExampleRetryAfter_workflow() {
 	tries := 0
 	w := perdure.Define("w", func(context.Context, int) (string, error) {
@@ -369,10 +365,10 @@ func ExampleStack() {
 	// went on
 }
 
-// ErrNoMoney is compared by those who called the step.
+// ErrNoMoney is compared by the callers of the step.
 var ErrNoMoney = errors.New("there is no money on the card")
 
-// A DeclinedError has fields that they look at.
+// A DeclinedError has fields that the callers of the step read.
 type DeclinedError struct{ Card, Why string }
 
 func (e DeclinedError) Error() string { return e.Card + " was declined: " + e.Why }
@@ -386,8 +382,8 @@ func init() {
 	}
 }
 
-// Errors that are registered while the program starts are found in what a journal
-// kept: at once, after a crash, and in another process.
+// Errors that are registered while the program starts are found in recorded errors: at once,
+// after a crash, and in another process.
 func ExampleRegisterError() {
 	pay := perdure.Define("pay", func(ctx context.Context, card string) (int, error) {
 		_, err := perdure.Step(ctx, "charge", func(context.Context) (int, error) {
@@ -408,7 +404,7 @@ func ExampleRegisterError() {
 	// true over its limit
 }
 
-// A test of the application finds what is odd with a definition, without an engine.
+// A test of the application checks a definition, without an engine.
 func ExampleCheck() {
 	report := perdure.Define("report", func(context.Context, string) (string, error) {
 		return "", nil
@@ -427,7 +423,7 @@ type warehouse struct {
 	close  func()
 }
 
-// openWarehouse opens one whose engine executes the workflows that make gives.
+// openWarehouse opens a warehouse whose engine executes the workflows that make returns.
 func openWarehouse(make func(db *sql.DB) []perdure.Definition) warehouse {
 	dir, err := os.MkdirTemp("", "warehouse")
 	if err != nil {
@@ -454,7 +450,7 @@ func openWarehouse(make func(db *sql.DB) []perdure.Definition) warehouse {
 	}}
 }
 
-// order adds an order, and does something else in the same transaction.
+// order adds an order, and calls a function in the same transaction.
 func (s warehouse) order(id string, do func(tx *sql.Tx) error) {
 	ctx, tables := context.Background(), sqlite.Transactions(s.db)
 	tx, err := tables.Begin(ctx)
@@ -472,7 +468,7 @@ func (s warehouse) order(id string, do func(tx *sql.Tx) error) {
 	}
 }
 
-// result prints what a run has given.
+// result prints the result of a run.
 func (s warehouse) result(id string) {
 	run, err := s.engine.Get(context.Background(), id)
 	if err != nil {
@@ -482,7 +478,7 @@ func (s warehouse) result(id string) {
 	fmt.Printf("%s %v\n", out, err)
 }
 
-// pack is a workflow that waits for what is to be packed.
+// pack is a workflow that waits for a thing to pack.
 var pack = perdure.Define("pack", func(ctx context.Context, id string) (string, error) {
 	thing, err := Note.Wait(ctx)
 	return id + ": " + thing, err
@@ -490,7 +486,7 @@ var pack = perdure.Define("pack", func(ctx context.Context, id string) (string, 
 
 func packing(*sql.DB) []perdure.Definition { return []perdure.Definition{pack} }
 
-// What a step writes in a transaction is there exactly once, like its result.
+// The writes of a step in a transaction happen exactly once, as does its result.
 func ExampleStepTx() {
 	s := openWarehouse(func(db *sql.DB) []perdure.Definition {
 		return []perdure.Definition{perdure.Define("ship",
@@ -519,7 +515,7 @@ func ExampleStepTx() {
 	// shipped <nil>
 }
 
-// An order and its run: both are there, or neither.
+// An order and its run are in one transaction: both exist, or neither.
 func ExampleClient_In_workflow() {
 	s := openWarehouse(packing)
 	defer s.close()
@@ -536,7 +532,7 @@ func ExampleClient_In_workflow() {
 	// "ord-1: tea" <nil>
 }
 
-// By name, as a program does that does not have the workflow.
+// A program that does not have the workflow starts it by name.
 func ExampleClient_In() {
 	s := openWarehouse(packing)
 	defer s.close()
@@ -557,7 +553,7 @@ func ExampleClient_In() {
 	// "ord-1: tea" <nil>
 }
 
-// The run hears of an order exactly if the order is there.
+// The run gets the signal exactly if the order exists.
 func ExampleClient_In_signal() {
 	s := openWarehouse(packing)
 	defer s.close()

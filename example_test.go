@@ -26,9 +26,9 @@ var Fulfil = perdure.Define("order-fulfilment", func(ctx context.Context, o Orde
 	}, perdure.Retry{Attempts: 5})
 })
 
-// The whole of a program: define a workflow, give it to an engine on a store,
-// start a run, and wait for what comes of it. With store/sqlite instead of
-// store/memory, a run that a crash interrupts goes on when the program starts again.
+// This is a whole program: it defines a workflow, registers it with an engine on a store, starts
+// a run, and waits for its result. With store/sqlite instead of store/memory, a run that a crash
+// interrupts goes on when the program starts again.
 func Example() {
 	ctx, stop := context.WithCancel(context.Background())
 	engine, err := perdure.New(memory.New(), perdure.Options{})

@@ -13,7 +13,7 @@ import (
 	"github.com/perdure/perdure/store/memory"
 )
 
-// Payment is what the signal "paid" brings.
+// Payment is the payload of the signal "paid".
 type Payment struct{ Cents int }
 
 var (
@@ -21,8 +21,8 @@ var (
 	Note = perdure.NewSignal[string]("note")
 )
 
-// A signal is a typed message that runs wait for and anybody may send. One that
-// comes before the wait counts.
+// A signal is a typed message that runs wait for and anybody may send. A signal that comes before
+// the wait counts.
 func ExampleSignal() {
 	order := perdure.Define("order", func(ctx context.Context, id string) (string, error) {
 		p, err := Paid.Wait(ctx)
@@ -58,7 +58,7 @@ func ExampleSignal_Name() {
 	// Output: approve
 }
 
-// A wait that is over gives an error that says so, over crashes too.
+// A wait that has timed out returns an error of its own, over crashes too.
 func ExampleWithin() {
 	order := perdure.Define("order", func(ctx context.Context, id string) (string, error) {
 		_, err := Paid.Wait(ctx, perdure.Within(time.Millisecond))
@@ -71,7 +71,7 @@ func ExampleWithin() {
 	// Output: ord-1: nobody paid
 }
 
-// Until is for a day on which something is due whatever comes.
+// Until is for a fixed time at which the wait ends.
 func ExampleUntil() {
 	order := perdure.Define("order", func(ctx context.Context, due time.Time) (string, error) {
 		_, err := Paid.Wait(ctx, perdure.Until(due))
@@ -107,7 +107,7 @@ func ExampleWhere() {
 	// Output: [{4200} {5}] <nil>
 }
 
-// Waits in branches of their own wait at the same time.
+// Waits in different branches wait at the same time.
 func ExampleSignal_Wait() {
 	signed := perdure.NewSignal[string]("signed")
 	contract := perdure.Define("contract", func(ctx context.Context, parties []string) (int,
@@ -138,7 +138,7 @@ func ExampleSignal_Wait() {
 	// Output: 2 <nil>
 }
 
-// A message or a timer, whichever comes first.
+// A message or a timer, whichever comes first, ends the wait.
 func ExampleSignal_Future() {
 	order := perdure.Define("order", func(ctx context.Context, id string) (string, error) {
 		paid := Paid.Future(ctx)
@@ -200,7 +200,7 @@ func ExampleSignal_Send() {
 	// too late: true COMPLETED <nil>
 }
 
-// One run for each customer, which the first message starts.
+// Each customer has one run, which the first message starts.
 func ExampleSendWithStart() {
 	basket := perdure.Define("basket", func(ctx context.Context, customer string) ([]string,
 		error) {
@@ -233,7 +233,7 @@ func ExampleSendWithStart() {
 	// [tea cups] <nil>
 }
 
-// Workflow code may look through what has come and take what it chooses.
+// Workflow code may read the messages that have come and take the ones that it chooses.
 func ExampleInbox() {
 	w := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
 		if _, err := Paid.Wait(ctx); err != nil {
@@ -266,7 +266,7 @@ func ExampleInbox() {
 	// Output: took "three", left 2 <nil>
 }
 
-// What has come may be read without taking it.
+// Messages may be read without taking them.
 func ExampleSignal_All() {
 	w := perdure.Define("w", func(ctx context.Context, _ int) ([]string, error) {
 		if _, err := Paid.Wait(ctx); err != nil {
@@ -299,8 +299,7 @@ func ExampleSignal_All() {
 	// Output: [one two the last is two] <nil>
 }
 
-// A run that sleeps is in the store and nowhere else: thirty days are as good as a
-// millisecond.
+// A run that sleeps is only in the store: thirty days cost as much as a millisecond.
 func ExampleSleep() {
 	remind := perdure.Define("remind", func(ctx context.Context, whom string) (string, error) {
 		if err := perdure.Sleep(ctx, time.Millisecond); err != nil {
@@ -331,8 +330,7 @@ func ExampleSleep() {
 	// Output: reminded Ada <nil>
 }
 
-// The time is workflow code's by [Now]; an instant that has passed is not waited
-// for.
+// Workflow code gets the time from [Now]. An instant that has passed is not waited for.
 func ExampleSleepUntil() {
 	w := perdure.Define("w", func(ctx context.Context, launch time.Time) (bool, error) {
 		if err := perdure.SleepUntil(ctx, launch); err != nil {
@@ -345,7 +343,7 @@ func ExampleSleepUntil() {
 	// Output: true
 }
 
-// A timer runs beside the workflow: what comes first is taken.
+// A timer runs beside the workflow: the first of the two ends is taken.
 func ExampleTimer() {
 	w := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
 		deadline := perdure.Timer(ctx, "deadline", time.Hour)
@@ -363,7 +361,7 @@ func ExampleTimer() {
 	// Output: in time
 }
 
-// A timer for an instant tells that instant.
+// A timer for an instant returns that instant.
 func ExampleTimerUntil() {
 	w := perdure.Define("w", func(ctx context.Context, at time.Time) (string, error) {
 		fired, err := perdure.TimerUntil(ctx, "midnight", at).Await(ctx)
@@ -373,7 +371,7 @@ func ExampleTimerUntil() {
 	// Output: 2020-01-01 00:00:00
 }
 
-// Somebody outside may end a timer before its time.
+// A client may end a timer before its time.
 func ExampleClient_CancelTimer() {
 	w := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
 		_, err := perdure.Timer(ctx, "cool-down", 24*time.Hour).Await(ctx)
@@ -394,7 +392,7 @@ func ExampleClient_CancelTimer() {
 	// somebody was in a hurry <nil>
 }
 
-// A run may ask an operator, and waits however long that takes.
+// A run may ask an operator, and waits for any length of time.
 func ExamplePark() {
 	refund := perdure.Define("refund", func(ctx context.Context, cents int) (string, error) {
 		d, err := perdure.Park(ctx, "large-refund", "more than we refund by ourselves", "refund",
@@ -426,8 +424,8 @@ func ExamplePark() {
 	// refund: an old customer <nil>
 }
 
-// A step that returns a Parking error parks its run until an operator has mended
-// what is wrong and resumes it; then it is tried again.
+// A step that returns a Parking error parks its run until an operator has fixed the problem and
+// resumes the run. Then the step is tried again.
 func ExampleParking() {
 	broken := true
 	w := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
@@ -452,7 +450,7 @@ func ExampleParking() {
 	// printed <nil>
 }
 
-// An operator may hold a run and let it go on.
+// An operator may suspend a run and resume it.
 func ExampleClient_Suspend() {
 	w := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
 		return "done", perdure.Sleep(ctx, 20*time.Millisecond)

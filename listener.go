@@ -12,38 +12,37 @@ import (
 	"github.com/perdure/perdure/report"
 )
 
-// A Listener is told when runs have ended: after the end is durable, and at least
-// once, also when the process dies between the end and the call. It is an option
-// of a workflow, then it hears of the workflow's runs; [Engine.Listen] adds one to
-// an engine, for the workflows that this knows. Nobody is told that a run continues
-// as new.
+// A Listener is called when runs have ended: after the end is durable, and at least once, also
+// when the process dies between the end and the call. As an option of a workflow, it is called
+// for the runs of that workflow. [Engine.Listen] adds one to an engine, for the workflows that
+// the engine has registered. A run that continues as new does not call listeners.
 //
-// What it returns, and a panic in it, are told to observers and change nothing. It
-// is called for at most 16 runs at a time; while it blocks, others go on. An engine
-// that stops waits for it as for a step; then the context of the call ends, and
-// what was not told is told by the next engine.
+// The error or panic of a listener goes to observers and changes nothing. A listener is called
+// for at most 16 runs at a time; while it blocks, other runs go on. An engine that stops waits
+// for a listener as for a step. Then the context of the call ends, and the next engine makes the
+// calls that are left.
 type Listener struct {
-	Workflow string      // of the runs that it hears of; empty for all
-	Statuses []RunStatus // the ends that it hears of; none for all
+	Workflow string      // the workflow of the runs; empty for all
+	Statuses []RunStatus // the ends to be called for; none for all
 	Call     func(context.Context, Ended) error
 }
 
-// An Ended is a run that has ended.
+// An Ended describes a run that has ended.
 type Ended struct {
 	RunID      journal.RunID
 	WorkflowID string
 	Workflow   string
 	Status     RunStatus
-	Payload    []byte // that it had last
+	Payload    []byte // the payload that it had last
 	Output     []byte
-	Err        error // that it ended with; nil where it succeeded
+	Err        error // the error that it ended with; nil if it succeeded
 	Started    time.Time
 	Ended      time.Time
 
 	report func() (report.Run, error)
 }
 
-// Report gives the report of the run.
+// Report returns the report of the run.
 func (e Ended) Report() (report.Run, error) { return e.report() }
 
 func (l Listener) ApplyToWorkflow(w *sealed.Workflow) error {
@@ -86,8 +85,8 @@ func (l Listener) kernel() (*kernel.Listener, error) {
 		}), nil
 }
 
-// Listen has a listener told of the ends of runs from now on, until the function
-// that it gives is called. After a restart it hears of what it was not told only
+// Listen adds a listener to the engine, for the ends of runs from now on, until the returned
+// function is called. After a restart, the listener gets the calls that were not made before only
 // if it is added before Run.
 func (e *Engine) Listen(l Listener) (stop func(), err error) {
 	k, err := l.kernel()
@@ -97,17 +96,17 @@ func (e *Engine) Listen(l Listener) (stop func(), err error) {
 	return e.k.Listen(k), nil
 }
 
-// A StepInfo is what is known of a step that is executed. See [StepOf].
+// A StepInfo describes the step that is executed. See [StepOf].
 type StepInfo struct {
 	Step    string // its path
 	Attempt int
 	Run     journal.Head
-	Phase   Phase // empty for none
-	// the path of what it is a phase of: debit for try:debit; without a phase its own
+	Phase   Phase // empty for no phase
+	// The path without the phase: debit for try:debit. Without a phase it is the step's own path.
 	Of string
 
-	// Keys is the run whose idempotency keys the step has: its own, or of those that this
-	// run retries the first since which the step was not undone.
+	// Keys is the run whose idempotency keys the step has. It is the step's own run, or the
+	// earliest run that this run retries since which the step was not undone.
 	Keys journal.RunID
 }
 
@@ -119,7 +118,7 @@ func infoOfStep(s kernel.StepInfo) StepInfo {
 	}
 }
 
-// around makes what the kernel calls of what the application gave.
+// around returns the kernel's interceptor for the application's interceptor.
 func around(f func(context.Context, StepInfo, func(context.Context) error) error) func(
 	context.Context, kernel.StepInfo, func(context.Context) *journal.Failure) *journal.Failure {
 	if f == nil {
@@ -132,7 +131,8 @@ func around(f func(context.Context, StepInfo, func(context.Context) error) error
 			own = body(ctx)
 			return failure.Live(own)
 		})
-		if err == nil || failure.IsOnly(err, own) { // nothing went wrong, or nothing else
+		// nothing went wrong, or nothing besides the error of the step
+		if err == nil || failure.IsOnly(err, own) {
 			return own
 		}
 		return failure.Of(err)

@@ -12,13 +12,13 @@ import (
 	"github.com/perdure/perdure/report"
 )
 
-// unwaited returns the options of a start whose caller does not wait, unless opts say so.
+// unwaited returns the options of a start whose caller does not wait, unless opts say otherwise.
 func unwaited(opts []StartOption) []StartOption {
 	return append([]StartOption{sealed.Asked(sealed.ModeAsync)}, opts...)
 }
 
-// admits refuses a start that asks for a mode which the definition does not have. One that
-// is not known here, and a start that asks for none, are not refused.
+// admits refuses a start that asks for a mode which the definition does not have. A start of an
+// unknown definition, or without a mode, is not refused.
 func admits(w *sealed.Workflow, asked string) error {
 	if w == nil || asked == "" {
 		return nil
@@ -39,10 +39,10 @@ func admits(w *sealed.Workflow, asked string) error {
 }
 
 // Execute starts a run of a workflow by name as [Client.Start] does, waits for its end and
-// returns the report of it; where the run continues as new, that of the last run of the
-// chain. A run that has failed is no error here: the report says so. One whose mode is
-// ASYNC is refused. The end of ctx ends only the waiting; who needs the run then
-// gives it an [ID], or calls Start with pattern.ModeSync and [Run.Final].
+// returns its report. If the run continues as new, that is the report of the last run of the
+// chain. A run that has failed is not an error here: the report shows it. A workflow whose mode
+// is ASYNC is refused. The end of ctx ends only the waiting. To find the run afterwards, pass an
+// [ID], or call Start with pattern.ModeSync and then [Run.Final].
 func (c *Client) Execute(ctx context.Context, workflow string, input []byte,
 	opts ...StartOption) (report.Run, error) {
 	run, err := c.Start(ctx, workflow, input,
@@ -53,9 +53,9 @@ func (c *Client) Execute(ctx context.Context, workflow string, input []byte,
 	return run.Final(ctx)
 }
 
-// Final waits as [Run.Result] does and returns the report of the run that has ended; where
-// it continues as new, that of the last run of the chain. A run that has failed is no
-// error here: the report says so.
+// Final waits as [Run.Result] does and returns the report of the run that has ended. If the run
+// continues as new, that is the report of the last run of the chain. A run that has failed is not
+// an error here: the report shows it.
 func (r *Run[O]) Final(ctx context.Context) (report.Run, error) {
 	last, _, err := r.c.sealed.Runs.Wait(ctx, r.s)
 	if err != nil {
@@ -64,9 +64,8 @@ func (r *Run[O]) Final(ctx context.Context) (report.Run, error) {
 	return r.c.Report(ctx, string(last.ID))
 }
 
-// Report returns the report of a run, by run ID or workflow ID. Of a run with a row that
-// cannot be read, or is missing, it tells what comes before that row, with an [Error] of
-// code corrupt.
+// Report returns the report of a run, by run ID or workflow ID. If a row of the run is missing or
+// cannot be read, it returns the report up to that row, with an [Error] of code corrupt.
 func (c *Client) Report(ctx context.Context, id string) (report.Run, error) {
 	head, entries, err := c.sealed.FrontEnd.History(ctx, id, 0, 0)
 	if err != nil && !failure.IsDamaged(err) {
@@ -79,13 +78,13 @@ func (c *Client) Report(ctx context.Context, id string) (report.Run, error) {
 	return r, err
 }
 
-// Report gives the report of the run as it is now.
+// Report returns the report of the run as it is now.
 func (r *Run[O]) Report(ctx context.Context) (report.Run, error) {
 	return r.c.Report(ctx, string(r.s.Head.ID))
 }
 
-// Outcome waits as [Run.Result] does and tells how the run has ended as a value: only
-// what keeps the caller from hearing of it is an error.
+// Outcome waits as [Run.Result] does and returns the outcome of the run as a value. It returns an
+// error only if the caller cannot learn of the end.
 func (r *Run[O]) Outcome(ctx context.Context) (Outcome[O], error) {
 	head, out, err := r.c.sealed.Runs.Wait(ctx, r.s)
 	if err != nil {

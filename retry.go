@@ -11,35 +11,35 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// A Retry says how often something is tried and how long to wait in between.
-// As an option of a step it is the step's policy; of a workflow, that of its
+// A Retry sets how often an operation is tried and how long to wait between attempts. As an
+// option of a step, it is the step's policy. As an option of a workflow, it is the policy of the
 // steps that have none. Precedence: step, workflow, the default.
 //
-// A zero field has its default: 3 attempts, 1 s, factor 2, no jitter, and
-// at most 5 min, or First where that is longer.
+// A zero field has its default: 3 attempts, 1 s, factor 2, no jitter, and at most 5 min, or First
+// if that is longer.
 type Retry struct {
 	Attempts int           // in total, at least 1
 	First    time.Duration // before the second attempt
 	Cap      time.Duration // the longest delay
 	Factor   float64       // by which the delay grows, at least 1
-	Jitter   float64       // share of the delay, 0 to 1, by which it is longer or shorter at random
-	NoDelay  bool          // the next attempt begins at once; the four fields above are not set
+	// The share of the delay, 0 to 1, by which the delay is longer or shorter at random.
+	Jitter  float64
+	NoDelay bool // the next attempt begins at once; the four fields above are then not set
 
-	// On has the classes of errors that are retried, found anywhere in the chain; empty
-	// means all. A class is a sentinel of [RegisterError], a value of a type of
-	// [RegisterErrorType], which stands for all errors of the type, or an [Error] with a
-	// code only.
+	// On has the classes of errors that are retried, found anywhere in the chain. Empty means
+	// all. A class is a sentinel of [RegisterError]; a value of a type of [RegisterErrorType],
+	// which stands for all errors of the type; or an [Error] with only a code.
 	On []error
 }
 
-// defaultRetry is the policy of steps without one.
+// defaultRetry is the policy of steps without a policy.
 var defaultRetry = Retry{Attempts: 3, First: time.Second, Cap: 5 * time.Minute, Factor: 2}
 
-// NoRetry is one attempt, without a delay.
+// NoRetry allows one attempt.
 var NoRetry = Retry{Attempts: 1, NoDelay: true}
 
-// Delay is how long the policy waits between attempt n, counted from 1, and the
-// next one, without jitter.
+// Delay returns how long the policy waits between attempt n, counted from 1, and the next
+// attempt, without jitter.
 func (r Retry) Delay(n int) time.Duration {
 	if r.NoDelay {
 		return 0
@@ -52,8 +52,8 @@ func (r Retry) Delay(n int) time.Duration {
 	return time.Duration(d)
 }
 
-// total is how long the policy waits in all, without jitter: the delays grow until they
-// are the longest, and are that from then on.
+// total returns how long the policy waits in all, without jitter. The delays grow up to the
+// longest delay and then stay there.
 func (r Retry) total() time.Duration {
 	if r.NoDelay {
 		return 0
@@ -68,7 +68,7 @@ func (r Retry) total() time.Duration {
 	return time.Duration(min(sum+(delays-growing)*longest, maxDelay))
 }
 
-// ShouldRetry reports whether there may be an attempt after the n-th.
+// ShouldRetry reports whether the policy allows an attempt after the n-th.
 func (r Retry) ShouldRetry(n int) bool { return n < r.filled().Attempts }
 
 // Validate returns an [Error] of code invalid if a field is not valid.
@@ -103,9 +103,9 @@ func (r Retry) Validate() error {
 	return nil
 }
 
-// Check returns what is wrong with the policy, and the policy that holds. It warns of delays
-// that are longer than a day, each or together, and of negative fields. A negative number of
-// attempts is one attempt, a negative delay that of the default.
+// Check returns the policy in effect and its issues. It warns of delays that are longer than a
+// day, each or together, and of negative fields. A negative number of attempts means one attempt.
+// A negative delay means the default.
 func (r Retry) Check(where string) (Retry, []definition.Issue) {
 	var issues []definition.Issue
 	if r.Attempts < 0 {
@@ -148,11 +148,10 @@ func (r Retry) filled() Retry {
 	return r
 }
 
-// maxDelay is the largest delay that a float holds without passing the largest
-// duration.
+// maxDelay is the largest delay that a float holds without passing the largest duration.
 const maxDelay = float64(math.MaxInt64 - 1<<10)
 
-// next says, of a failure of the n-th attempt, when the next one begins.
+// next returns when the next attempt begins after a failure of the n-th.
 func (r Retry) next(n int, f *journal.Failure) (time.Duration, bool) {
 	if !r.ShouldRetry(n) || !r.retries(f) {
 		return 0, false

@@ -13,24 +13,24 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// A Signal is a message of one type that runs wait for and anybody may send. It
-// is made once, usually as a package variable.
+// A Signal is a message of one type that runs wait for and anybody may send. It is created once,
+// usually as a package variable.
 type Signal[T any] struct{ name string }
 
-// NewSignal gives the signal of that name. Names beginning with "perdure:" are
-// the engine's, and so are Cancel and CancelWorkflow: they cancel the run.
+// NewSignal returns the signal of that name. Names that begin with "perdure:" are reserved for
+// the engine. So are Cancel and CancelWorkflow, which cancel the run.
 func NewSignal[T any](name string) Signal[T] { return Signal[T]{name} }
 
-// Name is the signal's name.
+// Name returns the signal's name.
 func (s Signal[T]) Name() string { return s.name }
 
-// A WaitOption says which message is waited for, and how long: [Within], [Until],
-// [Where], [Key], [RenamedFrom], [Added].
+// A WaitOption is an option of a wait, which sets the message that is waited for, and for how
+// long: [Within], [Until], [Where], [Key], [RenamedFrom] or [Added].
 type WaitOption interface{ ApplyToWait(*kernel.Wait) error }
 
-// Within limits how long a wait lasts, from when it begins, over crashes. It is
-// above 0. When the time is over and no message has come, it gives an [Error] of code
-// timed_out, which is also a context.DeadlineExceeded.
+// Within limits how long a wait lasts, from when it begins and across crashes. It is above 0. If
+// no message has come in that time, the wait returns an [Error] of code timed_out, which is also
+// a context.DeadlineExceeded.
 type Within time.Duration
 
 func (d Within) ApplyToWait(w *kernel.Wait) error {
@@ -41,9 +41,9 @@ func (d Within) ApplyToWait(w *kernel.Wait) error {
 	return nil
 }
 
-// Until ends a wait at that instant as [Within] does after a while. A message that
-// is there by then is taken, also where the instant has passed when the wait begins.
-// Of several limits the first counts. The year is from 1 to 9999.
+// Until ends a wait at that instant, as [Within] does after a duration. A message that has come
+// by then is taken, even if the instant has passed when the wait begins. If a wait has several
+// limits, the first applies. The year is from 1 to 9999.
 type Until time.Time
 
 func (t Until) ApplyToWait(w *kernel.Wait) error {
@@ -56,9 +56,9 @@ func (t Until) ApplyToWait(w *kernel.Wait) error {
 	return nil
 }
 
-// Where has a wait take the first message for which match holds; others stay. It
-// is workflow code and must decide by its argument alone. A payload that does not
-// decode into T does not match.
+// Where makes a wait take the first message that match accepts; other messages stay. match is
+// workflow code and must decide by its argument alone. A payload that does not decode into T does
+// not match.
 func Where[T any](match func(T) bool) WaitOption { return where[T](match) }
 
 type where[T any] func(T) bool
@@ -115,10 +115,10 @@ func signalName(name string) error {
 	return nil
 }
 
-// Wait waits for the next message of this signal and takes it: no other wait gets
-// it. A message that came before the wait counts. Of several waits that want a
-// message, the one that began first gets it. While it waits, the run may leave
-// memory. Where ctx was made by the workflow and ends first, nothing is taken.
+// Wait waits for the next message of this signal and takes it: no other wait gets it. A message
+// that came before the wait counts. If several waits want a message, the wait that began first
+// gets it. While it waits, the run may be unloaded. If ctx was made by the workflow and ends
+// first, nothing is taken.
 func (s Signal[T]) Wait(ctx context.Context, opts ...WaitOption) (T, error) {
 	w, err := s.spec(opts)
 	if err != nil {
@@ -129,8 +129,8 @@ func (s Signal[T]) Wait(ctx context.Context, opts ...WaitOption) (T, error) {
 	return result[T]("signal", s.name, out, err)
 }
 
-// Future begins to wait for the next message of this signal, beside the workflow.
-// The future takes it also if nobody awaits that; [Future.Cancel] ends it.
+// Future begins to wait for the next message of this signal, beside the workflow. The future
+// takes the message even if nobody awaits the future. [Future.Cancel] ends the wait.
 func (s Signal[T]) Future(ctx context.Context, opts ...WaitOption) *Future[T] {
 	f := &Future[T]{name: s.name}
 	w, err := s.spec(opts)
@@ -142,22 +142,21 @@ func (s Signal[T]) Future(ctx context.Context, opts ...WaitOption) *Future[T] {
 	return f
 }
 
-// Has says whether a message of this signal has come that nobody has taken. It
-// takes nothing, and gives the same on replay. It is called in workflow code and
-// in the body of a step.
+// Has reports whether a message of this signal has come that nobody has taken. It takes nothing,
+// and returns the same on replay. Call it in workflow code or in the body of a step.
 func (s Signal[T]) Has(ctx context.Context) (bool, error) {
 	first, err := kernel.Peek(ctx, kernel.Look{Name: s.name, Limit: 1})
 	return len(first) > 0, err
 }
 
-// All returns the payloads of all messages of this signal that nobody has taken, in
-// order, however many there are. In workflow code it records them: together they may
-// be as large as one payload, else the error has the code too_large. See [Inbox].
+// All returns the payloads of all messages of this signal that nobody has taken, in order,
+// without a limit of their number. In workflow code it records them: together they may be as
+// large as one payload, else the error has the code too_large. See [Inbox].
 func (s Signal[T]) All(ctx context.Context) ([]T, error) {
 	return s.look(ctx, kernel.Look{Name: s.name})
 }
 
-// look returns the payloads of messages that the inbox shows.
+// look returns the payloads of the messages in the inbox that l selects.
 func (s Signal[T]) look(ctx context.Context, l kernel.Look) ([]T, error) {
 	entries, err := kernel.Peek(ctx, l)
 	if err != nil {
@@ -174,8 +173,8 @@ func (s Signal[T]) look(ctx context.Context, l kernel.Look) ([]T, error) {
 	return out, nil
 }
 
-// Latest returns the payload of the last message of this signal that nobody has
-// taken, and false where there is none. See [Inbox].
+// Latest returns the payload of the last message of this signal that nobody has taken, or false
+// if there is none. See [Inbox].
 func (s Signal[T]) Latest(ctx context.Context) (T, bool, error) {
 	last, err := s.look(ctx, kernel.Look{Name: s.name, Last: true})
 	if err != nil || len(last) == 0 {
@@ -187,13 +186,15 @@ func (s Signal[T]) Latest(ctx context.Context) (T, bool, error) {
 
 // A Message is one message of an inbox.
 type Message struct {
-	Number int64  // in its inbox, by which [Take] takes it; or among those that found no run
+	// The number in its inbox, by which [Take] takes it; or the number among the unrouted
+	// signals.
+	Number int64
 	Name   string // of the signal
-	ID     string // the sender's
-	To     string // the workflow ID of one that found no run
+	ID     string // set by the sender
+	To     string // the workflow ID that an unrouted signal was sent to
 	Data   []byte
 	Sent   time.Time
-	Until  time.Time // when one expires that found no run
+	Until  time.Time // when an unrouted signal expires
 }
 
 func messagesOf(entries []journal.Entry) []Message {
@@ -208,18 +209,17 @@ func messagesOf(entries []journal.Entry) []Message {
 	return out
 }
 
-// Inbox returns the first 1,000 signals that have come to the run of ctx and that
-// nobody has taken, in order; of that name, where it is not empty. It takes
-// nothing: [Take] does, and what comes after is then among the first. In workflow code
-// it returns the same on replay.
+// Inbox returns the first 1,000 signals that have come to the run of ctx and that nobody has
+// taken, in order. If name is not empty, it returns only signals of that name. It takes nothing:
+// [Take] does, and later messages then move up among the first. In workflow code it returns the
+// same on replay.
 func Inbox(ctx context.Context, name string) ([]Message, error) {
 	entries, err := kernel.Peek(ctx, kernel.Look{Name: name, Limit: 1000})
 	return messagesOf(entries), err
 }
 
-// Take takes messages that [Inbox] has shown out of the inbox of the run of ctx,
-// in workflow code: no wait gets them any more. It gives those that nobody had
-// taken before.
+// Take takes messages that [Inbox] has returned out of the inbox of the run of ctx, in workflow
+// code: no wait gets them any more. It returns the numbers that nobody had taken before.
 func Take(ctx context.Context, numbers ...int64) ([]int64, error) {
 	var taken []int64
 	for _, n := range numbers {
@@ -234,11 +234,11 @@ func Take(ctx context.Context, numbers ...int64) ([]int64, error) {
 	return taken, nil
 }
 
-// A SendOption says how a signal is sent: [SendKey].
+// A SendOption is an option of the sending of a signal: [SendKey].
 type SendOption interface{ ApplyToSend(*kernel.Signal) error }
 
-// SendKey is an idempotency key: the same key to the same run, or to those that it
-// continues as, is delivered once, however often and by whomever it is sent.
+// SendKey is an idempotency key. A signal with the same key to the same run, or to the runs that
+// it continues as, is delivered once, however often and by whomever it is sent.
 type SendKey string
 
 func (k SendKey) ApplyToSend(s *kernel.Signal) error {
@@ -254,24 +254,24 @@ func (k SendKey) ApplyToStart(o *sealed.Start) error {
 	return k.ApplyToSend(&kernel.Signal{})
 }
 
-// A Delivery is what became of a signal. There are three answers: a run has it, it is
-// kept as Unrouted, or it is NotDelivered.
+// A Delivery is the result of sending a signal. There are three results: a run has the signal, it
+// is kept as Unrouted, or it is NotDelivered.
 type Delivery struct {
-	Run       journal.RunID // that has it; empty where there is none yet
-	Number    int64         // in its inbox, or among those that found no run
+	Run       journal.RunID // the run that has it; empty if there is none yet
+	Number    int64         // in its inbox, or among the unrouted signals
 	Duplicate bool          // the key was used before: nothing was done
-	Unrouted  bool          // no open run has the workflow ID: it is kept for one
+	Unrouted  bool          // no open run has the workflow ID: the signal is kept for one
 	New       bool          // [SendWithStart] has started the run
 
 	NotDelivered bool      // there is no such run, or it has ended: nothing was done
 	Status       RunStatus // of a run that has ended; else 0
 }
 
-// Send sends the signal to a run, by run ID or workflow ID. When it returns
-// without an error, the message is durable: one wait takes it, or it is among
-// those that nobody took when the run ended. By a workflow ID that no open run
-// has, it is kept as unrouted for a run that will have it. To a run
-// ID of no run, or of one that has ended, it is not delivered. None of this is an error.
+// Send sends the signal to a run, by run ID or workflow ID. When it returns without an error, the
+// message is durable: one wait takes it, or it is listed as unread when the run ends. If no open
+// run has the workflow ID, the signal is kept as unrouted for a run that will have it. If the run
+// ID is not known, or its run has ended, the signal is not delivered. None of these cases is an
+// error.
 func (s Signal[T]) Send(ctx context.Context, c Caller, id string, v T,
 	opts ...SendOption) (Delivery, error) {
 	sig, err := s.message(id, v, opts)
@@ -281,10 +281,9 @@ func (s Signal[T]) Send(ctx context.Context, c Caller, id string, v T,
 	return c.client().signal(ctx, sig)
 }
 
-// SendWithStart sends the signal to the open run of a workflow ID, and starts one
-// where there is none, in one transaction; [Delivery] tells which. A run that has
-// ended does not count, however lately. The [ID] is one of opts, and a [SendKey]
-// may be.
+// SendWithStart sends the signal to the open run of a workflow ID, or starts a run if none is
+// open, in one transaction. [Delivery] shows which. A run that has ended does not count, however
+// recently it ended. opts must have the [ID], and may have a [SendKey].
 func SendWithStart[T, I, O any](ctx context.Context, c Caller, s Signal[T], v T, w *Workflow[I, O],
 	in I, opts ...StartOption) (Delivery, error) {
 	sig, spec, err := withStart(c, s, v, w, in, opts)
@@ -303,7 +302,7 @@ func SendWithStart[T, I, O any](ctx context.Context, c Caller, s Signal[T], v T,
 	return Delivery(d), err
 }
 
-// withStart gives what a signal with start asks of the kernel.
+// withStart returns the kernel's form of a signal with a start.
 func withStart[T, I, O any](c Caller, s Signal[T], v T, w *Workflow[I, O], in I,
 	opts []StartOption) (kernel.Signal, kernel.Start, error) {
 	data, err := w.input(c, in)
@@ -347,8 +346,7 @@ func (s Signal[T]) message(id string, v T, opts []SendOption) (kernel.Signal, er
 	return sig, nil
 }
 
-// Send sends a signal by name with the bytes of its payload, as [Signal.Send]
-// does by type.
+// Send sends a signal by name with the bytes of its payload. [Signal.Send] is the typed form.
 func (c *Client) Send(ctx context.Context, id, name string, payload []byte,
 	opts ...SendOption) (Delivery, error) {
 	sig, err := rawSignal(id, name, payload, opts)
@@ -374,8 +372,8 @@ func rawSignal(id, name string, payload []byte, opts []SendOption) (kernel.Signa
 	return sig, nil
 }
 
-// Unrouted gives signals that were sent to workflow IDs that no open run had, and
-// that wait for one, from a number on.
+// Unrouted returns signals that were sent to workflow IDs that no open run had, and that wait for
+// such a run. It returns at most limit signals, from the number from on.
 func (c *Client) Unrouted(ctx context.Context, from int64, limit int) ([]Message, error) {
 	entries, err := c.sealed.FrontEnd.Unread(ctx, "", from, limit)
 	return messagesOf(entries), err

@@ -14,30 +14,32 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// An Info is what a workflow can learn of its run.
+// An Info has the data of its run that workflow code may read.
 type Info struct {
 	RunID      journal.RunID
 	WorkflowID string
 	Workflow   string
 	Pattern    journal.Pattern
 	Status     RunStatus
-	Payload    []byte            // the input, or what replaced it, as encoded
+	Payload    []byte            // the input, or its replacement, as encoded
 	Headers    map[string]string // that the run was started with
 	Attributes map[string]string // search attributes
 	Started    time.Time
 	Steps      []string // names of the steps that the code has run so far, in order
 	DryRun     bool     // nothing is to be done: see pattern.DryRun
-	// the path of the scope that ctx belongs to, with a slash at its end; empty for the run's own
+	// The path of the scope that ctx belongs to, with a slash at its end. It is empty for the
+	// run's own scope.
 	Scope string
 
-	// Of a run that continues another one: that one, and when it began and ended.
+	// Predecessor is the run that this run continues; the fields below it are when that run began
+	// and ended.
 	Predecessor      journal.RunID
 	PredecessorBegan time.Time
 	PredecessorEnded time.Time
 }
 
-// InfoOf gives what the run of ctx is, in workflow code and in the body of a
-// step. On replay it tells workflow code the same.
+// InfoOf returns the data of the run of ctx, in workflow code and in the body of a step. On
+// replay it returns workflow code the same.
 func InfoOf(ctx context.Context) (Info, error) {
 	i, err := kernel.InfoOf(ctx)
 	dry := i.Headers[sealed.HeaderDryRun] == "true"
@@ -53,8 +55,8 @@ func InfoOf(ctx context.Context) (Info, error) {
 	}, err
 }
 
-// Payload gives the payload of the run of ctx: its input, or what [SetPayload]
-// replaced it by.
+// Payload returns the payload of the run of ctx: its input, or the value that [SetPayload]
+// replaced it with.
 func Payload[T any](ctx context.Context) (T, error) {
 	var zero T
 	i, err := kernel.InfoOf(ctx)
@@ -68,21 +70,20 @@ func Payload[T any](ctx context.Context) (T, error) {
 	return v, nil
 }
 
-// SetPayload replaces the payload of the run of ctx. What [Payload] gives from
-// then on, and what [Client.Describe] shows outside once it is durable, is v. It is
-// recorded in the commit of the turn and does not wait.
+// SetPayload replaces the payload of the run of ctx by v. [Payload] returns v from then on, and
+// [Client.Describe] shows it outside once it is durable. It is recorded in the commit of the turn
+// and does not wait.
 func SetPayload(ctx context.Context, v any) error {
 	return show(ctx, journal.PayloadSet, "payload", v)
 }
 
-// Publish shows v outside under a name: [Client.Describe] has it while the run
-// goes on and afterwards. It is recorded in the commit of the turn and does not
-// wait.
+// Publish shows v outside under a name: [Client.Describe] returns it while the run goes on and
+// afterwards. It is recorded in the commit of the turn and does not wait.
 func Publish(ctx context.Context, name string, v any) error {
 	return show(ctx, journal.StatePublished, name, v)
 }
 
-// show records a value that is seen from outside.
+// show records a value that is visible outside.
 func show(ctx context.Context, kind journal.Kind, name string, v any) error {
 	if !journal.ValidName(name) {
 		return failure.BadName("name", name)
@@ -101,7 +102,7 @@ func show(ctx context.Context, kind journal.Kind, name string, v any) error {
 	})
 }
 
-// note records something in the commit of the turn.
+// note records a note in the commit of the turn.
 func note(ctx context.Context, n kernel.Note) error {
 	out, err := kernel.TakeNote(ctx, n)
 	if err == nil && out.Failure != nil {
@@ -110,9 +111,9 @@ func note(ctx context.Context, n kernel.Note) error {
 	return err
 }
 
-// SetAttribute sets a search attribute of the run of ctx, by which [Client.List]
-// finds it; an empty value removes it. A value has at most 1,024 bytes: a longer one
-// is an [Error] of code too_large, and nothing is set.
+// SetAttribute sets a search attribute of the run of ctx, by which [Client.List] finds the run.
+// An empty value removes it. A value has at most 1,024 bytes: for a longer one, it returns an
+// [Error] of code too_large and sets nothing.
 func SetAttribute(ctx context.Context, name, value string) error {
 	if err := checkAttribute(name, value); err != nil {
 		return err
@@ -124,11 +125,11 @@ func SetAttribute(ctx context.Context, name, value string) error {
 	return note(ctx, n)
 }
 
-// maxAttribute is the largest value of a search attribute, in bytes: stores keep values
-// in an index, and PostgreSQL's rows of an index have less than 2,704 bytes.
+// maxAttribute is the largest value of a search attribute, in bytes. Stores keep values in an
+// index, and an index row of PostgreSQL has less than 2,704 bytes.
 const maxAttribute = 1024
 
-// checkAttribute returns an error where no run can have the attribute.
+// checkAttribute returns an error for an attribute that no run can have.
 func checkAttribute(name, value string) error {
 	if !journal.ValidName(name) {
 		return failure.BadName("attribute", name)
@@ -145,9 +146,10 @@ func checkAttribute(name, value string) error {
 	return nil
 }
 
-// SideEffect returns what fn gave the first time, an error too: what is read from outside between
-// steps and may differ on replay. It is recorded in the commit of the turn and
-// does not wait, so a crash may call fn again; an effect belongs in a [Step].
+// SideEffect returns the result of the first call of fn, also if it was an error. It is for
+// values that are read from outside between steps and may differ on replay. The result is
+// recorded in the commit of the turn. SideEffect does not wait for the commit, so a crash may
+// call fn again; an effect belongs in a [Step].
 func SideEffect[T any](ctx context.Context, name string, fn func() (T, error),
 	opts ...BranchOption) (T, error) {
 	var zero T
@@ -173,13 +175,13 @@ func SideEffect[T any](ctx context.Context, name string, fn func() (T, error),
 	return result[T]("value", name, out, err)
 }
 
-// Now gives the time of the first call, on replay too.
+// Now returns the time of the first call, on replay too.
 func Now(ctx context.Context) (time.Time, error) {
 	return SideEffect(ctx, "now", func() (time.Time, error) { return time.Now().Round(0), nil })
 }
 
-// Random gives a source of random numbers that is the same on replay. It is for
-// workflow code, and not for secrets.
+// Random returns a source of random numbers that is the same on replay. It is for workflow code,
+// and not for secrets.
 func Random(ctx context.Context) (*rand.Rand, error) {
 	seed, err := SideEffect(ctx, "random", func() ([]byte, error) {
 		return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, rand.Uint64()),
@@ -195,16 +197,16 @@ func Random(ctx context.Context) (*rand.Rand, error) {
 		nil
 }
 
-// Version decides once per run which code it takes at a change: max for runs that
-// come here first with the changed code, 0 for those that came by before it, as
-// far as their journals say. What was decided holds for the whole run.
+// Version decides once per run which code the run takes at a change. It returns max for runs that
+// come here first with the changed code, and 0 for runs whose journals show that they passed here
+// before the change. The decision holds for the whole run.
 //
 //	if v, err := perdure.Version(ctx, "two-carriers", 1); err == nil && v >= 1 {
 //
-// A build whose max is below what is recorded suspends the run, which goes on when it is
+// A build whose max is below the recorded number suspends the run. The run goes on when it is
 // resumed under a build that knows the number.
 //
-// Once no open run has an old number (admin.Client.Versions), the old code can go; the
+// When no open run has an old number (admin.Client.Versions), the old code can be removed. The
 // call stays until no run has the marker.
 func Version(ctx context.Context, change string, max int) (int, error) {
 	switch {

@@ -4,10 +4,10 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// A RunStatus says where a run is. See [journal.Status] for all of them.
+// A RunStatus is the status of a run. See [journal.Status] for all of them.
 type RunStatus = journal.Status
 
-// The statuses of runs that a program asks for most.
+// Aliases of the statuses of runs that programs use most.
 const (
 	StatusRunning      = journal.Running
 	StatusTrying       = journal.Trying
@@ -23,7 +23,7 @@ const (
 	StatusCompensated  = journal.Compensated
 )
 
-// The codes of errors that a program asks for most. See [journal.Code] for all of them.
+// Aliases of the error codes that programs use most. See [journal.Code] for all of them.
 const (
 	CodeInvalid    = journal.CodeInvalid
 	CodeMisuse     = journal.CodeMisuse

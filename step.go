@@ -11,13 +11,13 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// A StepOption says how a step is run: [Retry], [Timeout], [Key], [RenamedFrom], [Added], [Phase],
-// and pattern.Announced.
+// A StepOption is an option of a step: [Retry], [Timeout], [Key], [RenamedFrom], [Added],
+// [Phase], or pattern.Announced.
 type StepOption interface{ ApplyToStep(*sealed.Operation) error }
 
-// A BranchOption is how a branch, scope, timer, side effect or clean-up is known: [Key],
-// [RenamedFrom], [Added], pattern.StandsFor and pattern.ForStep. backpressure.Named is one of an
-// inline saga only, and deadletter.At of a dead letter only.
+// A BranchOption is an option of a branch, scope, timer, side effect or clean-up: [Key],
+// [RenamedFrom], [Added], pattern.StandsFor or pattern.ForStep. backpressure.Named is an option
+// of an inline saga only, and deadletter.At of a dead letter only.
 type BranchOption interface{ ApplyToBranch(*sealed.Operation) error }
 
 func (r Retry) ApplyToStep(o *sealed.Operation) error {
@@ -25,8 +25,8 @@ func (r Retry) ApplyToStep(o *sealed.Operation) error {
 	return r.Validate()
 }
 
-// Timeout limits one attempt of a step, or, as an option of a workflow, the
-// whole run. An attempt that passes it has failed, and is not waited for.
+// Timeout limits one attempt of a step. As an option of a workflow, it limits the whole run. An
+// attempt that passes the limit has failed, and the engine does not wait for it.
 type Timeout time.Duration
 
 func (t Timeout) ApplyToStep(o *sealed.Operation) error {
@@ -37,8 +37,8 @@ func (t Timeout) ApplyToStep(o *sealed.Operation) error {
 	return nil
 }
 
-// Key tells apart operations of one name: what runs in a loop over data should
-// have one, such as the ID of the item. It has the form of a name.
+// Key distinguishes operations that have one name. An operation in a loop over data should have
+// one, such as the ID of the item. It has the form of a name.
 type Key string
 
 func (k Key) ApplyToStep(o *sealed.Operation) error {
@@ -51,8 +51,8 @@ func (k Key) ApplyToStep(o *sealed.Operation) error {
 
 func (k Key) ApplyToBranch(o *sealed.Operation) error { return k.ApplyToStep(o) }
 
-// RenamedFrom is the name that an operation had in an older build, so that runs which
-// recorded it under that name go on with it. See [Added].
+// RenamedFrom is the name that an operation had in an older build. Runs that recorded the
+// operation under the old name go on with it. See [Added].
 type RenamedFrom string
 
 func (w RenamedFrom) ApplyToStep(o *sealed.Operation) error {
@@ -67,11 +67,11 @@ func (w RenamedFrom) ApplyToBranch(o *sealed.Operation) error { return w.ApplyTo
 
 type added struct{}
 
-// Added is an option of an operation that a newer build has before others, and that runs
-// which have recorded those are to perform all the same, although that is late. Without
-// it such a run is suspended when the newer build's code comes there, since the operation
-// may be a recorded one under another name, whose effect would come twice. What else
-// decides is [RenamedFrom], [Version], the operator who resumes the run, or [ByName].
+// Added is an option of an operation that a newer build has inserted before others. Runs that
+// have recorded the later operations perform the added operation too, although it is late.
+// Without it, such a run is suspended when the code of the newer build comes to the operation: it
+// may be a recorded operation under another name, whose effect would happen twice. Other ways to
+// decide are [RenamedFrom], [Version], an operator who resumes the run, and [ByName].
 var Added added
 
 func (added) ApplyToStep(o *sealed.Operation) error {
@@ -87,11 +87,11 @@ func (added) ApplyToWait(w *kernel.Wait) error {
 	return nil
 }
 
-// A Phase is an option of a step that is a part of what something bigger does: of a
-// TCC's participant, or what undoes a step. It is in front of the step's name: a step
-// debit in PhaseTry is the operation try:debit. However often it is asked for in one
-// scope, or a clean-up of that, it has one idempotency key. The first attempt of all but
-// a try is announced, see package pattern.
+// A Phase is an option of a step that is part of a larger operation: of a participant of a TCC,
+// or of an undo of a step. It is put before the step's name: a step debit in PhaseTry is the
+// operation try:debit. In one scope, or a clean-up of that scope, it has one idempotency key,
+// however often the step is called. The first attempt of every phase except try is announced, see
+// package pattern.
 type Phase string
 
 // The phases.
@@ -101,7 +101,8 @@ const (
 	PhaseCancel  Phase = journal.PhaseCancel
 	PhaseUndo    Phase = journal.PhaseUndo
 
-	// PhaseComposition is of a pattern.Fact only: a composition of sagas or TCCs begins or ends.
+	// PhaseComposition is only used in a pattern.Fact: a composition of sagas or TCCs begins or
+	// ends.
 	PhaseComposition Phase = journal.PhaseComposition
 )
 
@@ -114,10 +115,10 @@ func (p Phase) ApplyToStep(o *sealed.Operation) error {
 	return failure.Invalid("step", "no such phase: %s", failure.Quoted(string(p)))
 }
 
-// Of is the name that a step has in the phase: try:debit.
+// Of returns the name that a step has in the phase: try:debit.
 func (p Phase) Of(name string) string { return sealed.InPhase(string(p), name) }
 
-// stepSpec makes what the kernel runs of a step.
+// stepSpec returns the kernel's form of a step.
 func stepSpec[T any](name string, fn func(context.Context) (T, error),
 	opts []StepOption) (kernel.Step, error) {
 	if fn == nil {
@@ -130,7 +131,7 @@ func stepSpec[T any](name string, fn func(context.Context) (T, error),
 	return s, err
 }
 
-// result returns what an outcome is to workflow code.
+// result returns the value or error that workflow code gets for an outcome.
 func result[T any](what, name string, out kernel.Outcome, err error) (T, error) {
 	if err != nil {
 		var zero T
@@ -139,22 +140,21 @@ func result[T any](what, name string, out kernel.Outcome, err error) (T, error) 
 	return payload.Result[T](what, name, out.Data, out.Failure)
 }
 
-// Step runs fn as a step of the workflow and waits for its result. The result
-// is durable before anything outside the run can depend on it, and after a crash
-// it comes from the journal: fn is not called again. A crash while fn runs, or
-// before its result is durable, calls it again with the same [IdempotencyKey].
+// Step runs fn as a step of the workflow and waits for its result. The result is durable before
+// anything outside the run can depend on it. After a crash it comes from the journal: fn is not
+// called again. If a crash happens while fn runs, or before its result is durable, fn is called
+// again with the same [IdempotencyKey].
 //
-// A failed attempt is tried again as the policy says; the last error comes back
-// as the journal has it, so that errors.Is and errors.As answer the same live
-// and on replay for what is registered. A panic in fn is a failed attempt.
+// A failed attempt is retried according to the policy. The last error is returned as the journal
+// has it, so errors.Is and errors.As have the same results live and on replay for registered
+// errors. A panic in fn is a failed attempt.
 //
-// With a context that has ended already a step does not begin: it fails with the error of the
-// context, and the journal records that, so a replay comes to the same. It is so with [Async],
-// [Timer], [Sleep], waits for signals, and children too.
+// A step does not begin if its context has ended already: it fails with the error of the context.
+// The journal records that, so a replay has the same result. The same holds for [Async], [Timer],
+// [Sleep], waits for signals, and children.
 //
-// fn runs on a goroutine of its own with a context that ends with the attempt,
-// the run or the engine. Step is called with the workflow's context, by a
-// goroutine of the workflow.
+// fn runs on a goroutine of its own with a context that ends with the attempt, the run or the
+// engine. Call Step with the workflow's context, on a goroutine of the workflow.
 func Step[T any](ctx context.Context, name string, fn func(context.Context) (T, error),
 	opts ...StepOption) (T, error) {
 	spec, err := stepSpec(name, fn, opts)
@@ -166,7 +166,7 @@ func Step[T any](ctx context.Context, name string, fn func(context.Context) (T, 
 	return result[T]("step", name, out, err)
 }
 
-// StepOf gives what the step is whose body ctx belongs to, and false outside of one.
+// StepOf returns the step whose body ctx belongs to, or false outside of a step's body.
 func StepOf(ctx context.Context) (StepInfo, bool) {
 	s, err := kernel.StepOf(ctx, "step")
 	if err != nil {
@@ -175,9 +175,8 @@ func StepOf(ctx context.Context) (StepInfo, bool) {
 	return infoOfStep(s), true
 }
 
-// Attempt counts the attempts of the step whose body ctx belongs to, from 1,
-// and says whether its policy allows no further one. It fails outside of a
-// step's body.
+// Attempt returns the number of the current attempt of the step whose body ctx belongs to, from
+// 1, and whether the policy allows no further attempt. It fails outside of a step's body.
 func Attempt(ctx context.Context) (n int, last bool, err error) {
 	s, err := kernel.StepOf(ctx, "attempt")
 	if err != nil {
@@ -187,8 +186,8 @@ func Attempt(ctx context.Context) (n int, last bool, err error) {
 	return n, last, nil
 }
 
-// IdempotencyKey is the same for every execution of the step whose body ctx
-// belongs to, over retries and crashes, and differs for every other step, run
+// IdempotencyKey returns the key of the step whose body ctx belongs to. The key is the same for
+// every execution of the step, over retries and crashes, and differs for every other step, run
 // and database. It has at most 255 bytes. Outside of a step's body it is empty.
 func IdempotencyKey(ctx context.Context) string {
 	s, err := kernel.StepOf(ctx, "idempotency key")
@@ -198,10 +197,9 @@ func IdempotencyKey(ctx context.Context) string {
 	return s.IdempotencyKey()
 }
 
-// Once keeps a value over the attempts of a step: the first time it calls
-// produce and returns when the value is durable; every later time, in this
-// attempt or another one, it gives that value, as it decodes. An error of
-// produce is not kept. It is called in the body of a step.
+// Once keeps a value over the attempts of a step. The first call calls produce and returns when
+// the value is durable. Every later call, in this attempt or another one, returns that value as
+// it decodes. An error of produce is not kept. Call Once in the body of a step.
 func Once[T any](ctx context.Context, key string, produce func() (T, error)) (T, error) {
 	var zero T
 	s, err := kernel.StepOf(ctx, "once")
@@ -232,8 +230,7 @@ func Once[T any](ctx context.Context, key string, produce func() (T, error)) (T,
 	return v, nil
 }
 
-// Progress tells observers how far the step is whose body ctx belongs to. It is
-// not kept.
+// Progress notifies observers of how far the step is whose body ctx belongs to. It is not kept.
 func Progress(ctx context.Context, what string) error {
 	s, err := kernel.StepOf(ctx, "progress")
 	if err == nil {

@@ -9,15 +9,15 @@ import (
 	"github.com/perdure/perdure/internal/sealed"
 )
 
-// Sleep waits for a duration, durably: the run may leave memory and its process
-// may die meanwhile; the time counts from the first call. It is never too early by
-// the machine's clock, and a duration of 0 or less has passed. It ends early with
-// the run, or with a context that the workflow has made.
+// Sleep waits for a duration, durably. The run may be unloaded and its process may die meanwhile;
+// the time counts from the first call. By the machine's clock, Sleep never returns too early. A
+// duration of 0 or less has passed already. The wait ends early when the run ends, or when a
+// context that the workflow has made ends.
 func Sleep(ctx context.Context, d time.Duration, opts ...BranchOption) error {
 	return sleep(ctx, kernel.Timer{Name: kernel.SleepName, For: d}, opts)
 }
 
-// SleepUntil waits until an instant, as [Sleep] does for a duration.
+// SleepUntil waits until an instant, as [Sleep] waits for a duration.
 func SleepUntil(ctx context.Context, at time.Time, opts ...BranchOption) error {
 	if err := instant("until", at); err != nil {
 		return err
@@ -25,7 +25,7 @@ func SleepUntil(ctx context.Context, at time.Time, opts ...BranchOption) error {
 	return sleep(ctx, kernel.Timer{Name: kernel.SleepName, At: at}, opts)
 }
 
-// instant says whether a journal can keep a time.
+// instant returns an error for a time that a journal cannot keep.
 func instant(op string, at time.Time) error {
 	switch year := at.UTC().Year(); {
 	case at.IsZero():
@@ -49,18 +49,18 @@ func sleep(ctx context.Context, t kernel.Timer, opts []BranchOption) error {
 	return err
 }
 
-// Timer sets a timer with a name and goes on. The future ends at that time with
-// it, in UTC, or with an [Error] of code cancelled where the timer is cancelled: by
-// [Future.Cancel], or from outside by [Client.CancelTimer]. Open timers are listed
-// by [Client.Describe]. Those of the run's own scope move along when it
-// continues as new: the same name there has the same time, the first that is left
-// first.
+// Timer sets a named timer and does not wait for it. At its time the future ends with that time,
+// in UTC. A timer that is cancelled, by [Future.Cancel] or from outside by [Client.CancelTimer],
+// ends with an [Error] of code cancelled. [Client.Describe] lists open timers. When the run
+// continues as new, the open timers of its own scope move along: the next run's timer of the same
+// name has the time that was set before. Of several timers with one name, the first that is left
+// is taken first.
 func Timer(ctx context.Context, name string, d time.Duration,
 	opts ...BranchOption) *Future[time.Time] {
 	return timer(ctx, kernel.Timer{Name: name, For: d}, opts)
 }
 
-// TimerUntil is [Timer] for an instant.
+// TimerUntil sets a timer as [Timer] does, for an instant.
 func TimerUntil(ctx context.Context, name string, at time.Time,
 	opts ...BranchOption) *Future[time.Time] {
 	if err := instant("timer "+name, at); err != nil {

@@ -11,28 +11,29 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// In returns a client whose starts and signals are written in a transaction of the
-// application's own on the store's database: they are there exactly if that is committed, and
-// what a call returns holds if it is. A run that it started is not there for others, nor for
-// [Run.Result], before that. What else would be written is refused with an [Error] of code
-// misuse; reads see what is committed.
+// In returns a client that writes starts and signals in a transaction of the application on the
+// store's database. They exist exactly if the transaction is committed, and the results of the
+// calls hold if it is. Before the commit, a run that the client started is not visible to others,
+// nor to [Run.Result]. Other writes are refused with an [Error] of code misuse. Reads see only
+// committed data.
 //
-// For PostgreSQL the transaction is a pgx.Tx or a *sql.Tx, for SQLite a *sql.Tx on the same
-// file; any other gives an [Error] of code invalid that says which it must be. After another
-// error it can only be rolled back.
+// For PostgreSQL the transaction is a pgx.Tx or a *sql.Tx, for SQLite a *sql.Tx on the same file.
+// For any other type, the calls return an [Error] of code invalid that names the accepted types.
+// After any other error the transaction can only be rolled back.
 //
-// Engines take the run up soon after the commit: on PostgreSQL they are notified by it, on
-// SQLite they look every 50 ms, and else at the next sweep. Until the transaction ends, others
-// wait: on SQLite all that write, on PostgreSQL those that use the same workflow ID, or one that
-// shares its lock. So this comes late in a transaction, and nothing slow after it. On PostgreSQL
-// a start with an [ID], and a signal to a workflow ID, need isolation READ COMMITTED; a signal
-// to a run ID does not.
+// Engines load the run soon after the commit: on PostgreSQL the commit notifies them, on SQLite
+// they look every 50 ms, and otherwise at the next sweep. Until the transaction ends, other
+// writers wait: on SQLite all writers, on PostgreSQL those that use the same workflow ID, or an
+// ID that shares its lock. So call this late in a transaction, and do nothing slow after it. On
+// PostgreSQL a start with an [ID], and a signal to a workflow ID, need isolation READ COMMITTED;
+// a signal to a run ID does not.
 func (c *Client) In(tx any) *Client { return &Client{sealed: c.sealed, tx: &transaction{tx}} }
 
-// A transaction is one of the application's own.
+// A transaction is the argument of [Client.In].
 type transaction struct{ handle any }
 
-// desk returns what writes starts and signals: in the transaction of the client, if it has one.
+// desk returns the front end that writes starts and signals, in the client's transaction if there
+// is one.
 func (c *Client) desk(ctx context.Context, op string) (*kernel.FrontEnd, error) {
 	if c.tx == nil {
 		return c.sealed.FrontEnd, nil
@@ -40,7 +41,7 @@ func (c *Client) desk(ctx context.Context, op string) (*kernel.FrontEnd, error) 
 	return c.sealed.FrontEnd.In(ctx, op, c.tx.handle)
 }
 
-// outside refuses what is not written in a transaction of the application's own.
+// outside refuses an operation that is not allowed in a transaction of the application.
 func (c *Client) outside(op string) error {
 	if c.tx == nil {
 		return nil
@@ -64,36 +65,36 @@ func (c *Client) signal(ctx context.Context, sig kernel.Signal) (Delivery, error
 	return Delivery(d), err
 }
 
-// Transactions begin and end transactions of type Tx on the database of a store:
-// postgres.Transactions, postgres.SQLTransactions and sqlite.Transactions are some.
-// A transaction that Commit gives an error for may be committed or not.
+// Transactions begins and ends transactions of type Tx on the database of a store.
+// Implementations are postgres.Transactions, postgres.SQLTransactions and sqlite.Transactions. If
+// Commit returns an error, the transaction may be committed or not.
 type Transactions[Tx any] interface {
 	Begin(ctx context.Context) (Tx, error)
 	Commit(ctx context.Context, tx Tx) error
 	Rollback(ctx context.Context, tx Tx) error
 }
 
-// StepTx runs fn as a step of the workflow, in a transaction on the store's database
-// in which its result is recorded too: after a crash both what fn wrote and the result
-// are there, or neither, and then fn is called again. So what fn does to the database
-// happens exactly once; what else it does, at least once, as in [Step].
+// StepTx runs fn as a step of the workflow, in a transaction on the store's database. The result
+// is recorded in the same transaction. So after a crash, either both the writes of fn and the
+// result exist, or neither, and then fn is called again. Writes of fn to the database happen
+// exactly once; its other effects happen at least once, as in [Step].
 //
-// A failed attempt is rolled back, and tried again as the policy says: also one whose
-// transaction could not be committed, because it was not serializable, say. fn neither
-// commits nor rolls back. It may start runs and send signals with [Client.In] its
+// A failed attempt is rolled back and retried according to the policy. That includes an attempt
+// whose transaction could not be committed, for example because it was not serializable. fn
+// neither commits nor rolls back. It may start runs and send signals with [Client.In] and its
 // transaction.
 //
-// While fn runs, nothing else of its run becomes durable, so that no step of another
-// branch begins; and on SQLite nothing of any run, since the transaction has the
-// database's only lock for writing from its beginning. So fn should be short, and must
-// wait for nothing that a run does. It calls no [Once], and starts and signals nothing
-// but in its transaction: an engine that is called with its context refuses, with an
-// [Error] of code misuse. What it emits and sets is recorded with its result.
+// While fn runs, nothing else of its run becomes durable, so no step of another branch begins. On
+// SQLite nothing of any run becomes durable, since the transaction has the database's only write
+// lock from its beginning. So fn should be short, and must not wait for anything that a run does.
+// It does not call [Once], and starts and signals only in its transaction: an engine that is
+// called with fn's context refuses, with an [Error] of code misuse. Events that fn emits and
+// variables that it sets are recorded with its result.
 //
-// A retry of the run keeps what has committed, also after a failure. Where several steps
-// have one name, give each a [Key]: without, a run with one that committed after a failure
-// is not retried. A StepTx that undoes another one by hand is not known as undoing, and
-// stays too.
+// A retry of the run keeps committed steps, also those after a failure. If several steps have one
+// name, give each a [Key]: without it, a run in which one of them committed after a failure is
+// not retried. A StepTx that undoes another one by hand is not known to be an undo, and is kept
+// too.
 func StepTx[Tx, T any](ctx context.Context, name string, db Transactions[Tx],
 	fn func(context.Context, Tx) (T, error), opts ...StepOption) (T, error) {
 	var zero T

@@ -10,11 +10,11 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// SetVariable sets a variable of the run of ctx, in workflow code or in the body of a
-// step. Workflow code has it from then on. What a body sets is recorded with its
-// result, and counts from then on for others: a failed attempt sets nothing, and of
-// several writers the one that is recorded later wins. [Client.Describe] shows
-// variables outside.
+// SetVariable sets a variable of the run of ctx, in workflow code or in the body of a step. In
+// workflow code the value is set at once. A value that a body sets is recorded with the step's
+// result, and is visible to others from then on. A failed attempt sets nothing. If several steps
+// set a variable, the value that is recorded last wins. [Client.Describe] shows variables
+// outside.
 func SetVariable(ctx context.Context, name string, v any) error {
 	if !journal.ValidName(name) {
 		return failure.BadName("variable", name)
@@ -29,7 +29,7 @@ func SetVariable(ctx context.Context, name string, v any) error {
 	return kernel.SetVariable(ctx, name, data)
 }
 
-// RemoveVariable removes a variable, as [SetVariable] sets one. It need not be there.
+// RemoveVariable removes a variable, as [SetVariable] sets one. The variable need not exist.
 func RemoveVariable(ctx context.Context, name string) error {
 	if !journal.ValidName(name) {
 		return failure.BadName("variable", name)
@@ -37,14 +37,14 @@ func RemoveVariable(ctx context.Context, name string) error {
 	return kernel.SetVariable(ctx, name, nil)
 }
 
-// Variable gives a variable of the run of ctx, and false where there is none. On replay
-// it gives workflow code the same; a body sees what it has set itself.
+// Variable returns a variable of the run of ctx, or false if there is none. On replay it returns
+// workflow code the same value. A body sees the values that it has set itself.
 func Variable[T any](ctx context.Context, name string) (v T, found bool, err error) {
 	data, found, err := kernel.Variable(ctx, name)
 	if err != nil || !found {
 		return v, false, err
 	}
-	// as SetVariable, which does not know T, has encoded it
+	// T is not known to SetVariable, which encoded the value
 	if err = payload.Unmarshal(data, &v); err != nil {
 		return v, false, payload.DecodeError("variable "+name, v, err)
 	}

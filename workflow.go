@@ -19,18 +19,18 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// A Workflow is a definition: a name, a function, and options. It is made once,
-// usually as a package variable, registered with engines, and started through
-// them. It may be used by many goroutines.
+// A Workflow is a definition: a name, a function, and options. It is created once, usually as a
+// package variable, registered with engines, and started through them. Many goroutines may use
+// it.
 type Workflow[I, O any] struct {
 	def sealed.Workflow
-	err error // what is wrong with the definition, told by Register
+	err error // the error of the definition, which Register returns
 }
 
-// A WorkflowOption is how the runs of a workflow go on: [Retry] is the policy of its steps that
-// have none, [Timeout] limits the whole run, [Replays] is the policy of its code. [Retention],
-// [Listener], [About], [ByName] and deadletter.Automatic are others. For authors of patterns
-// there are pattern.Accepts, pattern.Calling, pattern.CleansUp, pattern.Declared and
+// A WorkflowOption is an option of a workflow, for all its runs. [Retry] is the policy of its
+// steps that have none. [Timeout] limits the whole run. [Replays] is the policy of its code.
+// [Retention], [Listener], [About], [ByName] and deadletter.Automatic are others. For authors of
+// patterns there are pattern.Accepts, pattern.Calling, pattern.CleansUp, pattern.Declared and
 // pattern.Kind. Registration warns of times that are negative or longer than a day, see
 // [Retry.Check].
 type WorkflowOption interface{ ApplyToWorkflow(*sealed.Workflow) error }
@@ -46,9 +46,9 @@ func (t Timeout) ApplyToWorkflow(w *sealed.Workflow) error {
 	return nil
 }
 
-// ByName is an option of a workflow whose runs go on by name when another build has taken
-// them up: an operation that is new there is performed, also where recorded ones that it
-// may be another name of lie ahead. See [Added].
+// ByName is an option of a workflow whose runs are replayed by name when another build has loaded
+// them. An operation that is new there is performed, even if later recorded operations follow
+// that may be the same operation under an older name. See [Added].
 var ByName WorkflowOption = byName{}
 
 type byName struct{}
@@ -58,10 +58,9 @@ func (byName) ApplyToWorkflow(w *sealed.Workflow) error {
 	return nil
 }
 
-// Replays says when the code of a run is replayed that panicked, or returned a
-// [RetryAfter] error, in a row: after the policy's delays, and after its attempts
-// the run is parked. Without it that is 10 attempts, 1 s, doubled each time, at
-// most 5 min.
+// Replays sets when the code of a run is replayed that panicked, or returned a [RetryAfter]
+// error, several times in a row: after the delays of the policy. After its attempts the run is
+// parked. The default is 10 attempts, 1 s, doubled each time, at most 5 min.
 type Replays Retry
 
 func (p Replays) ApplyToWorkflow(w *sealed.Workflow) error {
@@ -79,17 +78,17 @@ func (p Replays) ApplyToWorkflow(w *sealed.Workflow) error {
 
 const maxReplays = 10
 
-// Define makes a workflow of an ordinary function. The name is what runs are
-// found by in the store, so it outlives the function's; it has 1 to 255 of
-// A-Z a-z 0-9 . _ : -. What is wrong with the definition is told by
-// [Engine.Register].
+// Define returns a workflow made of an ordinary function. Runs in the store refer to the workflow
+// by name, so the name must stay when the function is renamed. The name has 1 to 255 characters
+// of A-Z a-z 0-9 . _ : -
+// [Engine.Register] returns the errors of the definition.
 //
-// fn is workflow code: it is called again from the top after a crash, and gets
-// the recorded result of everything that it did in durable operations. Between
-// them it must decide by its input and those results alone; effects, clocks and
-// random numbers belong in steps. A defer in it must only free memory and locks.
+// fn is workflow code: it is called again from the top after a crash, and gets the recorded
+// result of every durable operation that it has done. Between these operations it must decide by
+// its input and those results alone; effects, clocks and random numbers belong in steps. A defer
+// in fn must only free memory and locks.
 //
-// Names that begin with "perdure." are the engine's.
+// Names that begin with "perdure." are reserved for the engine.
 func Define[I, O any](name string, fn func(context.Context, I) (O, error),
 	opts ...WorkflowOption) *Workflow[I, O] {
 	w := define(name, fn, opts...)
@@ -99,7 +98,7 @@ func Define[I, O any](name string, fn func(context.Context, I) (O, error),
 	return w
 }
 
-// isOwn says whether the name is one of the engine's own workflows.
+// isOwn reports whether the name is the name of one of the engine's own workflows.
 func isOwn(name string) bool { return strings.HasPrefix(name, kernel.OwnPrefix) }
 
 func ownName(name string) error {
@@ -153,7 +152,7 @@ func define[I, O any](name string, fn func(context.Context, I) (O, error),
 	return w
 }
 
-// refuse adds an issue that refuses the definition. The first one is the error of a start.
+// refuse adds an issue that refuses the definition. The first such issue is the error of a start.
 func (w *Workflow[I, O]) refuse(err error) {
 	w.err = cmp.Or(w.err, err)
 	w.def.Odd.Definition = append(w.def.Odd.Definition, definition.Issue{
@@ -162,7 +161,7 @@ func (w *Workflow[I, O]) refuse(err error) {
 	})
 }
 
-// Name is the workflow's name.
+// Name returns the workflow's name.
 func (w *Workflow[I, O]) Name() string { return w.def.Name }
 
 func (w *Workflow[I, O]) definition() (*sealed.Workflow, error) {
@@ -175,12 +174,13 @@ func (w *Workflow[I, O]) definition() (*sealed.Workflow, error) {
 	return &w.def, nil
 }
 
-// A StartOption is how a run is started: [ID], [Dedup], [Headers], [Attributes], [TriggeredBy],
-// [SendKey] with [SendWithStart], backpressure.Named, pattern.DryRun and pattern.Mode.
+// A StartOption is an option of the start of a run: [ID], [Dedup], [Headers], [Attributes],
+// [TriggeredBy], [SendKey] with [SendWithStart], backpressure.Named, pattern.DryRun or
+// pattern.Mode.
 type StartOption interface{ ApplyToStart(*sealed.Start) error }
 
-// startOptionsOf returns how a run of a workflow is started, whose definition is nil where
-// it is not known here.
+// startOptionsOf returns the options of a start of a workflow. The definition def is nil if it is
+// not known here.
 func startOptionsOf(workflow string, def *sealed.Workflow, opts []StartOption) (sealed.Start,
 	error) {
 	o := sealed.Start{Dedup: defaultDedup}
@@ -205,7 +205,7 @@ func startOptionsOf(workflow string, def *sealed.Workflow, opts []StartOption) (
 	return o, admits(def, o.Mode)
 }
 
-// accepts returns an error where the definition, if it is known, refuses the input of a run.
+// accepts returns an error if the definition is known and refuses the input of a run.
 func accepts(def *sealed.Workflow, input []byte) error {
 	if def == nil || def.Accepts == nil {
 		return nil
@@ -213,7 +213,7 @@ func accepts(def *sealed.Workflow, input []byte) error {
 	return def.Accepts(input)
 }
 
-// dryRuns reports whether a workflow can be walked through without doing anything.
+// dryRuns reports whether a workflow supports dry runs, which have no effects.
 func dryRuns(w *sealed.Workflow) bool {
 	if w == nil {
 		return false
@@ -222,7 +222,7 @@ func dryRuns(w *sealed.Workflow) bool {
 	return about.DryRuns
 }
 
-// noDryRun refuses a dry run: it would be one for real.
+// noDryRun refuses a dry run: the run would have effects.
 func noDryRun(workflow string, def *sealed.Workflow) error {
 	e := &Error{
 		Code: journal.CodeInvalid, Op: "start " + workflow,
@@ -237,7 +237,7 @@ func noDryRun(workflow string, def *sealed.Workflow) error {
 	return e
 }
 
-// underPressure reports whether a workflow does things under a backpressure policy.
+// underPressure reports whether a workflow uses a backpressure policy.
 func underPressure(w *sealed.Workflow) bool {
 	if w == nil || w.Declared == nil {
 		return false
@@ -246,8 +246,8 @@ func underPressure(w *sealed.Workflow) bool {
 	return about.Pressured
 }
 
-// checkPolicy refuses a name that no policy has, and a policy that would change nothing. An
-// empty name is none.
+// checkPolicy refuses a name that no policy has, and a policy that would change nothing. An empty
+// name means no policy.
 func checkPolicy(workflow string, def *sealed.Workflow, name string) error {
 	if name == "" {
 		return nil
@@ -269,8 +269,8 @@ func checkPolicy(workflow string, def *sealed.Workflow, name string) error {
 	return e
 }
 
-// Headers are kept with a run and those that it continues as, for its code
-// ([InfoOf]) and for observers: a trace context, a tenant.
+// Headers are kept with a run and the runs that it continues as, for its code ([InfoOf]) and for
+// observers: a trace context, a tenant.
 type Headers map[string]string
 
 func (h Headers) ApplyToStart(o *sealed.Start) error {
@@ -278,7 +278,7 @@ func (h Headers) ApplyToStart(o *sealed.Start) error {
 	return nil
 }
 
-// TriggeredBy notes what has started a run, for its report.
+// TriggeredBy records the trigger of a run, for its report.
 type TriggeredBy string
 
 func (t TriggeredBy) ApplyToStart(o *sealed.Start) error {
@@ -300,8 +300,9 @@ func (a Attributes) ApplyToStart(o *sealed.Start) error {
 }
 
 // ID is the workflow ID of a run: the name that the application has for it. Allowed are 1 to 255
-// bytes of printable UTF-8, without a space at either end. At most one open run has it. A start whose ID has an open run of the same workflow, or one
-// that ended within the dedup window, gives that run.
+// bytes of printable UTF-8, without a space at either end. At most one open run has it. If the ID
+// has an open run of the same workflow, or one that ended within the dedup window, a start
+// returns that run.
 type ID string
 
 func (id ID) ApplyToStart(o *sealed.Start) error {
@@ -312,9 +313,9 @@ func (id ID) ApplyToStart(o *sealed.Start) error {
 	return nil
 }
 
-// Dedup is how far back a start looks for a run of its ID that has ended: one that
-// ended that lately, it gives instead of making another. Without it that is 24
-// hours; 0 means open runs only. A run that it makes is kept as long after its end.
+// Dedup is the dedup window of a start: how far back it looks for a run of its ID that has ended.
+// If such a run ended within the window, the start returns it and starts no other. The default is
+// 24 hours; 0 means open runs only. A run that the start makes is kept for as long after its end.
 type Dedup time.Duration
 
 func (d Dedup) ApplyToStart(o *sealed.Start) error {
@@ -327,11 +328,10 @@ func (d Dedup) ApplyToStart(o *sealed.Start) error {
 
 const defaultDedup = 24 * time.Hour
 
-// Start starts a run, or finds the one that its [ID] stands for; [Run.New] tells
-// which. When it returns without an error the run is durable and will end, in
-// this process or another one. It waits for the engine to run. When ctx ends
-// first, the error says that the outcome is unknown; the same start with the
-// same ID tells.
+// Start starts a run, or finds the run that its [ID] stands for; [Run.New] reports which. When it
+// returns without an error, the run is durable and will end, in this process or another one.
+// Start waits for the engine to run. If ctx ends first, the error states that the outcome is
+// unknown. To learn the outcome, start again with the same ID.
 func (w *Workflow[I, O]) Start(ctx context.Context, c Caller, in I, opts ...StartOption) (*Run[O],
 	error) {
 	data, err := w.input(c, in)
@@ -373,8 +373,8 @@ func (w *Workflow[I, O]) input(c Caller, in I) ([]byte, error) {
 	return data, nil
 }
 
-// Get gives the run of this workflow with that run ID, or the one that a workflow
-// ID stands for: the open one, else the newest.
+// Get returns the run of this workflow with that run ID, or the run that a workflow ID stands
+// for: the open run, or the newest if none is open.
 func (w *Workflow[I, O]) Get(ctx context.Context, c Caller, id string) (*Run[O], error) {
 	head, err := c.client().sealed.FrontEnd.Find(ctx, id)
 	if err != nil {
@@ -389,26 +389,26 @@ func (w *Workflow[I, O]) Get(ctx context.Context, c Caller, id string) (*Run[O],
 	return &Run[O]{c.client(), kernel.Started{Head: head}}, nil
 }
 
-// A Run is a handle on one run; one of json.RawMessage is on a run of any workflow. It may be used
-// by many goroutines.
+// A Run is a handle on one run. A Run[json.RawMessage] is a handle on a run of any workflow. Many
+// goroutines may use it.
 type Run[O any] struct {
 	c *Client
 	s kernel.Started
 }
 
-// RunID is the run's own ID.
+// RunID returns the run's own ID.
 func (r *Run[O]) RunID() journal.RunID { return r.s.Head.ID }
 
-// ID is the run's workflow ID; it is the run ID where none was given.
+// ID returns the run's workflow ID. It is the run ID if no workflow ID was set.
 func (r *Run[O]) ID() string { return r.s.Head.WorkflowID }
 
-// New says whether the start that gave this handle made the run.
+// New reports whether the start that returned this handle made the run.
 func (r *Run[O]) New() bool { return r.s.New }
 
-// Result waits for the run to end and gives its output; of one that continues as
-// new, that of the last run of the chain. A run that failed gives
-// the error that it recorded; one that was cancelled or timed out an [Error]
-// with that code. The end of ctx ends only the waiting.
+// Result waits for the run to end and returns its output. If the run continues as new, it returns
+// the output of the last run of the chain. If the run failed, it returns the recorded error. If
+// the run was cancelled or timed out, it returns an [Error] with that code. The end of ctx ends
+// only the waiting.
 func (r *Run[O]) Result(ctx context.Context) (O, error) {
 	_, out, err := r.c.sealed.Runs.Wait(ctx, r.s)
 	return result[O]("output of run", string(r.s.Head.ID), out, err)

@@ -12,7 +12,7 @@ import (
 	"github.com/perdure/perdure/store/memory"
 )
 
-// An order reserves and scores at once, charges when both are done, and then ships.
+// An order reserves and scores at the same time, charges when both are done, and then ships.
 var orderGraph = definition.Graph{Nodes: []definition.Node{
 	{Name: "ship", After: []string{"charge"}},
 	{Name: "charge", After: []string{"reserve", "score"}},
@@ -30,7 +30,7 @@ func ExampleGraph_Layers() {
 	// 2 [ship]
 }
 
-// Check tells everything at once.
+// Check returns all issues at once.
 func ExampleGraph_Check() {
 	for _, issue := range (definition.Graph{Nodes: []definition.Node{
 		{Name: "charge", After: []string{"ship"}},
@@ -73,7 +73,7 @@ func ExampleGraph_Mermaid() {
 	//     n3 --> n1
 }
 
-// A definition that contradicts itself is refused with everything that is wrong.
+// A contradictory definition is refused with all its errors.
 func ExampleError() {
 	def := perdure.Define("order", func(ctx context.Context, _ int) (int, error) { return 0, nil },
 		perdure.About{

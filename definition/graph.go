@@ -10,8 +10,7 @@ import (
 	"github.com/perdure/perdure/internal/failure"
 )
 
-// A Graph is what a definition is known to do before it runs: steps, and which of them
-// come before which.
+// A Graph is the part of a definition that is known before it runs: its steps, and their order.
 type Graph struct {
 	Nodes []Node `json:"nodes"`
 }
@@ -20,17 +19,16 @@ type Graph struct {
 type Node struct {
 	Name  string   `json:"name"`
 	After []string `json:"after,omitempty"` // the nodes that must have ended before
-	// sorts the nodes of one layer; equal ones are as declared
+	// Order sorts the nodes of one layer. Nodes with equal Order stay as declared.
 	Order int `json:"order,omitempty"`
 }
 
-// Layers sorts the nodes: each layer has those whose predecessors are all in layers
-// before it (Kahn's algorithm). Of a graph that [Graph.Check] complains of, it gives
-// the layers that there are: what follows a circle, or something that is not there, is
-// in none.
+// Layers sorts the nodes into layers: all predecessors of a node are in layers before its own
+// (Kahn's algorithm). For a graph with issues of [Graph.Check], it returns only the layers that
+// exist: nodes that follow a circle, or a missing node, are in no layer.
 func (g Graph) Layers() [][]string {
 	before := g.before()
-	left := make([]int, len(g.Nodes)) // predecessors that are in no layer yet
+	left := make([]int, len(g.Nodes)) // number of predecessors that are in no layer yet
 	next := make([][]int, len(g.Nodes))
 	var ready []int
 	for i := range g.Nodes {
@@ -64,10 +62,11 @@ func (g Graph) Layers() [][]string {
 	return layers
 }
 
-// missing stands for a node that is not there.
+// missing is the index of a node that does not exist.
 const missing = -1
 
-// before gives the nodes that each node follows, each of them that is there once.
+// before returns, for each node, the indexes of the nodes that it follows, each existing one
+// once.
 func (g Graph) before() [][]int {
 	index := make(map[string]int, len(g.Nodes))
 	for i, n := range g.Nodes {
@@ -76,7 +75,8 @@ func (g Graph) before() [][]int {
 		}
 	}
 	all := make([][]int, len(g.Nodes))
-	last := make([]int, len(g.Nodes)) // who was found to follow a node last, counted from 1
+	// the node that was last found to follow a node, counted from 1
+	last := make([]int, len(g.Nodes))
 	for i, n := range g.Nodes {
 		for _, name := range n.After {
 			at, known := index[name]
@@ -92,10 +92,10 @@ func (g Graph) before() [][]int {
 	return all
 }
 
-// Check says all that is wrong with the graph: nothing in it, a node without a name or
-// with one that another has, one that follows itself or something that is not there, and
-// nodes that follow each other in a circle, which is named in the order in which they
-// would run. Of circles that have a node in common it may name only one.
+// Check returns everything that is wrong with the graph: no nodes; a node without a name, or with
+// the name of another node; a node that follows itself or a missing node; and nodes that follow
+// each other in a circle. A circle is shown in the order in which its nodes would run. Of circles
+// that share a node, Check may name only one.
 func (g Graph) Check() []Issue {
 	if len(g.Nodes) == 0 {
 		return []Issue{topologyIssue("", "there are no steps")}
@@ -128,14 +128,15 @@ func (g Graph) Check() []Issue {
 	return issues
 }
 
-// circles gives nodes that follow each other, each after the one before it and the
-// first after the last. No node is in two of them, and the graph without them has none.
-// It goes from each node to those before it, and takes a circle that it meets off its
-// path.
+// circles returns the circles of the graph: in each, every node comes after the node before it,
+// and the first after the last. No node is in two of them, and the graph without them has no
+// circles. The search goes from each node to its predecessors, and removes a circle from its path
+// when it finds one.
 func (g Graph) circles() [][]int {
-	before := g.before() // what is left to look at
+	before := g.before() // the predecessors that are left to visit
 	const isNew, isOver = 0, -1
-	at := make([]int, len(g.Nodes)) // the place in the path, counted from 1, or one of these
+	// the position in the path, counted from 1, or one of these constants
+	at := make([]int, len(g.Nodes))
 	var circles [][]int
 	for start := range g.Nodes {
 		var path []int
@@ -172,9 +173,9 @@ func (g Graph) circles() [][]int {
 	return circles
 }
 
-const maxPath = 20 // nodes of a circle that are named
+const maxPath = 20 // maximum number of nodes of a circle that are named
 
-// path names nodes one after the other, and the first again.
+// path names the nodes in order, and then the first node again.
 func (g Graph) path(nodes []int) string {
 	names := make([]string, 0, maxPath+2)
 	for _, i := range nodes[:min(len(nodes), maxPath)] {
@@ -186,7 +187,7 @@ func (g Graph) path(nodes []int) string {
 	return strings.Join(append(names, names[0]), " → ")
 }
 
-// DOT gives the graph as Graphviz draws it. What is not there is not drawn.
+// DOT returns the graph in the language of Graphviz. Edges to missing nodes are left out.
 func (g Graph) DOT(title string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "digraph %s {\n\trankdir=LR\n\tnode [shape=box]\n", dotName(title))
@@ -199,7 +200,7 @@ func (g Graph) DOT(title string) string {
 	return b.String() + "}\n"
 }
 
-// edges gives the edges between nodes that are there, each once.
+// edges calls draw once for each edge between existing nodes.
 func (g Graph) edges(draw func(from, to int)) {
 	for to, before := range g.before() {
 		for _, from := range before {
@@ -214,7 +215,7 @@ var dotEscapes = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\r", `\r
 
 func dotName(s string) string { return `"` + dotEscapes.Replace(s) + `"` }
 
-// Mermaid gives the graph as Mermaid draws it. What is not there is not drawn.
+// Mermaid returns the graph in the language of Mermaid. Edges to missing nodes are left out.
 func (g Graph) Mermaid() string {
 	var b strings.Builder
 	b.WriteString("flowchart LR\n")
@@ -225,7 +226,7 @@ func (g Graph) Mermaid() string {
 	return b.String()
 }
 
-// mermaidName writes what means something to Mermaid by its number.
+// mermaidName replaces characters that are special in Mermaid by their numbers.
 func mermaidName(s string) string {
 	var b strings.Builder
 	for _, r := range s {
@@ -238,5 +239,5 @@ func mermaidName(s string) string {
 			b.WriteRune(r)
 		}
 	}
-	return cmp.Or(b.String(), " ") // it takes no empty name
+	return cmp.Or(b.String(), " ") // Mermaid does not accept an empty name
 }

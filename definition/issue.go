@@ -1,5 +1,4 @@
-// Package definition tells what a definition of a workflow says of itself, and what is
-// wrong with it.
+// Package definition describes definitions of workflows, and the issues that are found in them.
 package definition
 
 import (
@@ -11,26 +10,28 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// A Severity says what an issue of a definition means for its registration.
+// A Severity is the severity of an issue: its effect on the registration of the definition.
 type Severity string
 
 // The severities.
 const (
-	// the definition is refused; so it is where an issue has no severity
-	SeverityError   Severity = "ERROR"
-	SeverityWarning Severity = "WARNING" // observers are told; refused under Options.FailOnWarning
-	SeverityInfo    Severity = "INFO"    // observers are told
+	// SeverityError refuses the definition. An issue without a severity has this one.
+	SeverityError Severity = "ERROR"
+	// SeverityWarning notifies observers. It refuses the definition under Options.FailOnWarning.
+	SeverityWarning Severity = "WARNING"
+	// SeverityInfo notifies observers.
+	SeverityInfo Severity = "INFO"
 )
 
 // An Issue is one thing that is wrong, or odd, with a definition.
 type Issue struct {
 	Severity Severity
-	Where    string // within the definition, with dots: charge.retry
+	Where    string // the place within the definition, with dots: charge.retry
 	Message  string
-	Err      error // what an error of the definition also is; may be nil
+	Err      error // an error that errors.Is finds in the error of the definition; may be nil
 }
 
-// String gives the issue in one line.
+// String returns the issue in one line.
 func (i Issue) String() string {
 	s := string(cmp.Or(i.Severity, SeverityError))
 	for _, part := range []string{i.Where, i.Message} {
@@ -43,11 +44,11 @@ func (i Issue) String() string {
 
 var oneLine = strings.NewReplacer("\n", `\n`, "\r", `\r`)
 
-// OddlyLong is what no timeout or delay usually is.
+// OddlyLong is the longest timeout or delay without a warning.
 const OddlyLong = 24 * time.Hour
 
-// CheckTimeout warns of a timeout that is negative, or longer than a day. It returns the
-// timeout that holds: one that is negative is none.
+// CheckTimeout returns the timeout in effect, and a warning if d is negative or longer than a
+// day. A negative timeout means no timeout.
 func CheckTimeout(where string, d time.Duration) (time.Duration, []Issue) {
 	if d >= 0 && d <= OddlyLong {
 		return d, nil
@@ -55,7 +56,7 @@ func CheckTimeout(where string, d time.Duration) (time.Duration, []Issue) {
 	return max(d, 0), []Issue{Odd(where, "a timeout of %v", d)}
 }
 
-// Odd is a warning.
+// Odd returns a warning.
 func Odd(where, format string, args ...any) Issue {
 	return Issue{Severity: SeverityWarning, Where: where, Message: fmt.Sprintf(format, args...)}
 }
@@ -71,14 +72,14 @@ func topologyIssue(where, message string) Issue {
 	}
 }
 
-// An Error says all that is wrong with a definition. It is a [journal.Error] of code
-// invalid, and also what its issues are: errors.Is finds a code of theirs.
+// An Error is an error with all issues of a definition. It is a [journal.Error] of code invalid.
+// errors.Is also finds the errors of its issues, and their codes.
 type Error struct {
 	Workflow string
 	Issues   []Issue
 }
 
-// Error gives the issues, one in a line.
+// Error returns the issues, one per line.
 func (e *Error) Error() string {
 	lines := make([]string, len(e.Issues))
 	for i, issue := range e.Issues {
@@ -88,7 +89,7 @@ func (e *Error) Error() string {
 		strings.Join(lines, "\n\t"))
 }
 
-// Unwrap gives an Error of code invalid, and the errors of the issues.
+// Unwrap returns an Error of code invalid, and the errors of the issues.
 func (e *Error) Unwrap() []error {
 	all := []error{&journal.Error{
 		Code: journal.CodeInvalid, Op: "define " + e.Workflow, Message: "the definition has issues",
@@ -102,7 +103,7 @@ func (e *Error) Unwrap() []error {
 	return all
 }
 
-// NewError returns an error where an issue refuses the definition.
+// NewError returns an error if an issue refuses the definition, and nil otherwise.
 func NewError(workflow string, issues []Issue, strict bool) error {
 	for _, i := range issues {
 		if i.Refuses(strict) {

@@ -5,27 +5,27 @@ import (
 	"encoding/json"
 )
 
-// An Outline is all that a definition says of itself: what its author does, and what follows
-// from its declaration.
+// An Outline is the description of a definition: the fields that its author sets, and the fields
+// that follow from its declaration.
 type Outline struct {
 	Version     string `json:"version,omitempty"`
 	Description string `json:"description,omitempty"`
-	Trigger     string `json:"trigger,omitempty"` // the type of event that starts it
-	// the field of that event, or of the input, that is its workflow ID
+	Trigger     string `json:"trigger,omitempty"` // the type of the event that starts it
+	// IDField is the field of that event, or of the input, that is the workflow ID.
 	IDField string `json:"id_field,omitempty"`
-	// the contract of its input, as JSON Schema
+	// Input is the contract of the input, as JSON Schema.
 	Input json.RawMessage `json:"input,omitempty"`
 	Graph *Graph          `json:"graph,omitempty"`
-	// of a declaration: it can be walked through without doing anything, see perdure.DryRun
+	// DryRuns is set for a declaration that can be run without effects, see pattern.DryRun.
 	DryRuns bool `json:"dry_runs,omitempty"`
-	// of a declaration: SYNC, ASYNC or BOTH, see perdure.Mode; empty where that is as the caller
-	// likes
+	// Mode is the mode of a declaration: SYNC, ASYNC or BOTH, see pattern.Mode. Empty leaves the
+	// choice to the caller.
 	Mode string `json:"mode,omitempty"`
-	// of a declaration: it does things under a policy of package backpressure
+	// Pressured is set for a declaration that uses a policy of package backpressure.
 	Pressured bool `json:"pressured,omitempty"`
 }
 
-// Over returns a, and for what it leaves empty what b says.
+// Over returns a, with the fields that are empty in a taken from b.
 func (a Outline) Over(b Outline) Outline {
 	a.Version, a.Description = cmp.Or(a.Version, b.Version), cmp.Or(a.Description, b.Description)
 	a.Trigger, a.IDField = cmp.Or(a.Trigger, b.Trigger), cmp.Or(a.IDField, b.IDField)
@@ -36,7 +36,7 @@ func (a Outline) Over(b Outline) Outline {
 	return a
 }
 
-// Check returns what is wrong with it.
+// Check returns the issues of the outline.
 func (a Outline) Check() []Issue {
 	var issues []Issue
 	if a.Input != nil && !json.Valid(a.Input) {

@@ -12,20 +12,20 @@ import (
 	"github.com/perdure/perdure/store/memory"
 )
 
-// An archive is a store that has one run, whose journal is a history that was
-// exported. The store below has what is appended to that. It gives out this run
-// only: what it starts never begins. Nobody is owed anything.
+// An archive is a store with one run, whose journal is an exported history. The store below it
+// has the entries that are appended to the history. Claims return this run only: other runs that
+// are started never begin. There is nothing to deliver from the outbox.
 type archive struct {
 	store.Store // the store below
 	history     []journal.Entry
-	head        journal.Head // as it was made
+	head        journal.Head // when it was made
 
 	mu       sync.Mutex
-	now      journal.Head    // as it was written last
+	now      journal.Head    // as it was last written
 	appended []journal.Entry // to the history
 }
 
-// fill makes the run, of that workflow.
+// fill makes the run of that workflow.
 func (a *archive) fill(workflow perdure.Registered) error {
 	ctx, below, now := context.Background(), memory.New(), time.Now()
 	a.Store = below
@@ -58,8 +58,8 @@ func (a *archive) fill(workflow perdure.Registered) error {
 	})
 }
 
-// places are entries that stand for the history in the store below, which refuses what
-// does not follow the last one. Nobody reads them, and they have no effect there.
+// places returns entries that replace the history in the store below, because that store refuses
+// entries that do not follow the last one. Nobody reads them, and they have no effect there.
 func (a *archive) places() []journal.Entry {
 	out := []journal.Entry{a.history[0]}
 	for _, e := range a.history[1:] {
@@ -126,14 +126,14 @@ func (a *archive) Load(ctx context.Context, run journal.Number, r store.Range) (
 	return all[min(len(all), max(int(r.From), 1)-1):], nil
 }
 
-// status is that of the run now.
+// status returns the present status of the run.
 func (a *archive) status() journal.Status {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.now.Status
 }
 
-// last gives the last entry of the run.
+// last returns the last entry of the run.
 func (a *archive) last() journal.Entry {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -143,8 +143,7 @@ func (a *archive) last() journal.Entry {
 	return a.history[len(a.history)-1]
 }
 
-// failure gives what the code has failed by without having ended; nil where it has
-// not.
+// failure returns the failure of code that has failed without having ended, or nil.
 func (a *archive) failure() *journal.Failure {
 	a.mu.Lock()
 	defer a.mu.Unlock()

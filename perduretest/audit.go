@@ -9,7 +9,7 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// audit fails the test for every run in the store with which something is wrong.
+// audit fails the test for every run in the store whose record is wrong.
 func (e *Env) audit() {
 	e.Helper()
 	f := store.Filter{Limit: store.MaxLimit}
@@ -36,8 +36,8 @@ func (e *Env) audit() {
 	}
 }
 
-// faults gives what is wrong with a run as the store has it: what must hold of
-// every run that no engine has, whatever its code did.
+// faults returns the faults of a run as it is in the store. The rules hold for every run that no
+// engine has loaded, whatever its code did.
 func faults(h journal.Head, entries []journal.Entry) []string {
 	var bad []string
 	wrong := func(format string, args ...any) { bad = append(bad, fmt.Sprintf(format, args...)) }
@@ -82,7 +82,7 @@ func faults(h journal.Head, entries []journal.Entry) []string {
 
 const tailLength = 12
 
-// tail shows the last entries of a journal, one in a line.
+// tail returns the last entries of a journal, one per line.
 func tail(entries []journal.Entry) string {
 	var b strings.Builder
 	if n := len(entries) - tailLength; n > 0 {
@@ -111,7 +111,7 @@ func tail(entries []journal.Entry) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// clip makes a text short enough for a line.
+// clip shortens a text to fit in a line.
 func clip(s string) string {
 	s = strings.ToValidUTF8(strings.ReplaceAll(s, "\n", " "), "\ufffd")
 	if r := []rune(s); len(r) > 100 {

@@ -11,24 +11,22 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// CrashEverywhere runs a scenario once as it is, and then again for every commit
-// that the engine makes in it, in a store and with time of their own: the process
-// dies right after that commit, and the next one goes on. It does so twice for each
-// commit: once the process still does everything that it can do without the store,
-// so that a step takes effect whose result is lost, and once it never hears that
-// the commit was made. Each is a subtest.
+// CrashEverywhere runs a scenario once without a crash, and then again for every commit that the
+// engine makes in it, each time with a store and a clock of its own: the process dies right after
+// that commit, and the next one goes on. There are two runs for each commit. In one, the process
+// still does everything that it can do without the store, so a step takes effect whose result is
+// lost. In the other, it never learns that the commit was made. Each run is a subtest.
 //
-// What the scenario returns is its outcome, whatever must be the same wherever a
-// crash comes: results, and what the outside world has seen. One that differs,
-// compared by [reflect.DeepEqual], fails the test. The functions of this package go
-// on over crashes; what else calls an engine does so in [Env.Do].
+// The scenario returns its outcome: everything that must be the same wherever a crash comes, such
+// as results and effects on the outside world. An outcome that differs, compared by
+// [reflect.DeepEqual], fails the test. The functions of this package go on over crashes. Other
+// calls to an engine must be made in [Env.Do].
 func CrashEverywhere(t *testing.T, scenario func(env *Env) any, workflows ...perdure.Definition) {
 	t.Helper()
 	Setup{Workflows: workflows}.CrashEverywhere(t, scenario)
 }
 
-// CrashEverywhere is the function [CrashEverywhere] with everything that a Setup
-// says.
+// CrashEverywhere is the function [CrashEverywhere] with the settings of the Setup.
 func (s Setup) CrashEverywhere(t *testing.T, scenario func(env *Env) any) {
 	t.Helper()
 	s.crashes(t, scenario, func(name string, test func(testing.TB)) bool {
@@ -38,8 +36,8 @@ func (s Setup) CrashEverywhere(t *testing.T, scenario func(env *Env) any) {
 	})
 }
 
-// crashes does what CrashEverywhere does; bubble runs a test in a bubble and says
-// whether it passed.
+// crashes implements CrashEverywhere. Function bubble runs a test in a bubble and returns whether
+// it passed.
 func (s Setup) crashes(t testing.TB, scenario func(*Env) any,
 	bubble func(string, func(testing.TB)) bool) {
 	t.Helper()
@@ -69,7 +67,7 @@ func (s Setup) crashes(t testing.TB, scenario func(*Env) any,
 	}
 }
 
-// plans gives the crashes to try where a scenario makes so many commits.
+// plans returns the crashes to try for a scenario with that number of commits.
 func (s Setup) plans(t testing.TB, commits int) []*crash {
 	t.Helper()
 	var all []*crash
@@ -91,7 +89,7 @@ func (s Setup) plans(t testing.TB, commits int) []*crash {
 	return all
 }
 
-// String says where the crash is.
+// String describes the crash.
 func (c *crash) String() string {
 	if c.lost {
 		return fmt.Sprintf("after commit %d, the answer lost", c.after)

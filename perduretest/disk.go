@@ -7,15 +7,14 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// A disk is what one process sees of the store: all of it, until it dies.
+// A disk is the store as one process sees it: complete until the process dies.
 type disk struct {
 	store.Store
 	env  *Env
 	dead chan struct{} // closed when the process has died
 }
 
-// Watch is [store.Watcher]. Nobody else writes; it is how an engine that waits
-// hears that it is dead.
+// Watch is [store.Watcher]. Nobody else writes. A waiting engine learns from it that it is dead.
 func (d *disk) Watch(ctx context.Context, f func()) {
 	select {
 	case <-d.dead:
@@ -35,16 +34,16 @@ func (d *disk) Commit(ctx context.Context, g *store.Group) error {
 
 // A crash is the death of a process by a plan.
 type crash struct {
-	after int // commits, of all engines together
-	// the process never hears of the last one; else it does what it can without the store
+	after int // number of commits, of all engines together
+	// If lost is set, the process never learns of the last commit. Otherwise it does what it can
+	// without the store.
 	lost bool
 
-	commits  int // that there were
+	commits  int // number of commits so far
 	happened bool
 }
 
-// committed counts a commit. It says whether the process has died before it could
-// hear of it.
+// committed counts a commit. It returns whether the process has died before it could learn of it.
 func (e *Env) committed(d *disk) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -16,20 +16,19 @@
 //		}, Fulfil)
 //	}
 //
-// [Test] runs a function in a bubble of [testing/synctest] with an engine on a
-// store in memory. Months pass at once, when everything waits for them. A run
-// leaves memory at every wait, so its code is replayed from the top again and
-// again, as it will be in production one day: what must not be in workflow code
-// shows at once. At the end every journal is checked.
+// [Test] runs a function in a bubble of [testing/synctest] with an engine on a store in memory.
+// Months pass at once, when everything waits for them. A run is unloaded at every wait, so its
+// code is replayed from the top again and again, as can happen in production: code that does not
+// belong in workflow code fails at once. At the end every journal is checked.
 //
-// [Start], [Get] and [Send] are typed as the workflow is; a [Run] has the
-// assertions. [Env.Step] makes steps fail, hang or panic, and counts them.
-// [Env.Crash], [Env.Restart] and [Env.Deploy] end engines.
+// [Start], [Get] and [Send] are typed as the workflow is; a [Run] has the assertions. [Env.Step]
+// makes steps fail, hang or panic, and counts them. [Env.Crash], [Env.Restart] and [Env.Deploy]
+// end engines.
 //
 // # Crashes
 //
-// [CrashEverywhere] runs a scenario again for every commit in it, with a crash
-// right after that, and compares what came of it:
+// [CrashEverywhere] runs a scenario again for every commit in it, with a crash right after that
+// commit, and compares the outcomes:
 //
 //	func TestOrderBearsCrashes(t *testing.T) {
 //		perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
@@ -43,9 +42,9 @@
 //
 // # Histories
 //
-// Before a change of a workflow is deployed, it can be tried on what its runs have
-// recorded. [Export] gives the history of a run, of production too; [Replay] has
-// the present code replay it, without an effect, and says what differs:
+// Before a change of a workflow is deployed, it can be tried on the histories of its runs.
+// [Export] returns the history of a run, also in production. [Replay] makes the present code
+// replay it, without effects, and returns the differences:
 //
 //	func TestPresentCodeFitsOrders(t *testing.T) {
 //		perduretest.ReplayFile(t, "testdata/order-4711.jsonl", Fulfil).Fits()

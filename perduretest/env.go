@@ -15,36 +15,33 @@ import (
 	"github.com/perdure/perdure/store/memory"
 )
 
-// A Setup says how tests run. The zero value has no workflows and is good
-// otherwise.
+// A Setup configures tests. The zero value has no workflows and is otherwise valid.
 type Setup struct {
-	// Workflows are what the engine knows.
+	// Workflows are the workflows that the engine registers.
 	Workflows []perdure.Definition
-	// Options are those of every engine of the test. Where they are zero, the kit
-	// has its own: Build is "test"; IdleTimeout is below 0, so that a run leaves memory
-	// whenever it waits and its code is replayed from the top, which is what shows
-	// a wrong defer or an effect outside of a step; CleanUp and Sweep are below 0,
-	// since nothing but the test uses the store; Logger is the log of the test. A long
-	// IdleTimeout keeps runs in memory.
+	// Options are the options of every engine of the test. For zero fields there are other
+	// defaults: Build is "test". IdleTimeout is below 0, so that a run is unloaded whenever it
+	// waits, and its code is replayed from the top; that reveals a wrong defer, or an effect
+	// outside of a step. CleanUp and Sweep are below 0, since only the test uses the store.
+	// Logger is the log of the test. A long IdleTimeout keeps runs loaded.
 	Options perdure.Options
-	// Crashes limits how many crashes CrashEverywhere tries; 0 is all. They are
-	// chosen at random by Seed; 0 is another one each time, which is logged.
+	// Crashes limits how many crashes CrashEverywhere tries. Zero means all. They are chosen at
+	// random by Seed. A Seed of zero means another one each time, which is logged.
 	Crashes int
 	Seed    uint64
 }
 
-// Test runs test in a bubble of [testing/synctest], with an engine that knows the
-// workflows and runs on an empty store in memory. There time is virtual: when
-// everything waits, the clock is at the next timer at once. When test returns, the
-// engine is stopped in good order, and every journal is checked; what is wrong
-// with one fails the test. Steps that ignore their context must have returned by
-// themselves then.
+// Test runs test in a bubble of [testing/synctest], with an engine that knows the workflows and
+// runs on an empty store in memory. Time is virtual in it: when everything waits, the clock moves
+// to the next timer at once. When test returns, the engine is stopped in good order and every
+// journal is checked; an incorrect journal fails the test. Steps that ignore their context must
+// have returned by themselves by then.
 func Test(t *testing.T, test func(env *Env), workflows ...perdure.Definition) {
 	t.Helper()
 	Setup{Workflows: workflows}.Test(t, test)
 }
 
-// Test is the function [Test] with everything that a Setup says.
+// Test is the function [Test] with the settings of the Setup.
 func (s Setup) Test(t *testing.T, test func(env *Env)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -52,7 +49,7 @@ func (s Setup) Test(t *testing.T, test func(env *Env)) {
 	})
 }
 
-// run runs test in the bubble that it is called in.
+// run runs test in the bubble of its caller.
 func (s Setup) run(t testing.TB, plan *crash, test func(env *Env)) {
 	t.Helper()
 	env := &Env{
@@ -69,31 +66,31 @@ func (s Setup) run(t testing.TB, plan *crash, test func(env *Env)) {
 	test(env)
 }
 
-// An Env is what a test has: a store that outlives engines, the engine of now, and
-// the methods of the test itself. Those that say so may be called by the goroutine
-// of the test only.
+// An Env is the environment of a test: a store that outlives engines, the present engine, and the
+// methods of the test itself. Where a method's comment states so, only the goroutine of the test
+// may call it.
 type Env struct {
 	testing.TB
 	setup Setup
 	steps steps
-	plan  *crash // nil where nothing crashes by itself
+	plan  *crash // nil if no crash is planned
 
 	mu        sync.Mutex
 	workflows []perdure.Definition
 	build     string
 	deploys   int
-	db        *memory.Store // the handle that is open
+	db        *memory.Store // the open handle
 	now       *process
-	ids       map[string]int // that the kit made, by what they begin with
+	ids       map[string]int // IDs made by this package, by their prefix
 }
 
-// A process is one engine and what is to be known of its life.
+// A process is one engine, with the state of its life.
 type process struct {
 	eng  *perdure.Engine
 	disk *disk
 	stop context.CancelFunc
 	done chan struct{} // closed when the engine has ended
-	err  error         // that it ended with
+	err  error         // the error that it ended with
 	next chan struct{} // nil while it lives; closed when the next one does
 }
 
@@ -130,7 +127,7 @@ func (e *Env) begin() error {
 	return nil
 }
 
-// or gives what the kit has where an option is zero.
+// or returns d, or the default of this package if d is zero.
 func or(d time.Duration) time.Duration {
 	if d == 0 {
 		return -1
@@ -138,7 +135,7 @@ func or(d time.Duration) time.Duration {
 	return d
 }
 
-// process gives the process that lives, when there is one.
+// process returns the live process, and waits until there is one.
 func (e *Env) process() *process {
 	for {
 		e.mu.Lock()
@@ -152,21 +149,21 @@ func (e *Env) process() *process {
 	}
 }
 
-// isOver says whether p lives no more.
+// isOver reports whether p has died.
 func (e *Env) isOver(p *process) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return p.next != nil || e.now != p
 }
 
-// Engine gives the engine of now. After [Env.Crash], [Env.Restart] and
-// [Env.Deploy] it is another one.
+// Engine returns the present engine. After [Env.Crash], [Env.Restart] and [Env.Deploy] it is
+// another engine.
 func (e *Env) Engine() *perdure.Engine { return e.process().eng }
 
-// Do calls a function with the engine of now, and again with the next one where
-// the engine died meanwhile and the call failed by that. It gives what the last
-// call gave. In [CrashEverywhere] it is how a caller goes on; so call must bear
-// being called again, as every caller of a process that may die must.
+// Do calls a function with the present engine, and again with the next one if the engine died
+// meanwhile and the call failed because of that. It returns the result of the last call. In
+// [CrashEverywhere], callers go on with Do. So call must tolerate repeated calls, as every caller
+// of a process that may die must.
 func (e *Env) Do(call func(*perdure.Engine) error) error {
 	for {
 		p := e.process()
@@ -177,21 +174,21 @@ func (e *Env) Do(call func(*perdure.Engine) error) error {
 	}
 }
 
-// isStop says whether err is that of a call whose engine has died.
+// isStop reports whether err is the error of a call whose engine has died.
 func isStop(err error) bool {
 	return errors.Is(err, &perdure.Error{Code: journal.CodeStopped}) ||
 		errors.Is(err, &perdure.Error{Code: journal.CodeUnavailable})
 }
 
-// Sleep lets virtual time pass, and then everything happen that can without more
-// of it. It is called by the goroutine of the test.
+// Sleep lets virtual time pass, and then waits until everything has happened that can happen
+// without more time. Only the goroutine of the test may call it.
 func (e *Env) Sleep(d time.Duration) {
 	time.Sleep(d)
 	e.Settle()
 }
 
-// Settle returns when everything has happened that can happen without time
-// passing: each goroutine waits. It is called by the goroutine of the test.
+// Settle returns when everything has happened that can happen without time passing: every
+// goroutine waits. Only the goroutine of the test may call it.
 func (e *Env) Settle() {
 	for {
 		synctest.Wait()
@@ -205,11 +202,10 @@ func (e *Env) Settle() {
 	}
 }
 
-// Crash ends the engine as the death of its process would: what is not committed
-// is lost, contexts end, nothing is handed over. The next engine has the same
-// workflows and is the same build; it runs when Crash returns. A step that ignores
-// its context goes on, since the language has no way to stop it; what it gives is
-// lost.
+// Crash ends the engine as the death of its process would: uncommitted changes are lost, contexts
+// end, and nothing is handed over. The next engine has the same workflows and the same build, and
+// runs when Crash returns. A step that ignores its context goes on, since Go has no way to stop
+// it; its result is lost.
 func (e *Env) Crash() {
 	e.Helper()
 	p := e.process()
@@ -219,7 +215,7 @@ func (e *Env) Crash() {
 	e.succeed(p)
 }
 
-// die ends what p can do to the store. It is called with the lock.
+// die ends the access of p to the store. The caller must hold the lock.
 func (e *Env) die(p *process) {
 	p.next = make(chan struct{})
 	e.db = e.db.Reopen()
@@ -236,16 +232,16 @@ func (e *Env) succeed(p *process) {
 	close(p.next)
 }
 
-// Restart stops the engine in good order, as an operator does, and begins the next
-// one, with the same workflows and build.
+// Restart stops the engine in good order, as an operator does, and begins the next one, with the
+// same workflows and build.
 func (e *Env) Restart() {
 	e.Helper()
 	e.restart(func() {})
 }
 
-// Deploy stops the engine in good order and begins one of another build, which has
-// these workflows instead. Runs that the builds before began go on with the new
-// code, by the names of what they recorded.
+// Deploy stops the engine in good order and begins an engine of another build, with these
+// workflows instead. Runs that earlier builds began go on with the new code, by the names of
+// their recorded operations.
 func (e *Env) Deploy(workflows ...perdure.Definition) {
 	e.Helper()
 	e.restart(func() {
@@ -278,7 +274,7 @@ func (e *Env) end() {
 	p := e.process()
 	p.stop()
 	<-p.done
-	p = e.process() // it may have died of the plan meanwhile
+	p = e.process() // the process may have died of the plan meanwhile
 	p.stop()
 	if <-p.done; p.err != nil {
 		e.Errorf("perduretest: the engine did not stop in good order: %v", p.err)
@@ -286,7 +282,7 @@ func (e *Env) end() {
 	e.audit()
 }
 
-// newID gives a workflow ID that the kit has not given yet.
+// newID returns a workflow ID that was not used yet.
 func (e *Env) newID(begin string) string {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -18,7 +18,7 @@ var helper = perdure.Define("helper", func(ctx context.Context, n int) (int, err
 	return n + 1, perdure.Sleep(ctx, time.Hour)
 })
 
-// everything has one of each kind of operation that a workflow can do.
+// everything has one operation of each kind that a workflow can do.
 var everything = perdure.Define("everything", func(ctx context.Context, n int) (string, error) {
 	out := ""
 	note := func(v any, err error) {
@@ -101,8 +101,8 @@ var everything = perdure.Define("everything", func(ctx context.Context, n int) (
 	return out, nil
 }, perdure.Timeout(30*24*time.Hour))
 
-// live lets a run of everything come to its end, or to be cancelled at some time,
-// and has look called at each time at which something happens.
+// live lets a run of everything come to its end, or cancels it at a given time, and calls look at
+// each time at which something happens.
 func live(env *perduretest.Env, cancelled time.Duration, look func(*perduretest.Run[string])) {
 	run := perduretest.Start(env, everything, 1)
 	at := time.Now()
@@ -140,7 +140,7 @@ func live(env *perduretest.Env, cancelled time.Duration, look func(*perduretest.
 		{8 * time.Hour, func() {}},
 	} {
 		if cancelled > 0 && what.after > cancelled {
-			// Cancel returns when it is durable that the run ends, and that has clean-ups.
+			// Cancel returns when it is durable that the run ends, and the run has clean-ups.
 			go run.Cancel("enough")
 			env.Sleep(30 * time.Second)
 			look(run)

@@ -17,7 +17,7 @@ import (
 	"github.com/perdure/perdure/perduretest"
 )
 
-// t is what a test function is given. TestExamplesHold gives it to the examples.
+// t is the argument of a test function. TestExamplesHold passes it to the examples.
 var t *testing.T
 
 // Parcel is the workflow of the examples: it packs, waits a day for the postage,
@@ -44,7 +44,7 @@ var Parcel = perdure.Define("parcel", func(ctx context.Context, id string) (stri
 // Postage brings the postage of a parcel, in cents.
 var Postage = perdure.NewSignal[int]("postage")
 
-// shipped is what the carrier has seen.
+// shipped is the record of the carrier.
 var shipped bank // counts each key once
 
 // A test in virtual time, on the real engine.
@@ -58,7 +58,7 @@ func ExampleTest() {
 	}, Parcel)
 }
 
-// What must be the same wherever a crash comes.
+// The outcome must be the same wherever a crash comes.
 func ExampleCrashEverywhere() {
 	perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
 		shipped = bank{}
@@ -69,11 +69,11 @@ func ExampleCrashEverywhere() {
 	}, Parcel)
 }
 
-// A Setup has what tests have in common.
+// A Setup has the settings that tests share.
 func ExampleSetup() {
 	setup := perduretest.Setup{
 		Workflows: []perdure.Definition{Parcel},
-		Options:   perdure.Options{IdleTimeout: time.Hour}, // runs stay in memory while they wait
+		Options:   perdure.Options{IdleTimeout: time.Hour}, // runs stay loaded while they wait
 		Crashes:   3,                                       // of all that there could be
 		Seed:      1,
 	}
@@ -128,7 +128,7 @@ func ExampleEnv_Deploy() {
 	}, Parcel)
 }
 
-// What is asked of an engine itself is asked of the next one where the engine dies.
+// A call of an engine is repeated with the next engine if the engine dies.
 func ExampleEnv_Do() {
 	perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
 		run := perduretest.Start(env, Parcel, "p-1", perdure.ID("p-1"))
@@ -144,12 +144,12 @@ func ExampleEnv_Do() {
 	}, Parcel)
 }
 
-// Steps fail as a test says: before their bodies, after them, or by their time.
+// Steps fail as planned: before their bodies, after them, or by their timeout.
 func ExampleEnv_Step() {
 	errDown := errors.New("the carrier is down")
 	perduretest.Test(t, func(env *perduretest.Env) {
 		env.Step("ship").Fail(1, errDown)      // the body is not called
-		env.Step("ship").FailAfter(1, errDown) // it was, and its answer is lost
+		env.Step("ship").FailAfter(1, errDown) // the body is called, and its answer is lost
 		run := perduretest.Start(env, Parcel, "p-1")
 		perduretest.Send(env, Postage, run.ID(), 145)
 		run.Returns("p-1 shipped for 145 cents")
@@ -162,7 +162,7 @@ func ExampleEnv_Step() {
 	}, Parcel)
 }
 
-// A call before the body of a step sees what a body sees.
+// A call before the body of a step has the same context as the body.
 func ExampleStep_Before() {
 	perduretest.Test(t, func(env *perduretest.Env) {
 		env.Step("pack").Before(2, func(ctx context.Context) error {
@@ -182,7 +182,7 @@ func ExampleStep_Before() {
 	}, Parcel)
 }
 
-// What a test asks of a run.
+// The assertions of a run.
 func ExampleRun() {
 	perduretest.Test(t, func(env *perduretest.Env) {
 		began := time.Now()
@@ -203,8 +203,8 @@ func ExampleRun() {
 	}, Parcel)
 }
 
-// The history of a run shows whether a change of its workflow fits, before it is
-// deployed. It may as well be one of production.
+// The history of a run shows whether a change of its workflow fits, before it is deployed. It may
+// come from production.
 func ExampleReplay() {
 	var history []byte
 	perduretest.Test(t, func(env *perduretest.Env) {
@@ -225,7 +225,7 @@ func ExampleReplayFile() {
 	perduretest.ReplayFile(t, "testdata/parcel.jsonl", Parcel).Fits()
 }
 
-// Differences that are meant are accepted by name.
+// Differences that are intended are accepted by name.
 func ExampleReplayed_Fits() {
 	weighed := perdure.Define("parcel", func(ctx context.Context, id string) (string, error) {
 		if _, err := perdure.Step(ctx, "weigh", func(context.Context) (bool, error) {
@@ -237,11 +237,11 @@ func ExampleReplayed_Fits() {
 		return id, err
 	})
 	r := perduretest.ReplayFile(t, "testdata/parcel.jsonl", weighed)
-	r.Fits("new weigh") // where the replay ends: the step has no result
+	r.Fits("new weigh") // the replay ends here: the step has no result
 	t.Log(r.String())
 }
 
-// What code does otherwise than a history, by kind.
+// The differences of code from a history, by kind.
 func ExampleDifference() {
 	other := perdure.Define("parcel", func(context.Context, string) (string, error) {
 		return "", errors.New("we are closed")
@@ -299,7 +299,7 @@ func TestExamplesHold(real *testing.T) {
 	}
 }
 
-// The report of a run has its steps, while it goes on and afterwards.
+// The report of a run has its steps, while the run goes on and afterwards.
 func ExampleRun_Report() {
 	perduretest.Test(t, func(env *perduretest.Env) {
 		run := perduretest.Start(env, Parcel, "p-1")

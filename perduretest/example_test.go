@@ -13,11 +13,11 @@ import (
 	"github.com/perdure/perdure/perduretest"
 )
 
-// A Plan is a subscription: what its workflow begins with, and each year again.
+// A Plan is a subscription: the input of its workflow, and of each successor, every year.
 type Plan struct {
 	Customer string
-	Years    int // that it still has
-	Charged  int // months, so far
+	Years    int // left
+	Charged  int // number of months so far
 }
 
 var errCard = errors.New("the card is declined")
@@ -54,8 +54,8 @@ func (b *bank) charges() int {
 	return len(b.taken)
 }
 
-// subscribe is a subscription at a bank: it charges at the beginning of each month,
-// waits for Stop meanwhile, and begins anew each year.
+// subscribe is a subscription at a bank: it charges at the beginning of each month, waits for
+// Stop between charges, and continues as new each year.
 func subscribe(now func() *bank) *perdure.Workflow[Plan, Plan] {
 	return perdure.Define("subscription", func(ctx context.Context, p Plan) (Plan, error) {
 		for range 12 {
@@ -111,7 +111,7 @@ func TestSubscriptionBearsCrashes(t *testing.T) {
 		now = &bank{}
 		env.Step("charge").Fail(2, errCard)
 		run := perduretest.Start(env, subscription, Plan{Customer: "ada", Years: 2})
-		env.Sleep(14*month + 3*time.Hour) // the first charge takes two
+		env.Sleep(14*month + 3*time.Hour) // the first charge takes two hours
 		perduretest.Send(env, Stop, run.ID(), "moved")
 		run.Returns(Plan{Customer: "ada", Years: 1, Charged: 15})
 		return now.charges()

@@ -42,7 +42,7 @@ func TestAssertionsPassAndFail(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		test func(*perduretest.Env, *perduretest.Run[int])
-		says []string // nothing where it passes
+		says []string // empty if the test passes
 	}{
 		{"waits", func(_ *perduretest.Env, run *perduretest.Run[int]) {
 			run.Is(journal.Waiting)

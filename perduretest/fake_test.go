@@ -31,14 +31,14 @@ func (f *fake) Fatal(args ...any)            { f.Error(args...); runtime.Goexit(
 func (f *fake) Fatalf(s string, a ...any)    { f.Errorf(s, a...); runtime.Goexit() }
 func (f *fake) Logf(format string, a ...any) {}
 
-// Failed says whether something was said.
+// Failed reports whether the fake has failed.
 func (f *fake) Failed() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return len(f.said) > 0
 }
 
-// FakeTest runs a test as Test does, and gives what it said where it failed.
+// FakeTest runs a test as Test does, and returns its messages if it failed.
 func FakeTest(t *testing.T, s Setup, test func(*Env)) string {
 	t.Helper()
 	f := &fake{}
@@ -46,7 +46,7 @@ func FakeTest(t *testing.T, s Setup, test func(*Env)) string {
 	return strings.Join(f.said, "\n")
 }
 
-// FakeCrashEverywhere does what CrashEverywhere does, and gives what it said.
+// FakeCrashEverywhere does the same as CrashEverywhere, and returns the messages.
 func FakeCrashEverywhere(t *testing.T, s Setup, scenario func(*Env) any) (said string,
 	bubbles int) {
 	t.Helper()
@@ -68,7 +68,7 @@ func bubble(t *testing.T, f *fake, test func(testing.TB)) {
 	synctest.Test(t, func(t *testing.T) {
 		f.TB = t
 		done := make(chan struct{})
-		go func() { // of its own, which Fatal ends
+		go func() { // its own goroutine, which Fatal ends
 			defer close(done)
 			test(f)
 		}()
@@ -76,7 +76,7 @@ func bubble(t *testing.T, f *fake, test func(testing.TB)) {
 	})
 }
 
-// FakeFits gives what Fits says where it fails.
+// FakeFits returns the messages of Fits if it fails.
 func FakeFits(r *Replayed, accepted ...string) string {
 	own := *r
 	f := &fake{TB: r.t}
@@ -85,7 +85,7 @@ func FakeFits(r *Replayed, accepted ...string) string {
 	return strings.Join(f.said, "\n")
 }
 
-// Log says nothing.
+// Log ignores its arguments.
 func (f *fake) Log(...any) {}
 
 // Output returns a writer to the log.
@@ -101,7 +101,7 @@ func (s logging) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// FakeLog runs a test as Test does, and returns what its log has.
+// FakeLog runs a test as Test does, and returns its log.
 func FakeLog(t *testing.T, s Setup, test func(*Env)) string {
 	t.Helper()
 	f := &fake{}

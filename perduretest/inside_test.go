@@ -26,7 +26,7 @@ func TestAuditFindsWhatIsWrongWithAJournal(t *testing.T) {
 		name    string
 		head    journal.Head
 		entries []journal.Entry
-		says    string // nothing where it is right
+		says    string // empty if there is no fault
 	}{
 		{"right", done, []journal.Entry{start, step(2, journal.StepCompleted), end}, ""},
 		{"no entries", done, nil, "no entry"},

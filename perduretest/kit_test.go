@@ -30,7 +30,7 @@ func pay(charge func(ctx context.Context, what string)) *perdure.Workflow[int, s
 	})
 }
 
-// A ledger counts what it is asked for.
+// A ledger counts the charges that it gets.
 type ledger struct {
 	mu    sync.Mutex
 	lines []string

@@ -20,10 +20,9 @@ import (
 	"github.com/perdure/perdure/observe"
 )
 
-// Export gives the journal of a run, by run ID or workflow ID, with all its
-// payloads, as [journal.Write] writes it: what [Replay] takes. It changes nothing
-// and may be asked of production, of open runs too. An engine has its client as
-// the field Client.
+// Export returns the journal of a run, by run ID or workflow ID, with all its payloads, as
+// [journal.Write] writes it. [Replay] takes this form. Export changes nothing and may be used in
+// production, also for open runs. The field Client of an engine has its client.
 func Export(ctx context.Context, c *perdure.Client, id string) ([]byte, error) {
 	entries, err := c.History(ctx, id, 0, 0)
 	if err != nil {
@@ -36,7 +35,7 @@ func Export(ctx context.Context, c *perdure.Client, id string) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// ReplayFile is [Replay] of a file that has what [Export] gave.
+// ReplayFile is [Replay] of a file that has the result of [Export].
 func ReplayFile(t *testing.T, name string, workflow perdure.Definition) *Replayed {
 	t.Helper()
 	history, err := os.ReadFile(name)
@@ -46,69 +45,67 @@ func ReplayFile(t *testing.T, name string, workflow perdure.Definition) *Replaye
 	return Replay(t, history, workflow)
 }
 
-// Replay has the code of a workflow replay the exported history of one of its
-// runs, as an engine of a new build would that takes the run up, and says what
-// came of it. No effect is executed: no body of a step is called, no child begins,
-// no listener is told, and no time passes. What is recorded is given to the code;
-// where it asks for a step that has no result, the replay goes no further there.
-// A replay by itself fails no test: [Replayed.Fits] does.
+// Replay makes the code of a workflow replay the exported history of one of its runs, as an
+// engine of a new build would that loads the run, and returns the result. No effect is executed:
+// no body of a step is called, no child begins, no listener is called, and no time passes. The
+// code gets the recorded results. At a step that has no result, the replay of that part of the
+// code stops. A replay by itself fails no test: [Replayed.Fits] does.
 //
-// The history may be of a run that has ended, or that goes on. A run that was
-// cancelled or timed out from outside may come to wait for something instead. The
-// code sees another run ID and workflow ID. Replay is not called in [Test].
+// The history may be of a run that has ended, or of one that goes on. A run that was cancelled or
+// timed out from outside may wait instead at the end of the replay. The code sees another run ID
+// and workflow ID. Do not call Replay in [Test].
 func Replay(t *testing.T, history []byte, workflow perdure.Definition) *Replayed {
 	t.Helper()
 	return replay(t, history, workflow, false)
 }
 
-// ReplayStrictly is [Replay] as the build replays that wrote the history: what it
-// asks for in another order is a mismatch too. A history that several builds wrote
-// is replayed by name all the same.
+// ReplayStrictly is [Replay] as it is done by the build that wrote the history: an operation in
+// another order is a mismatch too. A history that several builds wrote is still replayed by name.
 func ReplayStrictly(t *testing.T, history []byte, workflow perdure.Definition) *Replayed {
 	t.Helper()
 	return replay(t, history, workflow, true)
 }
 
-// A Replayed is what came of a replay.
+// A Replayed is the result of a replay.
 type Replayed struct {
-	// Recorded is the status that the history ends in, Status the one that the code
-	// came to. A run that has not ended is RUNNING where Stopped is a step, and
-	// WAITING or SUSPENDED.
+	// Recorded is the status at the end of the history. Status is the status that the code came
+	// to. A run that has not ended is RUNNING if Stopped is a step, and otherwise WAITING or
+	// SUSPENDED.
 	Recorded, Status journal.Status
-	// Stopped says in words where code stands that has not ended.
+	// Stopped describes where the code of a run that has not ended stands.
 	Stopped string
-	// Differences are what the code does otherwise, in the order of the journal;
-	// those that are new come last.
+	// Differences are the differences of the code from the history, in the order of the journal.
+	// New operations come last.
 	Differences []Difference
 
 	t testing.TB
 }
 
-// A Difference is one thing that code does otherwise than the history that it
-// replays.
+// A Difference is one difference of code from the history that it replays.
 type Difference struct {
 	Kind DifferenceKind
-	Path string // of the operation; empty where the run itself is meant
-	Text string // more of it, in words
+	Path string // path of the operation; empty for the run itself
+	Text string // details, in words
 }
 
-// A DifferenceKind says what kind of difference one is.
+// A DifferenceKind is the kind of a difference.
 type DifferenceKind string
 
 // The kinds of differences.
 const (
-	// the code asks for what is not recorded, before something that is, where an engine suspends
-	// the run unless that is decided, or before the recorded end
+	// The code asks for an operation that is not recorded, before an operation that is, or before
+	// the recorded end. In the first case an engine suspends the run, unless the operation is
+	// decided on ([perdure.Added]).
 	DifferenceNew    DifferenceKind = "new"
 	DifferenceUnused DifferenceKind = "unused" // recorded, and the code does not ask for it
-	// the code does not fit: an engine would park the run
+	// The code does not fit: an engine would park the run.
 	DifferenceMismatch DifferenceKind = "mismatch"
-	// the run ends otherwise than it did, or does not end
+	// The run ends otherwise than it did, or does not end.
 	DifferenceOutcome DifferenceKind = "outcome"
 )
 
-// String is the difference in a line. The first two words of one that has a path
-// are what [Replayed.Fits] accepts.
+// String returns the difference in one line. If it has a path, [Replayed.Fits] accepts it by the
+// first two words of the line.
 func (d Difference) String() string {
 	s := d.accepted()
 	if d.Text != "" {
@@ -124,7 +121,7 @@ func (d Difference) accepted() string {
 	return string(d.Kind) + " " + d.Path
 }
 
-// String tells of the replay in lines.
+// String returns a description of the replay in several lines.
 func (r *Replayed) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "the history ends %v, the code came to %v", r.Recorded, r.Status)
@@ -137,9 +134,9 @@ func (r *Replayed) String() string {
 	return b.String()
 }
 
-// Fits fails the test unless the code does what the history says, but for the
-// differences that are accepted, each by its kind and path: "new notify", "unused
-// charge", "outcome". What is accepted and does not differ fails it too.
+// Fits fails the test unless the code does what the history has, except for the differences that
+// are accepted, each by its kind and path: "new notify", "unused charge", "outcome". An accepted
+// difference that does not occur also fails the test.
 func (r *Replayed) Fits(accepted ...string) {
 	r.t.Helper()
 	left := slices.Clone(accepted)
@@ -179,7 +176,7 @@ func replay(t *testing.T, history []byte, workflow perdure.Definition, strict bo
 	return out
 }
 
-// complete says what a journal lacks that is to be replayed.
+// complete returns an error if a journal lacks parts that the replay needs.
 func complete(entries []journal.Entry) error {
 	if len(entries) == 0 {
 		return errors.New("it has no entry")
@@ -197,7 +194,7 @@ func complete(entries []journal.Entry) error {
 	return nil
 }
 
-// A replaying is one replay while it goes on. It is run in a bubble.
+// A replaying is a replay in progress. It runs in a bubble.
 type replaying struct {
 	workflow perdure.Definition
 	history  []journal.Entry // as it was exported
@@ -206,7 +203,7 @@ type replaying struct {
 	archive *archive
 	mu      sync.Mutex
 	told    []observe.Notice
-	steps   []string // whose bodies would have been called
+	steps   []string // steps whose bodies would have been called
 }
 
 // run replays the history.
@@ -216,7 +213,8 @@ func (p *replaying) run() (*Replayed, error) {
 	if last.Kind.EndsRun() && len(recorded) > 1 {
 		recorded = recorded[:len(recorded)-1]
 	}
-	time.Sleep(time.Until(recorded[len(recorded)-1].At)) // timers that are open then are open now
+	// timers that are open at the end of the history are open now
+	time.Sleep(time.Until(recorded[len(recorded)-1].At))
 	eng, err := p.engine(recorded)
 	if err != nil {
 		return nil, err
@@ -226,7 +224,7 @@ func (p *replaying) run() (*Replayed, error) {
 	go func() { done <- eng.Run(ctx) }()
 	synctest.Wait()
 	if p.blocks() {
-		time.Sleep(time.Minute) // its code waits outside the engine
+		time.Sleep(time.Minute) // the code waits outside the engine
 		synctest.Wait()
 	}
 	d, err := eng.Describe(context.Background(), string(p.archive.head.ID))
@@ -240,7 +238,7 @@ func (p *replaying) run() (*Replayed, error) {
 	return p.judge(d), nil
 }
 
-// engine gives the engine that is to replay the recorded part of the history.
+// engine returns the engine that is to replay the recorded part of the history.
 func (p *replaying) engine(recorded []journal.Entry) (*perdure.Engine, error) {
 	o := perdure.Options{
 		Build: "replay", Logger: slog.New(slog.DiscardHandler), MaxPayload: 1 << 30,
@@ -279,18 +277,18 @@ func (p *replaying) engine(recorded []journal.Entry) (*perdure.Engine, error) {
 	return eng, p.archive.fill(eng.Workflows()[0])
 }
 
-// blocks says whether the code neither has ended nor waits in a durable operation.
+// blocks reports whether the code has not ended and waits in no durable operation.
 func (p *replaying) blocks() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.steps) == 0 && p.archive.status() == journal.Running
 }
 
-// judge compares what the code came to with the history.
+// judge compares the outcome of the code with the history.
 func (p *replaying) judge(d perdure.Description) *Replayed {
 	a := journal.NewAggregate(d.Head.ID, d.Head.WorkflowID, d.Head.Workflow, d.Head.Pattern)
 	for i := range p.history {
-		_ = a.Apply(p.history[i]) // it is complete
+		_ = a.Apply(p.history[i]) // the history is complete
 	}
 	was := a.Snapshot()
 	p.mu.Lock()
@@ -307,8 +305,8 @@ func (p *replaying) judge(d perdure.Description) *Replayed {
 	return out
 }
 
-// operations gives the operations that are new or unused: those that the engine
-// tells of, and steps that follow the recorded end.
+// operations returns the operations that are new or unused: those that the engine reports, and
+// steps that follow the recorded end.
 func (p *replaying) operations(was journal.Snapshot) []Difference {
 	order := map[string]int{}
 	for i, s := range was.Steps {
@@ -342,22 +340,22 @@ func (p *replaying) operations(was journal.Snapshot) []Difference {
 	return out
 }
 
-// stopped says whether the end of the run has stopped a step of that path.
+// stopped reports whether the end of the run has stopped a step of that path.
 func stopped(was journal.Snapshot, path string) bool {
 	return slices.ContainsFunc(was.Steps, func(s journal.Step) bool {
 		return s.Path == path && s.Status == journal.StepIsCancelled
 	})
 }
 
-// outcome gives how the run ends otherwise; nil where it does not.
+// outcome returns the difference between the ends of the run, or nil if there is none.
 func (p *replaying) outcome(was journal.Snapshot, r *Replayed) *Difference {
 	if last := p.archive.last(); last.Kind == journal.RunSuspended && last.Op.Name != "" {
-		return nil // because of an operation that is new
+		return nil // because of a new operation
 	}
 	if f := p.archive.failure(); f != nil {
 		failed := was.Failures > 0 || was.Status == journal.Suspended
 		if failed && was.Failure != nil && was.Failure.Message == f.Message {
-			return nil // as it did
+			return nil // the end is the same
 		}
 		if f.Code == journal.CodeNondeterministic {
 			return &Difference{Kind: DifferenceMismatch, Text: f.Message}
@@ -374,7 +372,7 @@ func (p *replaying) outcome(was journal.Snapshot, r *Replayed) *Difference {
 	if !r.Status.IsTerminal() {
 		if last.Kind == journal.RunCancelled || last.Kind == journal.RunTimedOut ||
 			len(p.steps) > 0 {
-			return nil // from outside; or what the steps would give nobody knows
+			return nil // from outside; or the results of the steps are not known
 		}
 		return &Difference{
 			Kind: DifferenceOutcome, Text: fmt.Sprintf("recorded is %s, the code is %v: %s",
@@ -390,7 +388,7 @@ func (p *replaying) outcome(was journal.Snapshot, r *Replayed) *Difference {
 	return nil
 }
 
-// shown shows the entry that ends a run.
+// shown describes the entry that ends a run.
 func shown(e journal.Entry) string {
 	s := e.Status.String()
 	if f := e.Failure(); f != nil {

@@ -17,10 +17,10 @@ import (
 
 var goOn = perdure.NewSignal[string]("go-on")
 
-// order gives code that does these operations one after the other: a step, "?" for
-// a wait for go-on, "~" for a month's sleep, "^" for a wait until an hour after the
-// start, "!" for a second outside the engine, "go name" for a branch with a step,
-// "async name", "child", "fail", "panic", "again" to continue as new.
+// order returns code that does these operations one after the other: a step; "?" for a wait for
+// go-on; "~" for a month's sleep; "^" for a wait until an hour after the start; "!" for a second
+// outside the engine; "go name" for a branch with a step; "async name"; "child"; "fail"; "panic";
+// "again" to continue as new.
 func order(did func(string), ops ...string) *perdure.Workflow[int, string] {
 	var w *perdure.Workflow[int, string]
 	listens := perdure.Listener{Statuses: []journal.Status{journal.Completed, journal.Confirmed},
@@ -90,8 +90,8 @@ func sscan(s, format string, to *string) bool {
 	return n == 1 && err == nil
 }
 
-// recorded gives the history of a run of these operations, after a month and two
-// days in which go-on was sent, and then what act does to it.
+// recorded returns the history of a run of these operations, after a month and two days in which
+// go-on was sent, and then calls act.
 func recorded(t *testing.T, act func(*perduretest.Env, *perduretest.Run[string]),
 	ops ...string) []byte {
 	t.Helper()

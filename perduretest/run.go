@@ -15,13 +15,13 @@ import (
 	"github.com/perdure/perdure/report"
 )
 
-// A Run is a run under test. It outlives crashes: what it asks, it asks the engine
-// of now. Where the run continues as new, it stands for the whole chain, and for
-// the newest run where one is meant.
+// A Run is a run under test. It outlives crashes: each call uses the present engine. If the run
+// continues as new, it stands for the whole chain, or for the newest run of the chain where one
+// run is meant.
 //
-// Its assertions fail the test with what they found and the end of the journal,
-// and let it go on. They are called by the goroutine of the test, and wait until
-// everything else waits, without time passing.
+// An assertion that does not hold fails the test, shows the actual state and the end of the
+// journal, and lets the test go on. Only the goroutine of the test may call assertions. They wait
+// until everything else waits, without time passing.
 type Run[O any] struct {
 	env   *Env
 	id    journal.RunID
@@ -29,9 +29,9 @@ type Run[O any] struct {
 	get   func(*perdure.Engine) (*perdure.Run[O], error)
 }
 
-// Start starts a run and fails the test at once where it cannot. Without a
-// [perdure.ID] the run has one of the kit's: the name of the workflow and a
-// number. Where the engine dies meanwhile, the next one is asked.
+// Start starts a run and fails the test at once if it cannot. Without a [perdure.ID] the run gets
+// one of this package: the name of the workflow and a number. If the engine dies meanwhile, the
+// next one is asked.
 func Start[I, O any](env *Env, w *perdure.Workflow[I, O], in I,
 	opts ...perdure.StartOption) *Run[O] {
 	env.Helper()
@@ -47,9 +47,8 @@ func Start[I, O any](env *Env, w *perdure.Workflow[I, O], in I,
 	return newRun(env, w, run)
 }
 
-// Get gives a run that is there already, a child for one, by run ID or workflow
-// ID, and fails the test at once where there is none of that workflow. It is
-// called by the goroutine of the test.
+// Get returns a run that exists already, such as a child, by run ID or workflow ID. It fails the
+// test at once if that workflow has no such run. Only the goroutine of the test may call it.
 func Get[I, O any](env *Env, w *perdure.Workflow[I, O], id string) *Run[O] {
 	env.Helper()
 	env.Settle()
@@ -72,10 +71,9 @@ func newRun[I, O any](env *Env, w *perdure.Workflow[I, O], run *perdure.Run[O]) 
 		}}
 }
 
-// Send sends a signal, and fails the test at once where it cannot. Without a
-// [perdure.SendKey] it has one of the kit's, so that it is delivered once also
-// where the engine dies meanwhile and the next one is asked. A test that a signal is not
-// delivered calls [perdure.Signal.Send].
+// Send sends a signal, and fails the test at once if it cannot. Without a [perdure.SendKey] the
+// signal gets one of this package, so it is delivered once even if the engine dies meanwhile and
+// the next one is asked. To test that a signal is not delivered, call [perdure.Signal.Send].
 func Send[T any](env *Env, s perdure.Signal[T], id string, v T,
 	opts ...perdure.SendOption) perdure.Delivery {
 	env.Helper()
@@ -95,13 +93,13 @@ func Send[T any](env *Env, s perdure.Signal[T], id string, v T,
 	return d
 }
 
-// RunID is the run ID, of the first run of a chain.
+// RunID returns the run ID. For a chain, it returns the run ID of the first run.
 func (r *Run[O]) RunID() journal.RunID { return r.id }
 
-// ID is the workflow ID.
+// ID returns the workflow ID.
 func (r *Run[O]) ID() string { return r.known }
 
-// Cancel cancels the run, and fails the test at once where it cannot.
+// Cancel cancels the run, and fails the test at once if it cannot.
 func (r *Run[O]) Cancel(reason string) {
 	r.env.Helper()
 	id := string(r.describe().Head.ID)
@@ -112,12 +110,11 @@ func (r *Run[O]) Cancel(reason string) {
 	}
 }
 
-// patience is for how long a result is waited for, in virtual time.
+// patience limits how long a result is waited for, in virtual time.
 const patience = 10 * 365 * 24 * time.Hour
 
-// Result waits for the end of the run and gives its output, or the error that it
-// ended with. A run that has not ended after ten virtual years fails the test at
-// once.
+// Result waits for the end of the run and returns its output, or the error that it ended with. A
+// run that has not ended after ten virtual years fails the test at once.
 func (r *Run[O]) Result() (O, error) {
 	r.env.Helper()
 	ctx, cancel := context.WithTimeout(r.env.Context(), patience)
@@ -136,8 +133,7 @@ func (r *Run[O]) Result() (O, error) {
 	return out, err
 }
 
-// Returns waits for the end of the run, and fails the test unless it ended with
-// that output.
+// Returns waits for the end of the run, and fails the test unless the run ended with that output.
 func (r *Run[O]) Returns(want O) {
 	r.env.Helper()
 	got, err := r.Result()
@@ -149,9 +145,9 @@ func (r *Run[O]) Returns(want O) {
 	}
 }
 
-// Fails waits for the end of the run, and fails the test unless it ended with an
-// error that is target, as [errors.Is] says. &perdure.Error{Code: …} is every error
-// of that code.
+// Fails waits for the end of the run, and fails the test unless the run ended with an error that
+// matches target by [errors.Is]. A target &perdure.Error{Code: …} matches every error of that
+// code.
 func (r *Run[O]) Fails(target error) {
 	r.env.Helper()
 	switch got, err := r.Result(); {
@@ -162,9 +158,8 @@ func (r *Run[O]) Fails(target error) {
 	}
 }
 
-// FailsAs waits for the end of the run, and fails the test unless it ended with an
-// error that is of the type that target points to, as [errors.As] says, which then
-// has it.
+// FailsAs waits for the end of the run, and fails the test unless the run ended with an error of
+// the type that target points to, by [errors.As]. It sets target to that error.
 func (r *Run[O]) FailsAs(target any) {
 	r.env.Helper()
 	switch got, err := r.Result(); {
@@ -183,8 +178,8 @@ func (r *Run[O]) Is(want journal.Status) {
 	}
 }
 
-// Executed fails the test unless the steps of a name were executed n times in this
-// run. See [Env.Step] for names, and [Step.Executions] for what counts.
+// Executed fails the test unless the steps of a name were executed n times in this run. See
+// [Env.Step] for names, and [Step.Executions] for the attempts that count.
 func (r *Run[O]) Executed(step string, n int) {
 	r.env.Helper()
 	chain := r.chain()
@@ -197,7 +192,7 @@ func (r *Run[O]) Executed(step string, n int) {
 }
 
 // Report returns the report of the newest run of the chain as it is now, and fails the test at
-// once if it cannot be read. The steps in it have their statuses, attempts and errors.
+// once if the report cannot be read. The steps in it have their statuses, attempts and errors.
 func (r *Run[O]) Report() report.Run {
 	r.env.Helper()
 	id := string(r.describe().Head.ID)
@@ -212,8 +207,8 @@ func (r *Run[O]) Report() report.Run {
 	return rep
 }
 
-// Unread fails the test unless these are the names of the signals that have come
-// and that nobody has taken, in order; without names, unless there are none.
+// Unread fails the test unless these are the names of the signals that have come and that nobody
+// has taken, in order. Without names, it fails the test if there are any.
 func (r *Run[O]) Unread(names ...string) {
 	r.env.Helper()
 	var got []string
@@ -252,8 +247,8 @@ func (r *Run[O]) Published(name string, want any) {
 	}
 }
 
-// Waits fails the test unless the run waits for that now: a signal, timer, child or
-// decision, by its path, as [journal.Wait] has it. It gives the wait.
+// Waits fails the test unless the run waits now for the signal, timer, child or decision of that
+// kind and path, as [journal.Wait] has them. It returns the wait.
 func (r *Run[O]) Waits(kind journal.WaitKind, path string) journal.Wait {
 	r.env.Helper()
 	waits := r.describe().State.Waits
@@ -266,8 +261,8 @@ func (r *Run[O]) Waits(kind journal.WaitKind, path string) journal.Wait {
 	return journal.Wait{}
 }
 
-// WaitsUntil fails the test unless something that the run waits for is due at that
-// time: a timer, or the limit of a wait.
+// WaitsUntil fails the test unless a wait of the run is due at that time: a timer, or the limit
+// of a wait.
 func (r *Run[O]) WaitsUntil(due time.Time) {
 	r.env.Helper()
 	waits := r.describe().State.Waits
@@ -276,7 +271,7 @@ func (r *Run[O]) WaitsUntil(due time.Time) {
 	}
 }
 
-// waitsOf shows what a run waits for.
+// waitsOf describes the waits of a run.
 func waitsOf(waits []journal.Wait) string {
 	if len(waits) == 0 {
 		return "nothing"
@@ -292,7 +287,7 @@ func waitsOf(waits []journal.Wait) string {
 	return strings.Join(out, ", ")
 }
 
-// chain gives the run IDs of the chain.
+// chain returns the run IDs of the chain.
 func (r *Run[O]) chain() []journal.RunID {
 	r.env.Helper()
 	r.env.Settle()
@@ -306,7 +301,7 @@ func (r *Run[O]) chain() []journal.RunID {
 	}
 }
 
-// describe tells of the newest run of the chain.
+// describe returns the description of the newest run of the chain.
 func (r *Run[O]) describe() perdure.Description {
 	r.env.Helper()
 	ids := r.chain()
@@ -331,7 +326,7 @@ func (r *Run[O]) fail(format string, args ...any) {
 	r.env.Errorf("%s %s%s", r.known, fmt.Sprintf(format, args...), r.shown())
 }
 
-// shown shows where the run is, in words.
+// shown describes the state of the run, in words.
 func (r *Run[O]) shown() string {
 	r.env.Helper()
 	d := r.describe()

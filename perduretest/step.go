@@ -10,34 +10,32 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// A Step stands for the steps of a name, in every run of the test: what their
-// attempts meet, and how many there were. Its methods may be called by many
-// goroutines.
+// A Step stands for the steps of a name, in every run of the test. It plans faults for their
+// attempts, and counts them. Many goroutines may call its methods.
 type Step struct {
 	env  *Env
 	name string
 }
 
-// Step gives the steps of a name. That is a path as journals show it, such as
-// "ship[4711]", "charge#2" or "branch/label", or the bare name of a step: "charge"
-// stands for all of these with another key, occurrence or scope.
+// Step returns the steps of a name. The name is a path as journals show it, such as "ship[4711]",
+// "charge#2" or "branch/label", or the bare name of a step: "charge" stands for all steps of that
+// name, with any key, occurrence or scope.
 func (e *Env) Step(name string) *Step { return &Step{e, name} }
 
-// Fail has the next n attempts fail with err: the body is not called. What the
-// policy makes of err is up to it: [perdure.Permanent], [perdure.RetryAfter] and
-// the others mark it.
+// Fail makes the next n attempts fail with err: the body is not called. The policy treats err as
+// usual: [perdure.Permanent], [perdure.RetryAfter] and the others mark it.
 func (s *Step) Fail(n int, err error) {
 	s.Before(n, func(context.Context) error { return err })
 }
 
-// FailAfter has the next n attempts fail with err after the body has succeeded: its
-// effect has happened and the answer was lost.
+// FailAfter makes the next n attempts fail with err after the body has succeeded: its effect has
+// happened and the answer was lost.
 func (s *Step) FailAfter(n int, err error) {
 	s.env.steps.plan(&fault{name: s.name, left: n, after: err})
 }
 
-// Hang has the next n attempts wait for the end of their context, which comes with
-// the timeout of the step or the end of its run. The body is not called.
+// Hang makes the next n attempts wait for the end of their context, which comes with the timeout
+// of the step or the end of its run. The body is not called.
 func (s *Step) Hang(n int) {
 	s.Before(n, func(ctx context.Context) error {
 		<-ctx.Done()
@@ -45,15 +43,14 @@ func (s *Step) Hang(n int) {
 	})
 }
 
-// Before has call called before the body in the next n attempts. Where it gives an
-// error, the attempt fails with that and the body is not called. It may panic, as
-// a body may.
+// Before makes the next n attempts call call before the body. If call returns an error, the
+// attempt fails with it and the body is not called. call may panic, as a body may.
 func (s *Step) Before(n int, call func(context.Context) error) {
 	s.env.steps.plan(&fault{name: s.name, left: n, before: call})
 }
 
-// Executions counts the attempts that were begun in the whole test, with those
-// that Fail and the others made fail, and those that a crash interrupted.
+// Executions returns the number of attempts that began in the whole test. It includes attempts
+// that Fail and the other methods made fail, and attempts that a crash interrupted.
 func (s *Step) Executions() int {
 	return s.env.steps.count(s.name, func(journal.RunID) bool { return true })
 }
@@ -68,17 +65,17 @@ func (s *Step) Executed(n int) {
 	}
 }
 
-// steps is what happens around the bodies of steps.
+// steps has the faults of steps, and counts their executions.
 type steps struct {
 	mu     sync.Mutex
 	faults []*fault // in the order in which they were planned
 	counts map[execution]int
 }
 
-// A fault is what some attempts meet.
+// A fault is a planned failure of some attempts.
 type fault struct {
 	name   string
-	left   int // attempts that it is for
+	left   int // number of attempts that it is left for
 	before func(context.Context) error
 	after  error
 }
@@ -94,7 +91,7 @@ func (s *steps) plan(f *fault) {
 	s.faults = append(s.faults, f)
 }
 
-// meet counts an execution and gives the fault that it meets; nil for none.
+// meet counts an execution and returns the fault planned for it, or nil.
 func (s *steps) meet(info perdure.StepInfo) *fault {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,7 +109,7 @@ func (s *steps) meet(info perdure.StepInfo) *fault {
 	return s.faults[i]
 }
 
-// around gives what goes around the bodies: the faults, within what the setup has.
+// around returns the interceptor that causes the faults, within the interceptor of the setup.
 func (s *steps) around(outer around) around {
 	inner := func(ctx context.Context, info perdure.StepInfo,
 		body func(context.Context) error) error {
@@ -139,7 +136,7 @@ func (s *steps) around(outer around) around {
 
 type around = func(context.Context, perdure.StepInfo, func(context.Context) error) error
 
-// count counts the executions of the steps of a name in some runs.
+// count returns the number of executions of the steps of a name in some runs.
 func (s *steps) count(name string, in func(journal.RunID) bool) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -152,7 +149,7 @@ func (s *steps) count(name string, in func(journal.RunID) bool) int {
 	return n
 }
 
-// named says whether the step of a path is one of a name.
+// named reports whether the path names a step of that name.
 func named(path, name string) bool {
 	if path == name {
 		return true

@@ -1,5 +1,5 @@
-// Package failure turns errors into what journals keep of them, and back. It has the
-// registry of errors that keep their identity.
+// Package failure converts errors into failures of journals, and back. It has the registry of
+// errors that keep their identity.
 package failure
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// A mark gives an error a class. The class is found anywhere in the chain.
+// A mark is an error with a class. The class is found anywhere in the chain.
 type mark struct {
 	class journal.Class
 	after time.Duration
@@ -27,7 +27,7 @@ func (m *mark) Error() string { return m.err.Error() }
 
 func (m *mark) Unwrap() error { return m.err }
 
-// Mark gives an error a class, and for [journal.ClassRetry] a delay. Mark of nil is nil.
+// Mark returns err with a class, and for [journal.ClassRetry] with a delay. Mark of nil is nil.
 func Mark(class journal.Class, after time.Duration, err error) error {
 	if err == nil {
 		return nil
@@ -55,7 +55,7 @@ var registry = struct {
 	typeNames: map[reflect.Type]string{},
 }
 
-// Register gives a sentinel error the name under which journals keep it.
+// Register registers a sentinel error under the name that journals keep.
 func Register(name string, sentinel error) error {
 	switch {
 	case !journal.ValidName(name):
@@ -74,7 +74,7 @@ func Register(name string, sentinel error) error {
 	return nil
 }
 
-// RegisterType gives an error type the name under which journals keep its values.
+// RegisterType registers an error type under the name with which journals keep its values.
 func RegisterType(name string, t reflect.Type) error {
 	switch {
 	case !journal.ValidName(name):
@@ -110,12 +110,12 @@ func Invalid(op, format string, args ...any) *journal.Error {
 }
 
 const (
-	maxMessage = 64 << 10 // bytes of an error's message that are kept
-	maxChain   = 100      // links of an error's chain that are kept
+	maxMessage = 64 << 10 // maximum number of bytes of an error's message
+	maxChain   = 100      // maximum number of links of an error's chain
 )
 
-// Of returns an error as it is journaled. It is the one place where errors
-// of others become ours, so it does not trust their methods.
+// Of returns an error as it is recorded in a journal. Only Of converts errors of the application,
+// so it does not trust their methods.
 func Of(err error) *journal.Failure {
 	links := maxChain
 	return failureOf(err, &links)
@@ -150,14 +150,14 @@ func failureOf(err error, links *int) *journal.Failure {
 	return f
 }
 
-// errorData is what is kept of an Error beside its code.
+// errorData has the fields of an Error that are kept besides its code.
 type errorData struct {
 	Op      string `json:"op,omitempty"`
 	Message string `json:"message,omitempty"`
 	Hint    string `json:"hint,omitempty"`
 }
 
-// identify names a registered error.
+// identify sets the name and data of a failure if its error is registered.
 func identify(f *journal.Failure, err error) {
 	registry.RLock()
 	name := registry.typeNames[reflect.TypeOf(err)]
@@ -193,18 +193,21 @@ func Clip(s string) string {
 	return s
 }
 
-// recorded is an error that comes from a journal, live as on replay.
+// recorded is an error from a journal, the same live and on replay.
 type recorded struct {
 	failure *journal.Failure
-	self    error // the registered sentinel or value, or the Error, that it stands for; nil without
-	wraps   []error
-	live    bool // its class was not acted on yet
+	// The registered sentinel or value, or the Error, that this error was. It is nil if there is
+	// none.
+	self  error
+	wraps []error
+	live  bool // its class has not been acted on yet
 }
 
-// Err returns the error that a recorded failure was; nil for nil.
+// Err returns the error of a recorded failure. Err of nil is nil.
 func Err(f *journal.Failure) error { return errorOf(f, false) }
 
-// Live returns the error of a failure that is yet to be acted on: its class still counts.
+// Live returns the error of a failure whose class has not been acted on yet, so the class still
+// counts.
 func Live(f *journal.Failure) error { return errorOf(f, true) }
 
 func errorOf(f *journal.Failure, live bool) error {
@@ -218,13 +221,13 @@ func errorOf(f *journal.Failure, live bool) error {
 	return r
 }
 
-// IsOnly reports whether err is what [Err] or [Live] returned of f, and nothing around it.
+// IsOnly reports whether err is the error that [Err] or [Live] returned for f, unwrapped.
 func IsOnly(err error, f *journal.Failure) bool {
 	r, ok := err.(*recorded)
 	return ok && r.failure == f
 }
 
-// original gives the error that a link of a chain stands for, or nil.
+// original returns the error that a link of a chain was, or nil.
 func original(f *journal.Failure) error {
 	if f.Code != "" && f.Name == "" {
 		var d errorData
@@ -247,13 +250,13 @@ func original(f *journal.Failure) error {
 	return e
 }
 
-// Error gives the message that the error had.
+// Error returns the message of the original error.
 func (r *recorded) Error() string { return r.failure.Message }
 
-// Unwrap gives the chain that the error had.
+// Unwrap returns the chain of the original error.
 func (r *recorded) Unwrap() []error { return r.wraps }
 
-// Is says whether the error was target, as far as its identity is kept.
+// Is reports whether the original error was target, as far as its identity is kept.
 func (r *recorded) Is(target error) bool {
 	if r.failure.Code != "" && (&journal.Error{Code: r.failure.Code}).Is(target) {
 		return true
@@ -269,7 +272,8 @@ func (r *recorded) Is(target error) bool {
 	return ok && is.Is(target)
 }
 
-// As gives the error where it was of the type that target points to.
+// As sets target to the original error if that had the type that target points to, and reports
+// whether it did.
 func (r *recorded) As(target any) bool {
 	if r.self == nil {
 		return false
@@ -287,7 +291,8 @@ func (r *recorded) As(target any) bool {
 	return ok && as.As(target)
 }
 
-// Stack returns the stack of the panic that the chain of err records; empty without.
+// Stack returns the stack of the panic that the chain of err records. It is empty if there is
+// none.
 func Stack(err error) string {
 	var r *recorded
 	if errors.As(err, &r) {

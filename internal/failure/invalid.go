@@ -6,7 +6,7 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// Quoted returns a text in quotes, cut where it is long.
+// Quoted returns a text in quotes. A long text is cut.
 func Quoted(s string) string {
 	if len(s) > 80 {
 		s = s[:80] + "…"
@@ -14,7 +14,7 @@ func Quoted(s string) string {
 	return strconv.Quote(s)
 }
 
-// BadName returns the error of code invalid for a name that has not the form of one.
+// BadName returns the error of code invalid for a text that does not have the form of a name.
 func BadName(what, s string) error {
 	return &journal.Error{
 		Code: journal.CodeInvalid, Message: what + " " + Quoted(s) + " is not valid",
@@ -30,6 +30,6 @@ func BadWorkflowID(s string) error {
 	}
 }
 
-// IsDamaged reports whether err is about a journal of which a part cannot be read or is
-// missing: one such run keeps nobody from reading of the others.
+// IsDamaged reports whether err is about a journal with a part that is missing or cannot be read.
+// Such a run does not prevent the reading of other runs.
 func IsDamaged(err error) bool { return journal.CodeOf(err) == journal.CodeCorrupt }

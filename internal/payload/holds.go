@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// Check returns an error for a type of which JSON can hold no value, or not all of one: a
-// channel, a function, a complex number, or what contains one. Types that encode themselves are
-// not looked into.
+// Check returns an error for a type whose values JSON cannot hold, or not completely: a channel,
+// a function, a complex number, or a type that contains one. It does not look into types that
+// encode themselves.
 func Check(t reflect.Type) error { return checking{}.check(t) }
 
-// checking has the types that are looked into already.
+// checking has the types that were checked already.
 type checking map[reflect.Type]bool
 
 var (
@@ -46,7 +46,7 @@ func encodesItself(t reflect.Type) bool {
 	return p.Implements(jsonMarshaler) || p.Implements(textMarshaler)
 }
 
-// fields are those of a struct that JSON has.
+// fields returns the fields of a struct that are in its JSON.
 func fields(t reflect.Type) func(yield func(reflect.StructField) bool) {
 	return func(yield func(reflect.StructField) bool) {
 		for i := range t.NumField() {

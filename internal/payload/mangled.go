@@ -10,13 +10,13 @@ import (
 	"github.com/perdure/perdure/internal/guard"
 )
 
-// encoding/json does not refuse a string that is not UTF-8: it writes U+FFFD, escaped, in
-// place of the bytes. One that was in the string it writes as it is. So an escape in the
-// JSON is a sign, but no proof: raw JSON within the value may have it too. Only where the
-// sign is there, the strings of the value itself are looked at.
+// encoding/json does not refuse a string that is not UTF-8: it writes U+FFFD, escaped, in place
+// of the bytes. It writes a U+FFFD that was in the string without an escape. So an escape in the
+// JSON is a sign, but not proof: raw JSON within the value may have it too. Only if the sign is
+// there, the strings of the value itself are examined.
 
-// mayBeMangled reports whether JSON has U+FFFD as an escape, and not as a backslash that
-// is followed by ufffd.
+// mayBeMangled reports whether the JSON has U+FFFD as an escape. A backslash that is escaped
+// itself and followed by ufffd does not count.
 func mayBeMangled(data []byte) bool {
 	sign := []byte(`\ufffd`)
 	for {
@@ -32,20 +32,21 @@ func mayBeMangled(data []byte) bool {
 	}
 }
 
-// isMangled reports whether a string in a value that encodes is not UTF-8.
+// isMangled reports whether a value that encodes has a string that is not UTF-8.
 func isMangled(v reflect.Value) bool { return search{}.finds(v) }
 
-// A search goes through a value, and has what it has come to by a pointer.
+// A search walks through a value, and records the pointers that it has visited.
 type search map[visited]bool
 
 type visited struct {
 	at  uintptr
 	of  reflect.Type
-	len int // of a slice
+	len int // length of a slice
 }
 
-// finds reports whether there is such a string. What has its own MarshalJSON is looked at
-// whole, since that may have encoded any part of it; it may also lead back to itself.
+// finds reports whether v has a string that is not UTF-8. A value with its own MarshalJSON is
+// examined completely, since the method may have encoded any part of it. The value may also refer
+// back to itself.
 func (s search) finds(v reflect.Value) bool {
 	switch v.Kind() {
 	case reflect.String:
@@ -96,7 +97,7 @@ func (s search) inMap(v reflect.Value) bool {
 }
 
 func (s search) inList(v reflect.Value) bool {
-	if v.Type().Elem().Kind() == reflect.Uint8 { // base64, or raw
+	if v.Type().Elem().Kind() == reflect.Uint8 { // encoded as base64, or raw
 		return textIsMangled(v)
 	}
 	if v.Kind() == reflect.Slice {
@@ -114,7 +115,7 @@ func (s search) inList(v reflect.Value) bool {
 	return false
 }
 
-// textIsMangled asks a value that gives its own text.
+// textIsMangled reports whether the text of a value with its own MarshalText is not UTF-8.
 func textIsMangled(v reflect.Value) bool {
 	if !v.CanInterface() {
 		return false

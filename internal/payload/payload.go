@@ -1,4 +1,4 @@
-// Package payload turns values into the bytes that journals keep, and back.
+// Package payload converts values into the bytes that journals keep, and back.
 package payload
 
 import (
@@ -14,18 +14,18 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// ErrMangled says that JSON cannot hold a string as it is.
+// ErrMangled is the error for a string that JSON cannot hold unchanged.
 var ErrMangled = errors.New("a string is not UTF-8, which JSON cannot keep: use []byte for bytes")
 
 func isRaw[T any]() bool { return IsRaw(reflect.TypeFor[T]()) }
 
-// IsRaw reports whether payloads of that type are kept exactly as they are.
+// IsRaw reports whether payloads of that type are kept unchanged.
 func IsRaw(t reflect.Type) bool {
 	return t == reflect.TypeFor[[]byte]() || t == reflect.TypeFor[json.RawMessage]()
 }
 
-// Encode returns the bytes of a payload. A []byte and a json.RawMessage are kept
-// exactly; everything else is JSON.
+// Encode returns the bytes of a payload. A []byte and a json.RawMessage are kept unchanged; every
+// other value becomes JSON.
 func Encode[T any](v T) ([]byte, error) {
 	if isRaw[T]() {
 		raw := reflect.ValueOf(v).Bytes()
@@ -41,7 +41,7 @@ func Encode[T any](v T) ([]byte, error) {
 	return data, nil
 }
 
-// EncodeAny is [Encode] by what v is, and not by what it is declared as.
+// EncodeAny is [Encode] by the dynamic type of v.
 func EncodeAny(v any) ([]byte, error) {
 	switch raw := v.(type) {
 	case []byte:
@@ -52,7 +52,7 @@ func EncodeAny(v any) ([]byte, error) {
 	return Encode(v)
 }
 
-// Decode reads what [Encode] returned.
+// Decode decodes bytes that [Encode] returned.
 func Decode[T any](data []byte) (T, error) {
 	var v T
 	if isRaw[T]() {
@@ -77,7 +77,7 @@ func Unmarshal(data []byte, v any) error {
 	return guard.Try(func() error { return json.Unmarshal(data, v) })
 }
 
-// Failure is the failure that a value is which does not encode.
+// Failure returns the failure of a value that cannot be encoded.
 func Failure(what string, v any, err error) *journal.Failure {
 	return failure.Of(&journal.Error{
 		Code: journal.CodeEncode, Op: what,
@@ -85,7 +85,7 @@ func Failure(what string, v any, err error) *journal.Failure {
 	})
 }
 
-// DecodeError is the error that bytes are which do not decode.
+// DecodeError returns the error for bytes that cannot be decoded.
 func DecodeError(what string, v any, err error) error {
 	return &journal.Error{
 		Code: journal.CodeDecode, Op: what, Message: fmt.Sprintf("its bytes do not decode into %T",
@@ -108,7 +108,7 @@ func Call[T any](ctx context.Context, what, name string,
 	return data, nil
 }
 
-// Result returns what a recorded result or failure is to workflow code.
+// Result returns the value or error that workflow code gets for a recorded result or failure.
 func Result[T any](what, name string, data []byte, f *journal.Failure) (T, error) {
 	var zero T
 	if f != nil {

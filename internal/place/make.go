@@ -17,11 +17,11 @@ import (
 // ours is the comment of a database that [Place.Make] has made.
 const ours = "made by perdure"
 
-// patience is how long it may take to make a database or to drop one.
+// patience limits how long it may take to make a database or to drop one.
 const patience = 30 * time.Second
 
-// Make makes a new, empty database on the server of a place, beside that which the
-// place names and which nothing of is touched. Its name begins with prefix.
+// Make makes a new, empty database on the server of a place, besides the database that the place
+// names, which stays unchanged. The new name begins with prefix.
 func (p Place) Make(ctx context.Context, prefix string) (Place, error) {
 	name := prefix + strings.ToLower(rand.Text()[:8])
 	made, err := p.named(name)
@@ -32,7 +32,7 @@ func (p Place) Make(ctx context.Context, prefix string) (Place, error) {
 	return made, err
 }
 
-// Database is the name of the database in a PostgreSQL's URL.
+// Database returns the name of the database in the URL of a PostgreSQL.
 func (p Place) Database() string {
 	u, err := url.Parse(p.url)
 	if err != nil {
@@ -43,8 +43,8 @@ func (p Place) Database() string {
 
 var makeable = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
 
-// Drop drops a database of that name, if it is on the server of the place and
-// [Place.Make] has made it; whoever uses it is cut off.
+// Drop drops a database of that name, if it is on the server of the place and [Place.Make] has
+// made it. Its connections are closed.
 func (p Place) Drop(ctx context.Context, name string) error {
 	if !makeable.MatchString(name) {
 		return nil
@@ -55,7 +55,7 @@ func (p Place) Drop(ctx context.Context, name string) error {
 	if err != nil {
 		return p.explain(err)
 	}
-	defer func() { _ = c.Close(ctx) }() // nothing depends on it
+	defer func() { _ = c.Close(ctx) }() // no result depends on it
 	var made bool
 	err = c.QueryRow(
 		ctx,
@@ -70,7 +70,7 @@ func (p Place) Drop(ctx context.Context, name string) error {
 	return nil
 }
 
-// administer makes statements on the server.
+// administer executes statements on the server.
 func (p Place) administer(ctx context.Context, statements ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -78,7 +78,7 @@ func (p Place) administer(ctx context.Context, statements ...string) error {
 	if err != nil {
 		return p.explain(err)
 	}
-	defer func() { _ = c.Close(ctx) }() // nothing depends on it
+	defer func() { _ = c.Close(ctx) }() // no result depends on it
 	for _, sql := range statements {
 		_, err := c.Exec(ctx, sql)
 		var e stated
@@ -94,7 +94,7 @@ func (p Place) administer(ctx context.Context, statements ...string) error {
 	return nil
 }
 
-// named gives the place of another database on the same server.
+// named returns the place of another database on the same server.
 func (p Place) named(name string) (Place, error) {
 	u, err := url.Parse(p.text)
 	if err != nil {

@@ -16,26 +16,26 @@ import (
 	"github.com/perdure/perdure/store/sqlite"
 )
 
-// A Mode says what a database is opened for.
+// A Mode is the purpose for which a database is opened.
 type Mode int
 
 // The modes.
 const (
-	Read   Mode = iota // nothing of it is changed
+	Read   Mode = iota // nothing in it is changed
 	Write              // runs are started and messages sent, beside engines or while nothing runs
-	Engine             // it is made where there is none, and migrated
+	Engine             // the database is made if there is none, and migrated
 )
 
-// A ForbiddenError says that the database does not let a user in, or not do something.
+// A ForbiddenError is the error of a database that refuses access, or an operation, to a user.
 type ForbiddenError struct{ Err error }
 
-// Error is what the database says.
+// Error returns the message of the database.
 func (e *ForbiddenError) Error() string { return e.Err.Error() }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *ForbiddenError) Unwrap() error { return e.Err }
 
-// Open opens the database. Errors say in words what is wrong and what to do.
+// Open opens the database. Its errors explain the problem and how to solve it.
 func (p Place) Open(ctx context.Context, m Mode) (store.Store, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
@@ -56,7 +56,7 @@ func (p Place) Open(ctx context.Context, m Mode) (store.Store, error) {
 	return s, nil
 }
 
-// saying has an error in other words.
+// saying is an error with another message.
 type saying struct {
 	words string
 	err   error
@@ -65,7 +65,7 @@ type saying struct {
 func (e *saying) Error() string { return e.words }
 func (e *saying) Unwrap() error { return e.err }
 
-// explain says what to do about a database that cannot be opened.
+// explain adds to the error of opening a database a hint that shows how to solve it.
 func (p Place) explain(err error) error {
 	unavailable := func(message string, err error, hint string) error {
 		return p.problem(journal.CodeUnavailable, message, err, hint)
@@ -99,13 +99,13 @@ func (p Place) explain(err error) error {
 	return unavailable("", err, p.names())
 }
 
-// A stated error is one that PostgreSQL has a code for.
+// A stated error is an error with a code of PostgreSQL.
 type stated interface {
 	error
 	SQLState() string
 }
 
-// explainServer says what to do about an error of a server, or of one that is not there.
+// explainServer explains the error of a server, or of a server that does not answer.
 func (p Place) explainServer(err error) error {
 	var e stated
 	var address *pgconn.ParseConfigError
@@ -150,8 +150,8 @@ func (p Place) explainServer(err error) error {
 	return p.problem(journal.CodeUnavailable, "", said, "the log of the server says more")
 }
 
-// Explain puts what a server said, or why it was not reached, while the database was in
-// use into words. Any other error it leaves as it is.
+// Explain explains an error of a server while the database is in use, or the reason why the
+// server was not reached. It returns any other error unchanged.
 func (p Place) Explain(err error) error {
 	var e stated
 	var unreached *pgconn.ConnectError
@@ -161,7 +161,7 @@ func (p Place) Explain(err error) error {
 	return err
 }
 
-// message is what PostgreSQL says, without its code.
+// message returns the message of PostgreSQL, without its code.
 func message(e stated) string {
 	text := strings.TrimSuffix(e.Error(), " (SQLSTATE "+e.SQLState()+")")
 	_, said, found := strings.Cut(text, ": ") // FATAL: …
@@ -171,7 +171,7 @@ func message(e stated) string {
 	return said
 }
 
-// unreached says why a server was not reached.
+// unreached returns the reason why a server was not reached, and a hint.
 func (p Place) unreached(err error) (message, hint string) {
 	hint = "does PostgreSQL run there? " + p.names()
 	var name *net.DNSError
@@ -193,7 +193,7 @@ func (p Place) unreached(err error) (message, hint string) {
 	return text, hint
 }
 
-// innermost gives the cause of all, of several the first.
+// innermost returns the root cause. If there are several, it returns the first.
 func innermost(err error) error {
 	for {
 		if several, ok := err.(interface{ Unwrap() []error }); ok && len(several.Unwrap()) > 0 {

@@ -1,7 +1,7 @@
-// Package place names databases as the command line does, and opens them.
+// Package place parses the names of databases on the command line, and opens the databases.
 //
-// A place is a PostgreSQL by its URL, or an SQLite file. Of a URL nobody is shown
-// the password: not in an error, and not in a command that people are told to type.
+// A place is a PostgreSQL by its URL, or an SQLite file. The password of a URL is never shown:
+// not in an error, and not in a suggested command.
 package place
 
 import (
@@ -18,17 +18,17 @@ import (
 	"github.com/perdure/perdure/store/postgres"
 )
 
-// Env is the variable that names the database where no option does, and Default what
-// is meant where neither does.
+// Env is the environment variable that names the database if no option does. Default is the
+// database if neither does.
 const (
 	Env     = "PERDURE_STORE"
 	Default = "sqlite:perdure.db"
 )
 
-// Names says how a database is named, for hints and help.
+// Names explains how to name a database, for hints and help.
 const Names = "--store or " + Env + " names the database"
 
-// names says how the database is named, for hints.
+// names explains how to name the database, for hints.
 func (p Place) names() string {
 	if p.Program == "" {
 		return "name another one"
@@ -36,7 +36,7 @@ func (p Place) names() string {
 	return Names
 }
 
-// A Kind is what sort of database is in a place.
+// A Kind is the kind of the database in a place.
 type Kind int
 
 // The kinds.
@@ -46,27 +46,27 @@ const (
 	Memory
 )
 
-// A Place is where a database is.
+// A Place is the location of a database.
 type Place struct {
 	Kind    Kind
-	File    string // of SQLite; empty where only "sqlite:" was said
-	Program string // what people type to run this program; empty for one that embeds the engine
-	FromEnv bool   // the variable names it: a command needs no option
+	File    string // of SQLite; empty if the text was only "sqlite:"
+	Program string // the command that runs this program; empty for a program that embeds the engine
+	FromEnv bool   // the variable names the database: a command needs no option
 
-	text    string // as it was given
-	url     string // of PostgreSQL, with its password and without what is this program's own
+	text    string // as it was passed
+	url     string // of PostgreSQL, with its password and without this program's own settings
 	shown   string
 	options postgres.Options
 }
 
 var (
 	scheme = regexp.MustCompile(`^([a-zA-Z][a-zA-Z0-9+.-]*)://`)
-	// listed is how psql takes a list of settings, which may have a password in it.
+	// listed matches the list of settings that psql accepts, which may have a password in it.
 	listed = regexp.MustCompile(`(^|\s)(host|hostaddr|port|dbname|user|password)\s*=`)
 )
 
-// Parse reads what names a database: postgres://USER@HOST/DATABASE, FILE, sqlite:FILE
-// or memory:. A program is what people type.
+// Parse parses the name of a database: postgres://USER@HOST/DATABASE, FILE, sqlite:FILE or
+// memory:. The program is the command that runs this program.
 func Parse(program, text string) (Place, error) {
 	p := Place{Program: program, text: text, shown: text}
 	switch s := scheme.FindStringSubmatch(text); {
@@ -92,24 +92,24 @@ func Parse(program, text string) (Place, error) {
 	}
 	p.File = text
 	if file, ok := strings.CutPrefix(text, "sqlite:"); ok {
-		p.File = strings.TrimPrefix(file, "//") // others write it like that
+		p.File = strings.TrimPrefix(file, "//") // other programs write it like that
 	}
 	return p, nil
 }
 
-// The settings of a URL that are this program's own, the rest is PostgreSQL's.
+// The settings of a URL that are this program's own. The other settings are for PostgreSQL.
 const (
 	lease  = "lease"
 	pooler = "pooler"
 	unsafe = "unsafe"
 )
 
-// connectTimeout is how many seconds a connection may take to come about, where the
-// URL does not say.
+// connectTimeout limits the seconds that a connection may take to open, if the URL does not set
+// it.
 const connectTimeout = "10"
 
-// parseURL reads the URL of a PostgreSQL. What is wrong with one that cannot be read
-// is not told in full: any part of it may be a password.
+// parseURL parses the URL of a PostgreSQL. An error does not show the URL: any part of it may be
+// a password.
 func (p *Place) parseURL(text string) error {
 	p.shown = "postgres://…"
 	u, err := url.Parse(text)
@@ -133,7 +133,7 @@ func (p *Place) parseURL(text string) error {
 	return nil
 }
 
-// own takes the settings that are this program's.
+// own parses the settings that are this program's.
 func (p *Place) own(settings url.Values) error {
 	if text := settings.Get(lease); text != "" {
 		d, err := time.ParseDuration(text)
@@ -157,10 +157,10 @@ func (p *Place) own(settings url.Values) error {
 	return nil
 }
 
-// hidden stands for a password.
+// hidden replaces a password.
 const hidden = "***"
 
-// redacted gives a URL without its passwords.
+// redacted returns a URL without its passwords.
 func redacted(u *url.URL) string {
 	var b strings.Builder
 	b.WriteString(u.Scheme + "://")
@@ -187,7 +187,7 @@ func redacted(u *url.URL) string {
 	return b.String()
 }
 
-// String names the place to people, without its password.
+// String returns the place without its password, for people.
 func (p Place) String() string {
 	if p.Kind == SQLite && p.File != "" {
 		return p.File
@@ -195,8 +195,8 @@ func (p Place) String() string {
 	return p.shown
 }
 
-// Words are those of the command line that name the place: none where the variable
-// does. A password is to be filled in.
+// Words returns the part of a command line that names the place. It is empty if the variable
+// names the place. The user must fill in the password.
 func (p Place) Words() string {
 	if p.FromEnv {
 		return ""
@@ -204,13 +204,13 @@ func (p Place) Words() string {
 	return " --store " + Quoted(p.String())
 }
 
-// Command is what people type to have a command of this program on the place.
+// Command returns the command line of a command of this program on the place.
 func (p Place) Command(words string) string {
 	return cmp.Or(p.Program, "perdure") + " " + words + p.Words()
 }
 
-// Secret is what [Parse] makes the same place of, with the password, for a process that
-// gets it on its standard input; nobody is shown it.
+// Secret returns the text from which [Parse] makes the same place, with the password. It is for a
+// process that gets it on its standard input, and must not be shown.
 func (p Place) Secret() string {
 	if p.Kind == SQLite {
 		return "sqlite:" + p.File
@@ -218,7 +218,7 @@ func (p Place) Secret() string {
 	return p.text
 }
 
-// With gives the place with a lease, where the URL does not say one.
+// With returns the place with a lease, if the URL does not set one.
 func (p Place) With(lease time.Duration) Place {
 	if p.options.Lease == 0 {
 		p.options.Lease = lease
@@ -226,7 +226,7 @@ func (p Place) With(lease time.Duration) Place {
 	return p
 }
 
-// Check refuses a place that is for memory, or a file that cannot be one.
+// Check refuses a place in memory, or a file that cannot be a database.
 func (p Place) Check() error {
 	if p.Kind == Memory {
 		return p.invalid("nothing in memory outlives a command")
@@ -244,7 +244,7 @@ func (p Place) Check() error {
 	return nil
 }
 
-// IsThere says whether there may be a database: a file that is not there has none.
+// IsThere reports whether a database may exist. A missing file has none.
 func (p Place) IsThere() bool {
 	if p.Kind != SQLite {
 		return true
@@ -266,7 +266,7 @@ func (p Place) problem(code journal.Code, message string, err error, hint string
 	return &journal.Error{Code: code, Op: "open " + what, Message: message, Err: err, Hint: hint}
 }
 
-// Quoted gives a word as a shell takes it for one.
+// Quoted returns a word quoted for a shell, if necessary.
 func Quoted(word string) string {
 	if !strings.ContainsFunc(word, func(c rune) bool {
 		return strings.ContainsRune(" \t\n'\"\\$`&|;<>()*?[]#~!{}", c)

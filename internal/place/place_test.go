@@ -22,7 +22,7 @@ func TestWordsAreQuotedForAShell(t *testing.T) {
 	}
 }
 
-// What people are shown of a place is what they wrote, without the passwords in it.
+// The text that is shown for a place is the text that was written, without its passwords.
 func TestNobodyIsShownAPassword(t *testing.T) {
 	const secret = "s3cr3t"
 	for text, want := range map[string]string{
@@ -91,7 +91,7 @@ func TestACommandThatPeopleAreToldNamesThePlace(t *testing.T) {
 	}
 }
 
-// pgError is what a server says.
+// pgError is an error of a server.
 type pgError struct{ code, text string }
 
 func (e *pgError) Error() string    { return "FATAL: " + e.text + " (SQLSTATE " + e.code + ")" }
@@ -149,7 +149,7 @@ func TestASettingThatIsNoneIsNamed(t *testing.T) {
 	}
 }
 
-// Only what was made here is dropped, whatever its name is.
+// Only databases that were made here are dropped, whatever their names are.
 //
 // spec: P-2
 func TestOnlyADatabaseThatWasMadeIsDropped(t *testing.T) {

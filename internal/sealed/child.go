@@ -1,6 +1,6 @@
 package sealed
 
-// A Child is how a child is started.
+// A Child has the options of the start of a child.
 type Child struct {
 	Operation Operation
 	Start     Start

@@ -9,15 +9,16 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// A Client is what an engine, or a client of its own, gives packages of this module.
+// A Client is the access of packages of this module to an engine, or to a client without an
+// engine.
 type Client struct {
 	FrontEnd *kernel.FrontEnd
 	Runs     Runs
-	Live     *kernel.Engine              // nil where no engine is here
-	Known    func(name string) *Workflow // returns nil for one that it does not know
+	Live     *kernel.Engine              // nil if there is no engine in this process
+	Known    func(name string) *Workflow // returns nil for an unknown workflow
 }
 
-// Runs is what an engine does at once and a client of its own asks for.
+// Runs has the operations that an engine does at once. A client without an engine asks for them.
 type Runs interface {
 	Start(ctx context.Context, s kernel.Start) (kernel.Started, error)
 	Wait(ctx context.Context, s kernel.Started) (journal.Head, kernel.Outcome, error)

@@ -10,7 +10,7 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// Branch returns what the options of a branch or scope of that name say.
+// Branch returns the operation that the options of a branch or scope of that name describe.
 func Branch[O interface{ ApplyToBranch(o *Operation) error }](what, name string,
 	opts []O) (Operation, error) {
 	var o Operation
@@ -28,7 +28,7 @@ func Branch[O interface{ ApplyToBranch(o *Operation) error }](what, name string,
 	return o, nil
 }
 
-// Step returns what the options of a step of that name say. It has no body.
+// Step returns the step that the options of a step of that name describe. It has no body.
 func Step[O interface{ ApplyToStep(o *Operation) error }](name string, opts []O) (kernel.Step,
 	error) {
 	var o Operation
@@ -59,8 +59,8 @@ func Step[O interface{ ApplyToStep(o *Operation) error }](name string, opts []O)
 	return s, nil
 }
 
-// InPhase returns the name that a step has in a phase: debit in TRY is try:debit. Without a
-// phase it is the name.
+// InPhase returns the name that a step has in a phase: debit in TRY is try:debit. Without a phase
+// it returns the name unchanged.
 func InPhase(phase, name string) string {
 	if phase == "" {
 		return name
@@ -68,25 +68,26 @@ func InPhase(phase, name string) string {
 	return strings.ToLower(phase) + ":" + name
 }
 
-// Naming returns how the kernel knows a branch or scope of that name.
+// Naming returns the kernel's naming of a branch or scope of that name.
 func (o *Operation) Naming(name string) kernel.Naming {
 	return kernel.Naming{
 		Name: name, Key: o.Key, Change: o.Change, StandsFor: o.StandsFor, ForStep: o.ForStep,
 	}
 }
 
-// An Operation is how a step, branch or scope is run and known.
+// An Operation has the options of a step, branch or scope.
 type Operation struct {
 	Key       string
 	Change    kernel.Change
 	Announced bool
 	Declared  bool
 	Timeout   time.Duration
-	// of a retry policy; nil for the workflow's
+	// Next is the retry policy. It is nil for the workflow's policy.
 	Next      func(n int, f *journal.Failure) (time.Duration, bool)
 	Phase     string
 	StandsFor context.Context // of a branch or scope
-	ForStep   string          // of a branch: the step
-	// of a dead letter: of the run when the step failed; 0 for the present one
+	ForStep   string          // of a branch: the step that it stands for
+	// Status, of a dead letter, is the status of the run when the step failed. Zero means the
+	// present status.
 	Status journal.Status
 }

@@ -1,6 +1,6 @@
-// Package sealed has what the options of package perdure are applied to. An option is a type
-// with a method such as ApplyToStep, whose argument has a type of this package: so packages of
-// this module can have options of their own, and others cannot.
+// Package sealed has the types that the options of package perdure are applied to. An option is a
+// type with a method such as ApplyToStep, whose argument has a type of this package. So packages
+// of this module can have options of their own, and other modules cannot.
 package sealed
 
 import (
@@ -10,26 +10,26 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// The headers by which a start says what it is.
+// The headers that a start sets to describe itself.
 const (
 	HeaderDryRun    = "perdure:dry-run"
 	HeaderTriggered = "perdure:triggered-by"
 	HeaderPolicy    = "perdure:pressure"
 )
 
-// A Start is how a run is started.
+// A Start has the options of the start of a run.
 type Start struct {
 	ID         string
 	Dedup      time.Duration
 	Headers    map[string]string
 	Attributes map[string]string
 	SendKey    string
-	Notes      map[string]string // headers of the engine's own
-	Mode       string            // that the start asks for; empty for none
+	Notes      map[string]string // the engine's own headers
+	Mode       string            // the mode that the start asks for; empty for none
 }
 
-// Spec returns what the kernel is asked to start. The pattern of a workflow that is not known
-// here is written by the engine that takes the run up.
+// Spec returns the start for the kernel. If the workflow is not known here, the engine that loads
+// the run sets its pattern.
 func (o Start) Spec(workflow string, def *Workflow, input []byte) kernel.Start {
 	pattern := journal.PatternWorkflow
 	if def != nil {
@@ -49,7 +49,7 @@ func (o *Start) Note(name, value string) {
 	o.Notes[name] = value
 }
 
-// The names of what patterns record beside the operations of the application.
+// The names of records that patterns make besides the operations of the application.
 const (
 	CallbackStep    = "perdure:callback"   // the step in which callbacks are called
 	SuppressedError = "perdure:suppressed" // the error that a callback has suppressed
@@ -62,10 +62,10 @@ const (
 	ModeBoth  = "BOTH"
 )
 
-// Asked is an option of a start that asks for a mode.
+// Asked is an option of a start: the mode that it asks for.
 type Asked string
 
-// ApplyToStart has the start ask for it.
+// ApplyToStart sets the mode that the start asks for.
 func (a Asked) ApplyToStart(o *Start) error {
 	o.Mode = string(a)
 	return nil

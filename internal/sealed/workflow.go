@@ -13,21 +13,21 @@ type Workflow struct {
 	kernel.Workflow
 	Retention *Retention // nil for the engine's
 	Outline   definition.Outline
-	// nil for one that is not made of a declaration
+	// Declared is nil for a definition that is not made of a declaration.
 	Declared func() (definition.Outline, []definition.Issue)
-	// what is done when it is examined for the first time
+	// Later are called when the definition is examined for the first time.
 	Later []func(*Workflow)
-	// examine, the first time
+	// Examined examines the definition at the first call, and then returns the same result.
 	Examined func() (definition.Outline, []definition.Issue)
-	// an error refuses a start or child; nil accepts any input
+	// Accepts returns an error to refuse the input of a start or child. Nil accepts any input.
 	Accepts func(input []byte) error
-	// a run that fails writes a dead letter
+	// DeadLetters is set if a run that fails writes a dead letter.
 	DeadLetters bool
-	// of what its author passed to Define
+	// Odd has the issues of the options that the author passed to Define.
 	Odd struct{ Definition, Timeouts, Retries, Replays []definition.Issue }
 }
 
-// A Retention says for how long runs are kept.
+// A Retention sets how long runs are kept.
 type Retention struct {
 	Period   time.Duration
 	ByStatus map[journal.Status]time.Duration

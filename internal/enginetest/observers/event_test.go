@@ -23,7 +23,7 @@ import (
 	"github.com/perdure/perdure/store/storetest"
 )
 
-// emits is a step's body that emits these and gives err.
+// emits is a step's body that emits these events and returns err.
 func emits(err error, kinds ...string) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
 		for _, k := range kinds {
@@ -35,8 +35,8 @@ func emits(err error, kinds ...string) func(context.Context) (string, error) {
 	}
 }
 
-// kindsOf gives the kinds of entries that have an operation, with its name; of
-// events their type.
+// kindsOf returns the kinds of entries that have an operation, with its name, and the types of
+// events.
 func kindsOf(entries []journal.Entry) []string {
 	var out []string
 	for _, e := range entries {
@@ -372,8 +372,8 @@ func TestEventsAreToldOverACrashAtAnyTime(t *testing.T) {
 	}
 }
 
-// eventsOverCrash has a run emit a, b, c and d while the store fails as planned,
-// and starts a second engine where that stopped the first.
+// eventsOverCrash makes a run emit a, b, c and d while the store fails as planned, and starts a
+// second engine if that stopped the first.
 func eventsOverCrash(t *testing.T, s *world.Subscriber, plan storetest.Plan) bool {
 	wf := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
 		if _, err := perdure.Step(ctx, "one", emits(nil, "a", "b")); err != nil {
@@ -405,13 +405,13 @@ func eventsOverCrash(t *testing.T, s *world.Subscriber, plan storetest.Plan) boo
 	return len(faulty.Injected()) > 0
 }
 
-// judgeTold says what is wrong with what the subscriber was told: every event is there,
-// each begins again where it was not acknowledged, and none comes before the one
-// that precedes it.
+// judgeTold returns the faults in the events that the subscriber received. Every event must be
+// there, delivery must begin again at an event that was not acknowledged, and no event may come
+// before its predecessor.
 func judgeTold(t *testing.T, s *world.Subscriber, call int, want []string) {
 	t.Helper()
 	got := s.Types()
-	at := -1 // in want, of the last one told
+	at := -1 // index in want of the last event that was delivered
 	most := 0
 	for i, kind := range got {
 		n := slices.Index(want, kind)
@@ -621,7 +621,8 @@ func TestEventsOfBranchesHaveIDsOfTheirOwn(t *testing.T) {
 	})
 }
 
-// The end of their run waits with them: of one run all is told in order.
+// The delivery of the end of a run waits with its events: everything of one run is delivered in
+// order.
 //
 // spec: R-29
 func TestEventsThatWereNotTakenWaitForAnEngineThatHasASubscriber(t *testing.T) {
@@ -686,7 +687,7 @@ func TestNobodyIsOwedTheEndOfARunOfAnUnknownWorkflow(t *testing.T) {
 	})
 }
 
-// What workflow code emits is told once its turn is durable, and is the same event
+// An event that workflow code emits is delivered when its turn is durable, and is the same event
 // after a crash.
 //
 // spec: F-10

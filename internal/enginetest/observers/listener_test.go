@@ -23,7 +23,7 @@ import (
 	"github.com/perdure/perdure/store/storetest"
 )
 
-// Ears keep what listeners hear.
+// Ears record the calls of listeners.
 type ears struct {
 	mu    sync.Mutex
 	heard []perdure.Ended
@@ -36,7 +36,7 @@ func (e *ears) hear(_ context.Context, end perdure.Ended) error {
 	return nil
 }
 
-// times says how often each run was heard of, by workflow ID.
+// times returns the number of calls for each run, by workflow ID.
 func (e *ears) times() map[string]int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -58,7 +58,7 @@ func (e *ears) statuses() []journal.Status {
 	return out
 }
 
-// A stuck listener answers to nothing until it is let go, and then hears.
+// A stuck listener blocks until it is released, and then records the call.
 type stuck struct {
 	ears
 	let       chan struct{}
@@ -173,7 +173,7 @@ func TestEveryEndIsToldToTheListenersOfItsStatus(t *testing.T) {
 	}
 }
 
-// holdsAgainstTheStore holds what a listener heard against what the store has.
+// holdsAgainstTheStore compares the calls of a listener with the store.
 func holdsAgainstTheStore(t *testing.T, w *world.World, end perdure.Ended) {
 	t.Helper()
 	how := end.WorkflowID
@@ -227,7 +227,7 @@ func TestAListenerIsCalledWhenTheEndIsDurable(t *testing.T) {
 			}
 			return nil
 		}})
-		// The group with the end is on its way for half an hour.
+		// The group with the end takes half an hour to commit.
 		var delay atomic.Int64
 		h := &world.Hook{OnCommit: func(_ *store.Group, do func() error) error {
 			time.Sleep(time.Duration(delay.Load()))
@@ -379,7 +379,7 @@ func TestListenersAreAddedByProgramAndTakenAway(t *testing.T) {
 			stops[e] = stop
 		}
 		stops[&gone]()
-		stops[&gone]() // twice is as good
+		stops[&gone]() // a second call is allowed
 		round := func(id string) {
 			t.Helper()
 			for _, how := range []string{"COMPLETED", "FAILED"} {
@@ -540,7 +540,7 @@ func TestAnEngineThatStopsWaitsForListenersAsForSteps(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		takes time.Duration
-		again bool // the next engine tells it again
+		again bool // the next engine calls it again
 	}{{"one that is done in time", 5 * time.Second, false}, {"one that is not", time.Hour, true}} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -607,8 +607,8 @@ func TestAListenerThatNeverReturnsDoesNotKeepAnEngineFromStopping(t *testing.T) 
 	})
 }
 
-// At each call of the store the engine dies, before it is done and after. The
-// listener hears at least once, and twice at most.
+// At each call of the store the engine dies, before the call is done and after. The listener is
+// called at least once, and at most twice.
 //
 // spec: L-18
 func TestAnEndIsToldOverACrashAtAnyTime(t *testing.T) {
@@ -653,8 +653,8 @@ func TestAnEndIsToldOverACrashAtAnyTime(t *testing.T) {
 	}
 }
 
-// endOverCrash has a run end while the store fails as planned, and starts a second
-// engine where it did. It gives false where it did not.
+// endOverCrash makes a run end while the store fails as planned, and starts a second engine if it
+// did. It returns false if the store did not fail.
 func endOverCrash(t *testing.T, e *ears, plan storetest.Plan) bool {
 	wf := endings(perdure.Listener{Call: e.hear})
 	w := &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{wf}}

@@ -20,7 +20,7 @@ import (
 	"github.com/perdure/perdure/store/memory"
 )
 
-// A logged is what a log has.
+// A logged collects the lines of a log.
 type logged struct {
 	mu  sync.Mutex
 	out bytes.Buffer
@@ -40,7 +40,7 @@ func (l *logged) String() string {
 
 func (l *logged) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
 
-// byDefault has slog.Default write to a log for the time of the test.
+// byDefault makes slog.Default write to a log during the test.
 func byDefault(t *testing.T) *logged {
 	l, was := &logged{}, slog.Default()
 	slog.SetDefault(l.logger())
@@ -48,7 +48,7 @@ func byDefault(t *testing.T) *logged {
 	return l
 }
 
-// misbehaving is a workflow that goes wrong in the way that its input names.
+// misbehaving is a workflow that fails in the way that its input names.
 var misbehaving = perdure.Define("misbehaving", func(ctx context.Context, how string) (int, error) {
 	for range 2 {
 		if _, err := perdure.Step(ctx, "fine", world.Work("", 0, nil)); err != nil {
@@ -108,7 +108,7 @@ func misbehave(t *testing.T, o perdure.Options) {
 	})
 }
 
-// Without an option the default log has warnings and what code did wrong, and nothing else.
+// By default the log has warnings and errors of code, and nothing else.
 func TestWhatGoesWrongIsLoggedByDefault(t *testing.T) {
 	log := byDefault(t)
 	misbehave(t, perdure.Options{})
@@ -135,7 +135,8 @@ func TestWhatGoesWrongIsLoggedByDefault(t *testing.T) {
 	}
 }
 
-// Another log takes what the default one would, and one that discards takes it from all.
+// Another logger gets what the default logger would get, and a discarding one switches off all
+// output.
 func TestAnotherLogTakesWhatGoesWrong(t *testing.T) {
 	log, own := byDefault(t), &logged{}
 	misbehave(t, perdure.Options{Logger: own.logger()})

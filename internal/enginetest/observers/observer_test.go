@@ -20,8 +20,7 @@ import (
 	"github.com/perdure/perdure/store/memory"
 )
 
-// everything is a workflow that does what observers are told of; kid and fails are
-// its children.
+// everything is a workflow that causes all kinds of notices; kid and fails are its children.
 func everything(kid, fails *perdure.Workflow[int, int]) *perdure.Workflow[int, int] {
 	return perdure.Define("everything", func(ctx context.Context, _ int) (int, error) {
 		for _, do := range []func(context.Context) error{everyStep, everyFact, everyWait} {
@@ -113,7 +112,7 @@ func everyWait(ctx context.Context) error {
 	return perdure.Sleep(ctx, time.Hour)
 }
 
-// shown shows a notice, with runs by their workflow ID and the place in its chain.
+// shown formats a notice, with runs by their workflow ID and their place in the chain.
 func shown(n observe.Notice, runs map[string]string) string {
 	out := []string{runs[n.Run]}
 	add := func(name, value string) {
@@ -146,8 +145,8 @@ func shown(n observe.Notice, runs map[string]string) string {
 	return strings.Join(out, " ")
 }
 
-// lifecycle has what observers are told of each kind when everything happens; of
-// those that nothing produces yet it says what will.
+// lifecycle has the expected notices of each kind when everything happens. For kinds that nothing
+// produces yet, it has the feature that will.
 var lifecycle = map[observe.Kind][]string{
 	observe.RunStarted: {
 		"all status=RUNNING", "kid status=PENDING", "fails status=PENDING", "chain status=RUNNING",
@@ -244,7 +243,8 @@ func TestObserversHearOfEverythingThatHappens(t *testing.T) {
 	}
 }
 
-// haveEverythingHappen gives the world where it did, and how runs are shown.
+// haveEverythingHappen returns the world in which everything happened, and the names of its runs
+// in the output.
 func haveEverythingHappen(t *testing.T, idle time.Duration) (*world.World, map[string]string) {
 	kid := perdure.Define("kid", func(context.Context, int) (int, error) { return 1, nil })
 	fails := perdure.Define("fails", func(context.Context, int) (int, error) {
@@ -310,7 +310,7 @@ func haveEverythingHappen(t *testing.T, idle time.Duration) (*world.World, map[s
 	return w, runs
 }
 
-// noticed says which notice tells of an entry of a kind.
+// noticed returns the kind of the notice of an entry of a kind.
 var noticed = map[journal.Kind]observe.Kind{
 	journal.RunStarted: observe.RunStarted, journal.RunClaimed: observe.RunClaimed,
 	journal.RunCompleted: observe.RunEnded,
@@ -322,11 +322,11 @@ var noticed = map[journal.Kind]observe.Kind{
 	journal.ChildStarted: observe.ChildStarted, journal.ChildCompleted: observe.ChildEnded,
 }
 
-// A clerk holds every notice against the journal at the time that it comes.
+// A clerk compares every notice with the journal at the time of the notice.
 type clerk struct {
 	w  *world.World
 	mu sync.Mutex
-	at map[string]int                  // by run: the first entry that it was not told of
+	at map[string]int                  // by run: the first entry that it was not notified of
 	n  map[string]map[observe.Kind]int // by run
 }
 
@@ -606,8 +606,8 @@ func TestAnObserverTakesOnlyTheKindsItWantsAndOneThatPanicsDisturbsNobody(t *tes
 	})
 }
 
-// While an observer blocks, nothing becomes durable, as the package says: so no run
-// goes on, and none is lost.
+// While an observer blocks, nothing becomes durable, as the package documents: so no run goes on,
+// and none is lost.
 //
 // spec: P-6
 func TestAnObserverThatBlocksHoldsUpTheEngineAndLosesNothing(t *testing.T) {

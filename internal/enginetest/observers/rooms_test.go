@@ -13,7 +13,7 @@ import (
 	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
-// many is above what one listener, or the subscriber, holds of what it was not told.
+// many is above the number of pending calls that one listener, or the subscriber, holds.
 const many = 1500
 
 func started(t *testing.T, w *world.World, wf *perdure.Workflow[int, string], n int) {
@@ -79,9 +79,9 @@ func TestASilentBrokerSilencesNoListener(t *testing.T) {
 	})
 }
 
-// A listener whose application does not answer holds up neither another one, nor the
-// broker, nor more of the memory than its room: where runs only end, and where events of
-// theirs are told before.
+// A listener that does not return does not hold up another listener or the broker, and uses no
+// more memory than its limit. This holds where runs only end, and where their events are
+// delivered before.
 //
 // spec: L-18
 func TestASilentListenerSilencesNeitherOthersNorTheBroker(t *testing.T) {

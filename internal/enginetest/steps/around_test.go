@@ -78,9 +78,9 @@ func init() {
 func TestWhatGoesAroundAStepGivesItsError(t *testing.T) {
 	type wrapper = func(ctx context.Context, body func(context.Context) error) error
 	for name, c := range map[string]struct {
-		body     error // that the step's body gives
+		body     error // the error of the step's body
 		around   wrapper
-		says     string // what the step's error says; empty: there is none
+		says     string // text in the error of the step; empty: there is no error
 		is       error
 		not      error
 		attempts int

@@ -14,8 +14,8 @@ import (
 	"github.com/perdure/perdure/store/sqlite"
 )
 
-// BenchmarkSequential is 256 runs of five dependent steps at a time. On the
-// memory store it shows what the engine adds to a step.
+// BenchmarkSequential runs 256 runs of five dependent steps at a time. On the memory store it
+// shows the overhead of the engine per step.
 func BenchmarkSequential(b *testing.B) {
 	b.Run("memory", func(b *testing.B) { sequential(b, memory.New()) })
 	b.Run("sqlite", func(b *testing.B) {

@@ -17,7 +17,7 @@ import (
 	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
-// counted gives a world whose commits take a millisecond and are counted.
+// counted returns a world whose commits take a millisecond and are counted.
 func counted(
 	t *testing.T, opts perdure.Options, wfs ...perdure.Definition,
 ) (*world.World, *atomic.Int64) {
@@ -30,7 +30,7 @@ func counted(
 	return w, &commits
 }
 
-// layered runs layers of parallel steps, each layer after the one before.
+// layered runs layers of parallel steps, each layer after the layer before it.
 func layered(layers, width int, step func(context.Context) (int,
 	error)) *perdure.Workflow[int, int] {
 	return perdure.Define("layered", func(ctx context.Context, _ int) (int, error) {
@@ -49,9 +49,9 @@ func layered(layers, width int, step func(context.Context) (int,
 	})
 }
 
-// The results of steps that have begun together, and that end together, are in one
-// commit: of several runs at least in one, since a timer may come between on a machine
-// that has other things to do.
+// The results of steps that have begun together, and that end together, are in one commit. This
+// is tested for at least one of several runs, since a timer may fire in between on a busy
+// machine.
 func TestResultsThatComeTogetherShareACommit(t *testing.T) {
 	fewest := int64(math.MaxInt64)
 	for range 5 {
@@ -74,8 +74,8 @@ func TestResultsThatComeTogetherShareACommit(t *testing.T) {
 	}
 }
 
-// A result that others might join is durable soon, also where they take long, or come
-// one after the other without an end.
+// A result that later results might join is durable soon, even if they take long, or come one
+// after the other without an end.
 func TestAResultDoesNotWaitForOthers(t *testing.T) {
 	for name, pace := range map[string]time.Duration{
 		"one that takes long": time.Hour,
@@ -112,7 +112,7 @@ func TestAResultDoesNotWaitForOthers(t *testing.T) {
 	}
 }
 
-// No step begins, and nobody hears of a start, before what precedes it is
+// No step begins, and the start of a step is not visible, before the records before it are
 // durable.
 func TestCommitBeforeConsequence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

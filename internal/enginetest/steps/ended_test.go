@@ -14,8 +14,8 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// What is asked for with a context that has ended already does not begin, and a replay whose
-// context has not ended comes to the same.
+// An operation with a context that has ended already does not begin, and a replay whose context
+// has not ended has the same result.
 //
 // spec: L-14
 func TestWhatIsAskedForWithAnEndedContextDoesNotBegin(t *testing.T) {
@@ -80,8 +80,8 @@ func TestWhatIsAskedForWithAnEndedContextDoesNotBegin(t *testing.T) {
 	})
 }
 
-// A context that is kept after its run has left memory ends no goroutine of somebody else's: each
-// operation returns an error that says what to do. The run itself is as it was.
+// A context that is kept after its run was unloaded ends no goroutine of another run: each
+// operation returns an error with a hint. The run itself is unchanged.
 //
 // spec: L-4, L-14
 func TestAContextThatIsKeptEndsNoGoroutineOfAnother(t *testing.T) {
@@ -96,9 +96,9 @@ func TestAContextThatIsKeptEndsNoGoroutineOfAnother(t *testing.T) {
 			return 0, err
 		}
 		defer func() {
-			deferred = true // also where the run leaves memory
+			deferred = true // also when the run is unloaded
 			_, _ = perdure.Step(ctx, "late", one)
-			afterwards++ // which its own goroutine does not come to, before the run ends
+			afterwards++ // its own goroutine does not come here before the run ends
 		}()
 		return 7, perdure.Sleep(ctx, time.Hour)
 	})

@@ -17,7 +17,7 @@ import (
 	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
-// A step that waited for its next attempt when its engine died gets its record when the run ends.
+// A step that waited for its next attempt when its engine died is recorded when the run ends.
 //
 // spec: L-12, L-13
 func TestReplayedBackOffGetsItsRecord(t *testing.T) {
@@ -78,7 +78,7 @@ func TestReplayedBackOffEndsWithItsBranch(t *testing.T) {
 	})
 }
 
-// A step that kept a value had started, and gets its record.
+// A step that kept a value had started, and is recorded.
 //
 // spec: L-13
 func TestCheckpointIsARecordOfAStart(t *testing.T) {
@@ -113,7 +113,8 @@ func TestCheckpointIsARecordOfAStart(t *testing.T) {
 	})
 }
 
-// A step that parks its run has returned: it is not shown as abandoned, and nobody waits for it.
+// A step that parks its run has returned: it is not shown as abandoned, and the engine does not
+// wait for it.
 //
 // spec: L-14
 func TestStepThatParksItsRunIsNotAbandoned(t *testing.T) {
@@ -142,7 +143,7 @@ func TestStepThatParksItsRunIsNotAbandoned(t *testing.T) {
 	})
 }
 
-// Nor is one that returns while its run leaves.
+// A step that returns while its run is unloaded is not shown as abandoned either.
 //
 // spec: L-14
 func TestStepThatReturnsWhileItsRunLeavesIsNotAbandoned(t *testing.T) {
@@ -180,7 +181,7 @@ func TestStepThatReturnsWhileItsRunLeavesIsNotAbandoned(t *testing.T) {
 	})
 }
 
-// Awaiting a step of a cancelled branch from outside gives its cancellation.
+// Awaiting a step of a cancelled branch from outside returns its cancellation.
 //
 // spec: L-11
 func TestStepOfACancelledBranchCanBeAwaited(t *testing.T) {
@@ -303,7 +304,7 @@ func TestOnceIsNotHeldUpByAnAttemptThatWasGivenUp(t *testing.T) {
 	})
 }
 
-// Which attempt is the last does not depend on which errors are retried.
+// Which errors are retried does not decide which attempt is the last.
 //
 // spec: L-4
 func TestLastAttemptIsToldWithAListOfErrors(t *testing.T) {
@@ -325,7 +326,7 @@ func TestLastAttemptIsToldWithAListOfErrors(t *testing.T) {
 	})
 }
 
-// An error with a value that cannot be compared is an error as any other.
+// An error with a value that cannot be compared is treated as any other error.
 //
 // spec: B-12
 func TestErrorThatCannotBeCompared(t *testing.T) {
@@ -350,7 +351,7 @@ func TestErrorThatCannotBeCompared(t *testing.T) {
 	})
 }
 
-// A workflow that returns the last error of a step fails, whatever that error asked for.
+// A workflow that returns the last error of a step fails, whatever class that error has.
 //
 // spec: L-17
 func TestStepsRetryAfterFailsItsRun(t *testing.T) {
@@ -371,7 +372,7 @@ func TestStepsRetryAfterFailsItsRun(t *testing.T) {
 	})
 }
 
-// No jitter makes a long delay negative.
+// Jitter never makes a long delay negative.
 func TestJitterNeverMakesADelayNegative(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var calls atomic.Int32
@@ -398,7 +399,7 @@ func TestJitterNeverMakesADelayNegative(t *testing.T) {
 	})
 }
 
-// A delay as long as can be survives a crash.
+// The longest possible delay survives a crash.
 func TestLongDelayIsReplayed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var calls atomic.Int32
@@ -423,7 +424,7 @@ func TestLongDelayIsReplayed(t *testing.T) {
 	})
 }
 
-// That the engine reads a large result slowly changes no order.
+// A slow read of a large result by the engine changes no order.
 //
 // spec: L-15
 func TestSlowReadDoesNotLendTheTurn(t *testing.T) {
@@ -517,7 +518,7 @@ func TestFutureOfAnotherRunIsRefused(t *testing.T) {
 	})
 }
 
-// An oddErr cannot always be compared.
+// An oddErr is an error that cannot always be compared.
 type oddErr struct{ v any }
 
 func (o oddErr) Error() string { return fmt.Sprint("odd ", o.v) }

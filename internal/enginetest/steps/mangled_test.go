@@ -44,7 +44,7 @@ func escape(s string) *aliased {
 	return a
 }
 
-// Text is kept where it is UTF-8, whatever it spells; what is not is refused.
+// Valid UTF-8 is kept, whatever it spells; other text is refused.
 //
 // spec: F-22
 func TestEveryTextInUTF8IsKept(t *testing.T) {

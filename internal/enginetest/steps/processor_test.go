@@ -14,7 +14,7 @@ import (
 	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
-// With one processor the runs that wait share commits, as with several.
+// With one processor, waiting runs share commits, as with several processors.
 //
 // spec: P-1
 func TestGroupsFillWithOneProcessor(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 	"github.com/perdure/perdure/pattern"
 )
 
-// Bytes that code sets as the payload, or ends with, are these bytes, as those are that
-// it is started with and returns.
+// Bytes that code sets as the payload, or ends with, are kept unchanged, as are the bytes that a
+// run is started with and returns.
 func TestBytesThatCodeSetsAreKeptAsTheyAre(t *testing.T) {
 	raw := []byte("\x00no JSON\xff")
 	var seen []byte

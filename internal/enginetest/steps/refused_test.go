@@ -13,8 +13,8 @@ import (
 	"github.com/perdure/perdure/store/memory"
 )
 
-// A client that is called with the context of workflow code would do the same on every replay.
-// With the context of a step it does it once for each attempt.
+// A client call with the context of workflow code would be repeated on every replay. With the
+// context of a step it is made once for each attempt.
 func TestAClientIsNotCalledWithTheContextOfWorkflowCode(t *testing.T) {
 	var (
 		eng    *perdure.Engine
@@ -98,7 +98,8 @@ func TestTypesThatJournalsCannotKeepAreRefused(t *testing.T) {
 	}
 }
 
-// A run of a definition that was not registered is refused: the engine would execute the other.
+// A run of a definition that was not registered is refused: the engine would execute the
+// registered definition.
 func TestAnotherDefinitionOfANameIsToldApart(t *testing.T) {
 	eng, err := perdure.New(memory.New(), perdure.Options{})
 	if err != nil {
@@ -120,7 +121,7 @@ func TestAnotherDefinitionOfANameIsToldApart(t *testing.T) {
 	}
 }
 
-// A first delay above the default of the longest is the longest.
+// If the first delay is above the default of the longest delay, it is also the longest delay.
 func TestTheFirstDelayIsNotCutByADefault(t *testing.T) {
 	for _, c := range []struct {
 		retry perdure.Retry
@@ -136,7 +137,7 @@ func TestTheFirstDelayIsNotCutByADefault(t *testing.T) {
 	}
 }
 
-// Nobody gets a signal that cancels the run, so nobody waits for one.
+// A signal that cancels the run is never taken by a wait, so a wait for it is refused.
 func TestNobodyWaitsForASignalThatCancels(t *testing.T) {
 	def := perdure.Define("w", func(ctx context.Context, name string) (int, error) {
 		return perdure.NewSignal[int](name).Wait(ctx)

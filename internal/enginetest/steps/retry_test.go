@@ -22,7 +22,7 @@ func (q quota) Error() string { return fmt.Sprintf("%d left", q.Left) }
 var _ = errors.Join(perdure.RegisterError("test.busy", errBusy),
 	perdure.RegisterErrorType[quota]("test.quota"))
 
-// NoDelay has the next attempt begin at once, and NoRetry has no delay either.
+// With NoDelay the next attempt begins at once, and NoRetry has no delay either.
 //
 // spec: F-5
 func TestARetryWithoutDelayBeginsAtOnce(t *testing.T) {

@@ -19,10 +19,10 @@ import (
 	"github.com/perdure/perdure/store/memory"
 )
 
-// names say which future is which.
+// names maps futures to their names.
 type names map[pattern.Awaitable]string
 
-// drain gives the names of what is in a set, in the order in which it ends.
+// drain returns the names of the futures in a set, in the order in which they end.
 func drain(set *pattern.Set, of names) (order []string, err error) {
 	for set.Len() > 0 {
 		f, err := set.Next()
@@ -34,9 +34,9 @@ func drain(set *pattern.Set, of names) (order []string, err error) {
 	return order, nil
 }
 
-// A step, a branch, a child, a timer and a signal end one after the other; when the first
-// one has, two more are added, one of which has ended before. A crash after any commit
-// changes nothing of that.
+// A step, a branch, a child, a timer and a signal end one after the other. When the first has
+// ended, two more are added, one of which has ended before. A crash after any commit does not
+// change the order.
 //
 // spec: L-15
 func TestASetGivesFuturesOfAllTypesInTheOrderOfTheirEnds(t *testing.T) {
@@ -88,8 +88,8 @@ func TestASetGivesFuturesOfAllTypesInTheOrderOfTheirEnds(t *testing.T) {
 	}, parent, child)
 }
 
-// Steps of random lengths, many of which end at one time, are added at random times: the
-// order is that of the journal, also of those that had ended before a crash.
+// Steps of random lengths, many of which end at one time, are added at random times. The order is
+// that of the journal, also for steps that had ended before a crash.
 //
 // spec: L-15
 func TestTheOrderOfASetIsThatOfTheJournal(t *testing.T) {
@@ -262,8 +262,8 @@ func TestASetIsOfOneRunAndOneGoroutine(t *testing.T) {
 	})
 }
 
-// The end of the context that a set was made with ends the waiting for good, after what
-// had ended before; on replay too.
+// When the context that a set was made with ends, the waiting ends for good, after the futures
+// that had ended before; on replay too.
 //
 // spec: L-15
 func TestTheEndOfItsContextEndsASet(t *testing.T) {
@@ -336,14 +336,14 @@ func TestTheEndOfItsRunEndsASet(t *testing.T) {
 		world.CodeIs(t, err, journal.CodeCancelled)
 		synctest.Wait()
 		world.CodeIs(t, got, journal.CodeCancelled)
-		if added != nil { // what never began has ended
+		if added != nil { // an operation that never began counts as ended
 			t.Error(added)
 		}
 	})
 }
 
-// One set of 16,000 futures takes about as long as 16 sets of 1,000, and nothing like 16
-// times that: while they run, and when they have ended.
+// One set of 16,000 futures takes about as long as 16 sets of 1,000, and not 16 times as long:
+// while the futures run, and when they have ended.
 //
 // spec: L-15
 func TestManyFuturesInASetTakeNoMoreThanTheirNumber(t *testing.T) {

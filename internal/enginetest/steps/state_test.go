@@ -183,7 +183,7 @@ func TestStateOfARunIsSeenOutside(t *testing.T) {
 	}
 }
 
-// checkState says whether what is seen outside is that of a round.
+// checkState checks that the state that is visible outside is the state after a round.
 func checkState(w *world.World, round int, ended bool, note string) {
 	w.T.Helper()
 	d, err := w.Engine.Describe(context.Background(), "x")
@@ -283,7 +283,7 @@ func TestInfoIsTheSameOnReplay(t *testing.T) {
 	}, wf)
 }
 
-// An orderContext is an application's own context, with methods of its domain.
+// An orderContext is a context type of an application, with methods of its domain.
 type orderContext struct {
 	context.Context
 	order string
@@ -432,7 +432,7 @@ func TestFactsOfAPatternAreSeen(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
-		w.Crash() // it is replayed, and records nothing twice
+		w.Crash() // the code is replayed, and records nothing twice
 		if run, err = wf.Get(context.Background(), w.Engine, run.ID()); err != nil {
 			t.Fatal(err)
 		}
@@ -495,7 +495,7 @@ func TestStateThatIsTooLargeIsRefusedAtTheCall(t *testing.T) {
 	})
 }
 
-// Every store takes the longest value, and none is asked to take a longer one.
+// Every store takes the longest allowed value, and no store gets a longer one.
 //
 // spec: B-3
 func TestAttributeThatIsTooLongIsRefusedAtTheCall(t *testing.T) {

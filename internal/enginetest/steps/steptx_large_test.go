@@ -19,8 +19,8 @@ import (
 // large is kept in rows of its own.
 var large = strings.Repeat("x", 150_000)
 
-// bulky emits and sets large values in a transaction, in its second attempt for good, and
-// then reads what was set, before and after a sleep.
+// bulky emits and sets large values in a transaction, whose second attempt succeeds, and then
+// reads the values, before and after a sleep.
 func bulky[Tx any](db func() perdure.Transactions[Tx]) *perdure.Workflow[int, int] {
 	return perdure.Define("bulky", func(ctx context.Context, _ int) (int, error) {
 		given, err := perdure.StepTx(ctx, "fill", db(), func(ctx context.Context, _ Tx) (string,
@@ -54,8 +54,8 @@ func bulky[Tx any](db func() perdure.Transactions[Tx]) *perdure.Workflow[int, in
 	})
 }
 
-// What a body in a transaction emits, sets and returns goes with the transaction, however
-// large: a transaction of its own would wait for the lock which the body has.
+// Values that a body in a transaction emits, sets and returns go with the transaction, however
+// large they are. A transaction of their own would wait for the lock that the body has.
 //
 // spec: B-4
 func TestAStepInATransactionRecordsLargePayloads(t *testing.T) {
@@ -103,8 +103,8 @@ func TestAStepInATransactionRecordsLargePayloads(t *testing.T) {
 	})
 }
 
-// Workflow code beside a transaction that sets something large waits for the lock which
-// that has; what it has recorded before is not waited for by the transaction.
+// Workflow code beside a transaction that sets a large value waits for the lock of the
+// transaction. The transaction does not wait for the records that this code made before.
 //
 // spec: B-4
 func TestWorkflowCodeSetsLargeValuesBesideATransaction(t *testing.T) {
@@ -140,8 +140,8 @@ func TestWorkflowCodeSetsLargeValuesBesideATransaction(t *testing.T) {
 	})
 }
 
-// A body that calls its own engine beside its transaction would wait for the lock which
-// that has.
+// A body that calls its own engine beside its transaction would wait for the lock that the
+// transaction has.
 //
 // spec: B-4
 func TestABodyInATransactionCallsItsEngineOnlyWithIt(t *testing.T) {

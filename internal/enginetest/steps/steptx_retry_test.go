@@ -18,8 +18,8 @@ import (
 	"github.com/perdure/perdure/internal/enginetest/world"
 )
 
-// A transaction that committed after a failure is not taken for another one by what is done
-// anew: with a key each is made once, and without one the run is not retried.
+// A retry does not take a transaction that committed after a failure for another transaction.
+// With a key, each is done once; without a key, the run is not retried.
 //
 // spec: F-18, P-4
 func TestARetryTakesNoTransactionForAnother(t *testing.T) {

@@ -163,15 +163,15 @@ func (m *mortal) Join(tx any) (store.Transaction, error) {
 	return m.Store.(store.Joiner).Join(tx)
 }
 
-// A mishap is what goes wrong with a run: a call of the store, the end of the
-// transaction, or both.
+// A mishap is a planned failure of a run: in a call of the store, at the end of the transaction,
+// or both.
 type mishap struct {
 	plan         storetest.Plan
-	commit       int  // which commit of a transaction
-	done, killed bool // that is committed; the process dies with it
+	commit       int  // number of the commit of a transaction
+	done, killed bool // whether it is committed; whether the process dies with it
 }
 
-// TestInvoicesAndResultsAreOneWhateverFails has everything fail at every place: J6.
+// TestInvoicesAndResultsAreOneWhateverFails makes everything fail at every place: J6.
 //
 // spec: B-4
 func TestInvoicesAndResultsAreOneWhateverFails(t *testing.T) {
@@ -219,7 +219,7 @@ func TestInvoicesAndResultsAreOneWhateverFails(t *testing.T) {
 	}
 }
 
-// misfortune plays one mishap and says what came true of it.
+// misfortune causes one mishap and returns its effects.
 func misfortune(t *testing.T, m mishap) (dead, injected bool) {
 	path := filepath.Join(t.TempDir(), "shop.db")
 	books := &world.Till{}
@@ -336,7 +336,7 @@ func TestManyStepsInTransactionsAtATime(t *testing.T) {
 		})
 		w := world.NewShop(t, perdure.Options{}, many)
 		books.Transactions = sqlite.Transactions(w.DB)
-		books.OnCommit = func(n int, tx *sql.Tx) error { // now and then one fails, done or not
+		books.OnCommit = func(n int, tx *sql.Tx) error { // sometimes a commit fails, done or not
 			switch n % 7 {
 			case 3:
 				return errors.Join(storetest.ErrInjected, tx.Rollback())
@@ -369,9 +369,9 @@ func TestManyStepsInTransactionsAtATime(t *testing.T) {
 	})
 }
 
-// A body that goes on for too long loses its transaction at once: the record that says
-// so must not wait for it. Nor does the cancel wait for the engine's claim of another
-// run, which waits for the lock that the transaction has.
+// A body that takes too long loses its transaction at once: the record of the timeout must not
+// wait for it. The cancel does not wait either for the engine's claim of another run, which waits
+// for the lock that the transaction has.
 //
 // spec: B-4
 func TestAStepThatIsGivenUpIsRolledBack(t *testing.T) {
@@ -512,15 +512,15 @@ func TestAStepInATransactionNeedsAStoreThatTakesPart(t *testing.T) {
 	}
 }
 
-// anyTx are transactions of nothing.
+// anyTx are transactions without a database.
 type anyTx struct{}
 
 func (anyTx) Begin(context.Context) (int, error)  { return 1, nil }
 func (anyTx) Commit(context.Context, int) error   { return nil }
 func (anyTx) Rollback(context.Context, int) error { return nil }
 
-// What comes to a run while the result of such a step may still be taken back is told
-// after it, and keeps its place where the transaction comes to nothing.
+// A message that arrives while the result of such a step is tentative is recorded after the
+// result, and keeps its place if the transaction is rolled back.
 //
 // spec: B-4
 func TestResultsAreDeliveredInOrderAroundATransaction(t *testing.T) {

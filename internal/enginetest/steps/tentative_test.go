@@ -18,9 +18,9 @@ import (
 	"github.com/perdure/perdure/store/sqlite"
 )
 
-// What happens to a run while the result of a step in a transaction is tentative.
+// These tests cover events of a run while the result of a step in a transaction is tentative.
 
-// slowly has the first commits take a while, and fail.
+// slowly delays the first commits and makes them fail.
 func slowly(db *sql.DB, t *world.Till, fail int) {
 	t.Transactions = sqlite.Transactions(db)
 	t.OnCommit = func(n int, tx *sql.Tx) error {
@@ -34,7 +34,7 @@ func slowly(db *sql.DB, t *world.Till, fail int) {
 
 var never = perdure.NewSignal[int]("never")
 
-// A result that is durable and not yet a fact keeps its run in memory.
+// A run with a durable result that is still tentative stays loaded.
 //
 // spec: B-4
 func TestARunDoesNotRestBeforeATransactionsResultIsAFact(t *testing.T) {
@@ -83,7 +83,7 @@ func TestARunDoesNotRestBeforeATransactionsResultIsAFact(t *testing.T) {
 	})
 }
 
-// That its run is suspended meanwhile is no reason for a step to fail for good.
+// A suspension of the run meanwhile does not make a step fail for good.
 //
 // spec: B-4, L-2
 func TestAStepWhoseTransactionFailsWhileItsRunIsSuspendedIsMadeAgain(t *testing.T) {
@@ -114,7 +114,7 @@ func TestAStepWhoseTransactionFailsWhileItsRunIsSuspendedIsMadeAgain(t *testing.
 	})
 }
 
-// Nor do events that were taken back leave a journal that cannot be read.
+// Events that were taken back do not leave a journal that cannot be read.
 //
 // spec: B-4
 func TestEventsOfATransactionThatFailsLeaveAReadableJournal(t *testing.T) {
@@ -142,7 +142,7 @@ func TestEventsOfATransactionThatFailsLeaveAReadableJournal(t *testing.T) {
 	})
 }
 
-// A body that goes on after it was given up has the log no longer.
+// A body that goes on after it was given up can no longer write to the log.
 //
 // spec: B-4
 func TestABodyThatWasGivenUpKeepsTheNextAttemptFromNothing(t *testing.T) {
@@ -168,7 +168,7 @@ func TestABodyThatWasGivenUpKeepsTheNextAttemptFromNothing(t *testing.T) {
 	})
 }
 
-// Where the author's context ends and the commit fails, the step is not made again.
+// If the author's context ends and the commit fails, the step is not called again.
 //
 // spec: B-4
 func TestAContextThatEndsWhileATransactionIsCommittedEndsItsStep(t *testing.T) {
@@ -198,7 +198,8 @@ func TestAContextThatEndsWhileATransactionIsCommittedEndsItsStep(t *testing.T) {
 	})
 }
 
-// A panic in the user's Commit is an attempt of unknown outcome, and ends no process.
+// A panic in the application's Commit makes the outcome of the attempt unknown, and does not end
+// the process.
 //
 // spec: B-4
 func TestAPanicInACommitIsAFailedAttempt(t *testing.T) {

@@ -105,8 +105,8 @@ func TestEnginesHearOfAStrangersTransactionSoon(t *testing.T) {
 	})
 }
 
-// A client that has numbers of its own takes those; one that has none must not wait
-// for them, since its transaction has the lock that they need.
+// A client that has reserved numbers uses them. A client without numbers must not wait for them,
+// since its transaction has the lock that they need.
 //
 // spec: B-4
 func TestAClientWithoutNumbersStartsInATransactionThatHasTheLock(t *testing.T) {
@@ -191,8 +191,8 @@ func TestATransactionThatTheStoreCannotTakePartInIsRefused(t *testing.T) {
 	}
 }
 
-// In a transaction of the application only starts and signals are written: the rest is refused,
-// and nothing of it happens.
+// In a transaction of the application only starts and signals are written. Other operations are
+// refused and have no effect.
 func TestATransactionTakesStartsAndSignalsOnly(t *testing.T) {
 	c := world.Must[*perdure.Client](t)(perdure.NewClient(t.Context(), memory.New())).In(nil)
 	ctx := t.Context()
@@ -211,5 +211,5 @@ func TestATransactionTakesStartsAndSignalsOnly(t *testing.T) {
 	}
 }
 
-// onlyStore hides what else a store can do.
+// onlyStore hides the other interfaces of a store.
 type onlyStore struct{ store.Store }

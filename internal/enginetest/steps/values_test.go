@@ -75,7 +75,7 @@ func TestValuesThatCannotBeKept(t *testing.T) {
 	})
 }
 
-// picky encodes and does not decode.
+// picky values can be encoded, and not decoded.
 type picky struct{}
 
 func (picky) MarshalJSON() ([]byte, error)  { return []byte(`"x"`), nil }

@@ -18,9 +18,9 @@ import (
 	"github.com/perdure/perdure/pattern"
 )
 
-// What bodies set counts from their records on; of parallel writers the later record
-// wins; what a failed attempt has set is dropped; and all of it is the same after a crash,
-// inside and outside.
+// Values that bodies set count from their records on. Of parallel writers, the later record wins.
+// The values of a failed attempt are dropped. All of this is the same after a crash, inside and
+// outside.
 //
 // spec: F-3
 func TestVariablesCountFromTheRecord(t *testing.T) {
@@ -122,8 +122,8 @@ func testVariables(t *testing.T, crash, large bool) {
 	}
 }
 
-// Of bodies that add one key at one time it is new to one; after its record to none; a
-// failed attempt has added nothing.
+// Of bodies that add one key at one time, one finds it new; after its record, none does. A failed
+// attempt has added nothing.
 //
 // spec: F-3
 func TestAKeyIsNewOnce(t *testing.T) {
@@ -197,7 +197,7 @@ func TestVariablesThatCannotBe(t *testing.T) {
 	world.CodeIs(t, err, journal.CodeMisuse)
 }
 
-// A variable is what was set, of whatever type: bytes too.
+// A variable keeps values of every type: bytes too.
 //
 // spec: F-3
 func TestAVariableOfBytesIsTheBytes(t *testing.T) {
