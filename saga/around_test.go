@@ -14,8 +14,8 @@ import (
 	"github.com/perdure/perdure/saga"
 )
 
-// surroundings are workflows around a part, which they end after a while if it has not
-// ended before.
+// surroundings are workflows around a part, which they end after a while if it has not ended
+// before.
 func surroundings(after time.Duration,
 	inline func(ctx context.Context) error) map[string]*perdure.Workflow[int, int] {
 	beside := func(ctx context.Context) *perdure.Future[int] {
@@ -66,7 +66,7 @@ func surroundings(after time.Duration,
 	}
 }
 
-// A part that has not ended when what is around it does is undone, at every point.
+// A part that is in progress when the code around it ends is undone, at every point.
 //
 // spec: F-29, F-44
 func TestAPartIsUndoneWhenWhatIsAroundItEndsIt(t *testing.T) {
@@ -101,8 +101,8 @@ func TestAPartIsUndoneWhenWhatIsAroundItEndsIt(t *testing.T) {
 	}
 }
 
-// A part in a step of a graph that passes its timeout is undone, also where the graph
-// goes on long after it, and wherever a crash comes.
+// A part in a step of a graph that passes its timeout is undone, even if the graph continues long
+// after it, and at any point of a crash.
 //
 // spec: F-29, F-44
 func TestAPartInAStepThatPassesItsTimeoutIsUndone(t *testing.T) {
@@ -129,8 +129,8 @@ func TestAPartInAStepThatPassesItsTimeoutIsUndone(t *testing.T) {
 	}, g)
 }
 
-// What had succeeded before the branch was cancelled is undone, also where the saga has
-// not heard of it: its result came while other code of the run had the turn.
+// A step that succeeded before the branch was cancelled is undone, even if the saga has not read
+// its end: its result came while other code of the run had the turn.
 //
 // spec: F-29, F-44
 func TestAStepThatWasDoneBeforeItsBranchWasCancelledIsUndone(t *testing.T) {
@@ -164,8 +164,8 @@ func TestAStepThatWasDoneBeforeItsBranchWasCancelledIsUndone(t *testing.T) {
 	}, w)
 }
 
-// A graph whose step passed its timeout is retried: the part in it begins anew, and what
-// was undone is done again under a new key.
+// A graph whose step passed its timeout is retried: the part in it begins anew, and steps that were
+// undone are done again under new keys.
 //
 // spec: F-29, P-4, R-15
 func TestAPartThatWasUndoneInAStepIsRetriedUnderNewKeys(t *testing.T) {
@@ -216,8 +216,8 @@ func TestAPartThatWasUndoneInAStepIsRetriedUnderNewKeys(t *testing.T) {
 	}
 }
 
-// A part whose context the author has bounded is undone when that ends, whatever it does
-// then, also by a crash, and the run goes on.
+// A part whose context the author has bounded is undone when the context ends, whatever the part
+// does then, even after a crash. The run continues.
 //
 // spec: F-29
 func TestAPartIsUndoneWhenTheContextAroundItEnds(t *testing.T) {
@@ -267,8 +267,8 @@ func TestAPartIsUndoneWhenTheContextAroundItEnds(t *testing.T) {
 	}
 }
 
-// A part that has succeeded in a bounded context is undone when the run ends beside its
-// branch, as any other one is.
+// A part that has succeeded in a bounded context is undone when the run ends beside its branch, as
+// any other part is.
 //
 // spec: F-29
 func TestAPartInABoundedContextIsUndoneWithItsBranch(t *testing.T) {

@@ -14,10 +14,10 @@ import (
 	"github.com/perdure/perdure/store/sqlite"
 )
 
-// BenchmarkSagaBesideSteps has runs of five steps that do nothing, 256 at a time, on
-// SQLite: as a saga whose steps have compensations, and as plain sequential steps, in
-// turn. Its figure is the median over the rounds of the saga's steps per second as a
-// share of the plain ones'.
+// BenchmarkSagaBesideSteps executes runs of five steps that do nothing, 256 at a time, on SQLite.
+// It alternates between a saga whose steps have compensations and plain sequential steps. It
+// reports the saga's steps per second as a share of the plain steps per second, as the median over
+// the rounds.
 func BenchmarkSagaBesideSteps(b *testing.B) {
 	const steps, inFlight, runs, rounds = 5, 256, 4000, 5
 	body := func(context.Context) (int, error) { return 1, nil }

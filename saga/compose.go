@@ -13,18 +13,20 @@ import (
 	"github.com/perdure/perdure/report"
 )
 
-// A Composition is a definition that is made of sagas, its members. They run as parts of
-// one run: the steps of each are at alias/step. They share its headers and variables.
-// When a required member has failed, which undoes itself, the others of its layer end,
-// nothing later begins, and the members that are done are undone. Where a handler gives
-// that up ([FailSaga]), the members that are left stay as they are, without a verdict. It
-// is built as a [Saga] is, and is a [perdure.Workflow] too.
+// A Composition is a definition that is made of sagas, which are its members. They run as parts of
+// one run and share its headers and variables. The path of a member's step is alias/step.
+//
+// A member that fails undoes itself. If it is not optional, the other members of its layer run to
+// their ends, no later member begins, and the members that are done are undone. If a handler stops
+// this ([FailSaga]), the remaining members stay as they are and have no verdict.
+//
+// A Composition is built like a [Saga]. It is a [perdure.Workflow] too.
 type Composition[I any] struct {
 	*perdure.Workflow[I, json.RawMessage]
 	def *composition
 }
 
-// A composition is one without its types.
+// A composition is a [Composition] without its types.
 type composition struct {
 	name    string
 	input   reflect.Type
@@ -36,8 +38,8 @@ type composition struct {
 	compile func() *composed // once
 }
 
-// Compose begins the definition of a composition. Of the options the timeout is that of
-// a whole run; without one it is [DefaultTimeout].
+// Compose begins the definition of a composition. The timeout among the options limits a whole run.
+// Without a timeout, the limit is [DefaultTimeout].
 func Compose[I any](name string, opts ...perdure.WorkflowOption) *Composition[I] {
 	d := &composition{name: name, input: reflect.TypeFor[I](), policy: StrictSequential}
 	d.compile = sync.OnceValue(d.plan)
@@ -48,34 +50,34 @@ func Compose[I any](name string, opts ...perdure.WorkflowOption) *Composition[I]
 	}
 }
 
-// Policy says how members that are done are undone: [StrictSequential], without one, one
-// after the other, the one that ended last first; [GroupedParallel] layer by layer, those
-// of a layer at once; [BestEffortParallel] all at once. How the steps of a member are
-// undone is up to that.
+// Policy sets the order in which members that are done are undone. The default is
+// [StrictSequential]: one member after the other, beginning with the member that ended last.
+// [GroupedParallel] undoes layer by layer, all members of a layer at once. [BestEffortParallel]
+// undoes all members at once. The steps of a member are undone by the policy of its own saga.
 func (c *Composition[I]) Policy(p Policy) *Composition[I] {
 	c.def.policy = p
 	return c
 }
 
-// On adds a callback. Its steps are the aliases of members.
+// On adds a callback. The steps that it is called for are the aliases of members.
 func (c *Composition[I]) On(b pattern.Callback) *Composition[I] {
 	c.def.calls = append(c.def.calls, b)
 	return c
 }
 
-// Publish has the publisher told, under a topic, of each start and end of an execution.
-// What members tell of their steps is up to them.
+// Publish sends the publisher an event under a topic for each start and each end of an execution.
+// Whether there are events for steps depends on the saga of each member.
 func (c *Composition[I]) Publish(topic string) *Composition[I] {
 	c.def.events = pattern.ExecutionEvents{On: true, Topic: topic}
 	return c
 }
 
-// Graph is that of the members: its DOT and Mermaid draw it. It is called when the
+// Graph returns the graph of the members; its DOT and Mermaid methods draw it. Call it when the
 // declaration is complete.
 func (c *Composition[I]) Graph() definition.Graph { return c.def.compile().graph }
 
-// Execute starts a run, waits for its end and tells how it went. A composition that has
-// failed is no error here: the result says so.
+// Execute starts a run, waits for its end and returns its result. A composition that has failed is
+// not an error here: the result has the failure.
 func (c *Composition[I]) Execute(ctx context.Context, to perdure.Caller, in I,
 	opts ...perdure.StartOption) (Composed, error) {
 	r, err := execute(ctx, c.Workflow, to, in, opts)
@@ -85,19 +87,19 @@ func (c *Composition[I]) Execute(ctx context.Context, to perdure.Caller, in I,
 	return c.ResultOf(r), nil
 }
 
-// ResultOf makes the result of a run of this composition of its report.
+// ResultOf returns the result of a run of this composition, made from the run's report.
 func (c *Composition[I]) ResultOf(r report.Run) Composed {
 	return Composed{Run: r, of: c.def.compile()}
 }
 
-// A composed is a definition that is complete: it is a copy, and never changed.
+// A composed is a complete definition: a copy that never changes.
 type composed struct {
 	*composition
 	byAlias map[string]*member
 	plans   map[string]*plan
 	layers  [][]string
 	graph   definition.Graph
-	issues  []definition.Issue // but for those of the graph
+	issues  []definition.Issue // except those of the graph
 }
 
 // plan completes the definition.
@@ -132,7 +134,7 @@ func (d *composition) plan() *composed {
 	return c
 }
 
-// check says what is wrong with a member.
+// check adds an issue for everything that is wrong with a member.
 func (c *composed) check(d *composition, m *member) {
 	for _, before := range m.after {
 		if before.of != d {

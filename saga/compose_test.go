@@ -23,7 +23,7 @@ import (
 type shop struct {
 	world
 	fails map[string]bool // steps that fail, by alias/step
-	undo  map[string]bool // compensations that fail, by the same
+	undo  map[string]bool // compensations that fail, by alias/step
 	def   *saga.Composition[any]
 }
 
@@ -113,7 +113,7 @@ func (s *shop) result(env *perduretest.Env, id string) saga.Composed {
 	return s.def.ResultOf(s.check(env, id))
 }
 
-// check gives the report of a run that has ended, and fails the test for what was wrong.
+// check returns the report of a run that has ended, and fails the test if it is wrong.
 func (s *shop) check(env *perduretest.Env, id string) (r report.Run) {
 	env.Helper()
 	if err := env.Do(func(eng *perdure.Engine) (err error) {
@@ -142,7 +142,7 @@ func (s *shop) members(c saga.Composed) string {
 	return strings.Join(out, ", ")
 }
 
-// memberPolicies are those that compositions have.
+// memberPolicies are the policies that compositions can have.
 var memberPolicies = []saga.Policy{
 	saga.StrictSequential, saga.GroupedParallel, saga.BestEffortParallel,
 }

@@ -7,14 +7,14 @@ import (
 	"github.com/perdure/perdure/report"
 )
 
-// Composed tells how a run of a composition went. Its steps are at alias/step.
+// Composed is the result of a run of a composition. The IDs of its steps are alias/step.
 type Composed struct {
 	report.Run
 	of *composed
 }
 
-// Member gives what is known of the saga of an alias: its steps, and what was undone of
-// them. The rest of it is of the whole run.
+// Member returns the result of one member: the steps of its saga and their compensations, by the
+// IDs that they have in the saga. All other fields are about the whole run.
 func (c Composed) Member(alias string) Result {
 	p := c.of.plans[alias]
 	return Result{renamed(c.Run, func(id string) (string, bool) {
@@ -26,9 +26,10 @@ func (c Composed) Member(alias string) Result {
 	})}
 }
 
-// MemberStatus says where the saga of an alias is: PENDING, RUNNING, DONE, SKIPPED where
-// its condition did not hold, FAILED, also where it is undone then, COMPENSATED where it
-// was done and another one failed, or COMPENSATION_FAILED.
+// MemberStatus returns the status of a member. PENDING, RUNNING and DONE are as for a step. SKIPPED
+// means that its condition did not hold. FAILED means that its saga has failed, even if it was
+// undone then. COMPENSATED means that it was done, and was undone because another member failed.
+// COMPENSATION_FAILED means that one of its compensations has failed.
 func (c Composed) MemberStatus(alias string) report.StepStatus {
 	if own, found := c.Step(alias); found { // it did not begin
 		return own.Status

@@ -11,8 +11,8 @@ import (
 	"github.com/perdure/perdure/pattern"
 )
 
-// A composing is a composition that goes on: what it knows is a fold of what its
-// operations gave.
+// A composing is a composition in progress. Its state is a fold of the results of its operations,
+// so that replay computes it again.
 type composing struct {
 	*composed
 	input  json.RawMessage
@@ -20,15 +20,15 @@ type composing struct {
 	begun  []*Part          // in order
 	parts  map[string]*Part // by alias
 	layer  map[string]int   // of members that have begun
-	done   []*Part          // in the order in which they ended
+	done   []*Part          // in the order of their ends
 	failed []failure
-	undoes int   // how many members are being undone, with the whole
-	abort  error // of a compensation whose handler gives its saga up
+	undoes int   // number of members that are being undone, the whole composition included
+	abort  error // the error of a compensation whose handler has answered FailSaga
 
-	// For conditions.
+	// These are for conditions.
 	headers map[string]string
 	results map[string]json.RawMessage // of members that are done, by alias
-	unread  []*Part                    // members that are done and not yet in results
+	unread  []*Part                    // members that are done but not yet in results
 }
 
 // run is the workflow.
@@ -77,7 +77,7 @@ func (c *composed) play(ctx context.Context, input json.RawMessage) error {
 	return perdure.Fail(ctx, why)
 }
 
-// tell tells observers that the composition has begun or ends.
+// tell records for observers that the composition has begun or ended.
 func (x *composing) tell(ctx context.Context, what pattern.FactKind, why error) error {
 	return pattern.Record(ctx, pattern.Fact{
 		Kind: what, Name: "composition", Phase: string(perdure.PhaseComposition), Err: why,
@@ -104,7 +104,7 @@ func (x *composing) forward(ctx context.Context) error {
 	}.Run(ctx)
 }
 
-// begin begins a member, unless it is not to run.
+// begin begins a member, unless its condition does not hold.
 func (x *composing) begin(ctx context.Context, m *member) (pattern.Awaitable, error) {
 	is, err := x.holds(ctx, m)
 	var input json.RawMessage
@@ -132,7 +132,7 @@ func (x *composing) begin(ctx context.Context, m *member) (pattern.Awaitable, er
 	}), nil
 }
 
-// refuse fails a member that cannot begin, and says so in a step of its name.
+// refuse fails a member that cannot begin, and records the failure in a step named after it.
 func (x *composing) refuse(ctx context.Context, m *member, why error) error {
 	_, err := perdure.Step(ctx, m.alias, func(context.Context) (struct{}, error) {
 		return struct{}{}, perdure.Permanent(why)
@@ -146,7 +146,7 @@ func (x *composing) refuse(ctx context.Context, m *member, why error) error {
 	return x.fail(m, err)
 }
 
-// fail takes in that a member has failed.
+// fail notes that a member has failed.
 func (x *composing) fail(m *member, err error) error {
 	if !m.optional {
 		x.failed = append(x.failed, failure{step: m.alias, clone: clone{id: m.alias}, err: err})
@@ -154,7 +154,7 @@ func (x *composing) fail(m *member, err error) error {
 	return err
 }
 
-// settle takes in that a member has ended.
+// settle notes that a member has ended.
 func (x *composing) settle(ctx context.Context, m *member, over error) error {
 	if pattern.EndedBy(ctx) != nil {
 		return over
@@ -170,8 +170,8 @@ func (x *composing) settle(ctx context.Context, m *member, over error) error {
 	return x.calls.StepEnded(ctx, m.alias)
 }
 
-// backward undoes the members that are done, and gives the error that the composition
-// then has, unless a callback suppresses it.
+// backward undoes the members that are done. It returns the error of the composition; nil if a
+// callback suppresses it.
 func (x *composing) backward(ctx context.Context) (why, over error) {
 	if err := x.undoAll(ctx, x.done); err != nil {
 		return nil, err
@@ -191,7 +191,7 @@ func (x *composing) backward(ctx context.Context) (why, over error) {
 	return why, err
 }
 
-// cleanUp undoes all that members have done because the run ends before they do.
+// cleanUp undoes everything that members have done, because the run ends before they do.
 func (x *composing) cleanUp(ctx context.Context) error {
 	parts := slices.DeleteFunc(slices.Clone(x.begun), func(p *Part) bool {
 		return slices.Contains(x.done, p)
@@ -202,12 +202,12 @@ func (x *composing) cleanUp(ctx context.Context) error {
 	return errors.Join(x.abort, x.tell(ctx, pattern.PhaseFailed, pattern.EndingBy(ctx)))
 }
 
-// undoAll undoes members by the policy, the last of them first.
+// undoAll undoes members by the policy, beginning with the last.
 func (x *composing) undoAll(ctx context.Context, parts []*Part) error {
 	if !slices.ContainsFunc(parts, (*Part).leaves) {
 		return nil
 	}
-	if err := x.turn(ctx, true); err != nil { // for good
+	if err := x.turn(ctx, true); err != nil { // never reverted
 		return err
 	}
 	if err := pattern.Record(ctx, pattern.Fact{
@@ -226,7 +226,7 @@ func (x *composing) undoAll(ctx context.Context, parts []*Part) error {
 	return nil
 }
 
-// turn has the run be COMPENSATING while something is undone.
+// turn sets the status of the run to COMPENSATING while something is undone.
 func (x *composing) turn(ctx context.Context, begins bool) error {
 	if begins {
 		if x.undoes++; x.undoes > 1 {
@@ -240,14 +240,14 @@ func (x *composing) turn(ctx context.Context, begins bool) error {
 	return pattern.SetStatus(ctx, perdure.StatusRunning)
 }
 
-// leaves says whether there may be something to undo.
+// leaves reports whether the part may have something to undo.
 func (p *Part) leaves() bool {
 	return len(p.x.groups()) > 0 || slices.ContainsFunc(p.x.begun, func(u *unit) bool {
 		return !u.ended && u.undo != nil
 	})
 }
 
-// groups gives what is undone at once, in order.
+// groups returns groups of members: each group is undone at once, one group after the other.
 func (x *composing) groups(parts []*Part) [][]*Part {
 	var groups [][]*Part
 	last := -1
@@ -268,7 +268,7 @@ func (x *composing) groups(parts []*Part) [][]*Part {
 	return groups
 }
 
-// undoGroup undoes members at once.
+// undoGroup undoes the members of a group at once.
 func (x *composing) undoGroup(ctx context.Context, group []*Part) error {
 	if len(group) == 1 {
 		return x.undone(ctx, group[0], group[0].Undo(ctx))
@@ -287,7 +287,7 @@ func (x *composing) undoGroup(ctx context.Context, group []*Part) error {
 	return nil
 }
 
-// undone takes in what has come of undoing a member. It fails where the run ends.
+// undone notes the outcome of undoing a member. It returns an error if the run ends meanwhile.
 func (x *composing) undone(ctx context.Context, p *Part, err error) error {
 	if over := pattern.EndedBy(ctx); over != nil {
 		return over

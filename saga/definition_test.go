@@ -137,7 +137,7 @@ func TestWhatIsAddedAfterRegistrationDoesNotCount(t *testing.T) {
 	}, def)
 }
 
-// An ID that is none of a step's would leave that step without its input.
+// An input under an unknown ID would leave a step without its input.
 //
 // spec: F-28
 func TestInputsOfUnknownStepsAreRefused(t *testing.T) {
@@ -440,9 +440,8 @@ func TestAHandlerIsToldTheTrueAttemptAndAPanicInItPassesOver(t *testing.T) {
 	})
 }
 
-// A compensation that hangs has failed after five minutes where nothing else is said, and
-// a callback that hangs is passed over: neither keeps a saga from its end. An operator
-// decides where he is to.
+// A compensation that hangs has failed after five minutes by default, and a callback that hangs is
+// given up: neither keeps a saga from its end. If the saga parks, an operator decides.
 //
 // spec: F-29, F-31, F-9
 func TestWhatHangsDoesNotHoldASagaForGood(t *testing.T) {

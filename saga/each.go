@@ -14,14 +14,14 @@ import (
 	"github.com/perdure/perdure/pattern"
 )
 
-// An each is what makes clones of a step.
+// An each makes the clones of a step.
 type each struct {
 	items func(input json.RawMessage) ([]json.RawMessage, error)
-	name  func(item json.RawMessage) (string, error) // nil where they are counted
+	name  func(item json.RawMessage) (string, error) // nil if clones are numbered
 	list  func(results []json.RawMessage) (json.RawMessage, error)
 }
 
-// separator is between the ID of the step and what tells its clones apart.
+// separator returns the text between the ID of the step and the suffix of a clone.
 func (e *each) separator() string {
 	if e.name != nil {
 		return ":"
@@ -36,10 +36,10 @@ type clone struct {
 	item json.RawMessage
 }
 
-// name is that of the step as an operation may have it.
+// name returns the clone's ID in the form that an operation's name may have.
 func (c clone) name() string { return strings.ReplaceAll(c.id, "#", ".") }
 
-// keys is the key of the operation as an option, where it has one.
+// keys returns the key of the operation as an option; nothing if it has no key.
 func (c clone) keys() []deadletter.Option {
 	if c.key == "" {
 		return nil
@@ -47,11 +47,11 @@ func (c clone) keys() []deadletter.Option {
 	return []deadletter.Option{perdure.Key(c.key)}
 }
 
-// AddEach adds a step over the items that the saga's input has: it becomes one step, a
-// clone, for each. Items must decide by its argument alone. Clones have the IDs id#0,
-// id#1 …; see [Step.Named]. What comes after the step waits for all of them, and gets
-// their results as a list, in the order of the items. An empty list is no step. Each
-// clone is undone on its own, and has an idempotency key of its own.
+// AddEach adds a step over a list. The function items takes the list from the saga's input, and the
+// step becomes one step, a clone, for each item. The result of items must depend on its argument
+// alone. Clones have the IDs id#0, id#1 and so on; see [Step.Named]. A step that comes after this
+// step waits for all clones and gets their results as a list, in the order of the items. For an
+// empty list there is no clone. Each clone is undone separately, and has its own idempotency key.
 func AddEach[I, T, R any](s *Saga[I], id string, items func(I) []T, fn func(context.Context, T) (R,
 	error)) *Step[T, R] {
 	step := Add(s, id, fn)
@@ -70,8 +70,8 @@ func AddEach[I, T, R any](s *Saga[I], id string, items func(I) []T, fn func(cont
 	return step
 }
 
-// Named has the clones of a step over a list called id:suffix. Suffixes must differ, and
-// decide by the item alone; they have the form of names.
+// Named sets the IDs of the clones of a step over a list to id:suffix. Suffixes must be different,
+// must depend on the item alone, and must be valid names.
 func (s *Step[A, R]) Named(suffix func(item A) string) *Step[A, R] {
 	switch {
 	case s.s.each == nil:
@@ -101,7 +101,7 @@ func encodeAll[T any](items []T) ([]json.RawMessage, error) {
 	return out, nil
 }
 
-// listOf makes one result of those of clones; nil is none.
+// listOf returns one list of the results of clones. A nil among them becomes the zero value.
 func listOf[R any](results []json.RawMessage) (json.RawMessage, error) {
 	all := make([]R, len(results))
 	for i, data := range results {
@@ -116,7 +116,8 @@ func listOf[R any](results []json.RawMessage) (json.RawMessage, error) {
 	return pattern.Encode(all)
 }
 
-// clones gives what the step becomes; where it is over no list that is one.
+// clones returns the clones of a step, or the step itself if it is not over a list. A panic in the
+// user's code is an error.
 func (t *step) clones(input json.RawMessage) (out []clone, err error) {
 	if t.each == nil {
 		return []clone{{id: t.id}}, nil
@@ -128,7 +129,7 @@ func (t *step) clones(input json.RawMessage) (out []clone, err error) {
 	return out, err
 }
 
-// over returns what a step over a list becomes.
+// over returns the clones of a step over a list.
 func (t *step) over(input json.RawMessage) (out []clone, err error) {
 	items, err := t.each.items(input)
 	if err != nil {

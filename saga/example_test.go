@@ -12,7 +12,7 @@ import (
 	"github.com/perdure/perdure/store/memory"
 )
 
-// An Order is what a customer wants.
+// An Order is a customer's order: the input of the sagas.
 type Order struct {
 	Item  string
 	Cents int
@@ -57,8 +57,7 @@ func with(use func(context.Context, *perdure.Engine), definitions ...perdure.Def
 	<-done
 }
 
-// A saga with two steps, of which the second may fail. What the first one did is undone
-// then.
+// A saga with two steps. The second step may fail; then the first step is undone.
 func Example() {
 	order := saga.New[Order]("order")
 	held := saga.Add(order, "reserve", reserve).Undo(release)
@@ -80,7 +79,7 @@ func Example() {
 	// FAILED step charge failed: there is not enough money charge [reserve]
 }
 
-// A step over a list becomes one step for each item. Each is undone on its own.
+// A step over a list becomes one step for each item. Each of them is undone separately.
 func ExampleAddEach() {
 	order := saga.New[Order]("order").Policy(saga.GroupedParallel)
 	packed := saga.AddEach(order, "pack", func(o Order) []string { return o.Boxes },
@@ -112,8 +111,7 @@ func ExampleAddEach() {
 	// map[pack:larger:6 pack:small:5] <nil>
 }
 
-// A handler decides, by its argument alone, what becomes of a saga where a compensation
-// fails.
+// A handler decides, by its argument alone, how the saga continues after a failed compensation.
 func ExampleSaga_OnUndoError() {
 	order := saga.New[Order]("order").OnUndoError(func(e saga.UndoError) saga.Action {
 		if e.Retries < 2 {
@@ -140,8 +138,8 @@ func ExampleSaga_OnUndoError() {
 	// FAILED [reserve] <nil>
 }
 
-// A composition is made of sagas: what a member gets is made of the composition's input
-// and of what others gave. Where a member has failed, those that are done are undone.
+// A composition is made of sagas. The input of a member is made from the composition's input and
+// from the results of other members. If a member fails, the members that are done are undone.
 func ExampleCompose() {
 	stock, bank := saga.New[Order]("stock"), saga.New[Order]("bank")
 	held := saga.Add(stock, "reserve", reserve).Undo(release)
@@ -179,7 +177,7 @@ func ExampleSaga_Inline() {
 		if err != nil || part.Err() != nil {
 			return "", errors.Join(err, part.Err())
 		}
-		if o.Item == "sledge" { // which nobody has
+		if o.Item == "sledge" { // nobody has one
 			return "the money is back", part.Undo(ctx)
 		}
 		return "paid", nil

@@ -15,7 +15,7 @@ var policies = []saga.Policy{
 	saga.BestEffortParallel,
 }
 
-// shapes are those of the matrix.
+// shapes are the shapes of the matrix.
 func shapes() []shape {
 	plain := func(id string, after ...string) unit { return unit{id: id, after: after, undo: -1} }
 	clone := func(id, of string, after ...string) unit {
@@ -48,7 +48,7 @@ func shapes() []shape {
 	}
 }
 
-// faults gives a shape with each thing that goes wrong in the matrix.
+// faults returns a copy of the shape for each fault of the matrix.
 func (s shape) faults() (out []shape) {
 	with := func(handler string, fails, undoFail map[string]int) {
 		c := s
@@ -72,7 +72,7 @@ func (s shape) faults() (out []shape) {
 	return out
 }
 
-// matrix gives every shape with each policy and each thing that goes wrong.
+// matrix returns every shape with each policy and each fault.
 func matrix() (out []shape) {
 	for _, s := range shapes() {
 		for _, s.policy = range policies {

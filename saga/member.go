@@ -15,13 +15,13 @@ import (
 // A Member is a saga in a composition. Its methods build it, and return it.
 type Member struct{ m *member }
 
-// A member is one of a definition.
+// A member is a [Member] inside its definition.
 type member struct {
 	of       *composition
 	alias    string
 	input    reflect.Type // of the saga
 	compile  func() *plan
-	decode   func(json.RawMessage) error // says why that cannot be the saga's input
+	decode   func(json.RawMessage) error // returns why the data cannot be the saga's input
 	after    []*member
 	static   map[string]json.RawMessage
 	mapped   []mapping
@@ -30,14 +30,14 @@ type member struct {
 	issues   []definition.Issue
 }
 
-// A mapping is a key of a member's input, and where its value is from.
+// A mapping is a key of a member's input and the source of its value.
 type mapping struct {
 	key  string
 	from Source
 }
 
-// Join adds a saga to a composition, under an alias. The same saga may join under
-// several. What is wrong with it is told when the composition is registered.
+// Join adds a saga to a composition, under an alias. One saga may join under several aliases.
+// Mistakes in a member are reported when the composition is registered.
 func Join[I, M any](c *Composition[I], alias string, s *Saga[M]) *Member {
 	m := &member{of: c.def, alias: alias, input: reflect.TypeFor[M](),
 		decode: func(input json.RawMessage) error {
@@ -60,7 +60,7 @@ func (m *member) complain(at, format string, args ...any) {
 	})
 }
 
-// After has the member begin when those have ended.
+// After makes the member begin after the given members have ended.
 func (m *Member) After(members ...*Member) *Member {
 	for _, before := range members {
 		if before == nil || before.m == nil {
@@ -72,8 +72,8 @@ func (m *Member) After(members ...*Member) *Member {
 	return m
 }
 
-// With sets keys of the member's input, over those of the composition's. It is anything
-// that is an object as JSON.
+// With sets keys of the member's input. They take precedence over the composition's keys. The value
+// may be of any type that is an object as JSON.
 func (m *Member) With(static any) *Member {
 	data, err := json.Marshal(static)
 	if err == nil {
@@ -85,24 +85,24 @@ func (m *Member) With(static any) *Member {
 	return m
 }
 
-// Map sets a key of the member's input to what has come of a run so far, over all that
-// is set otherwise. Where that is not there, the key is not set.
+// Map sets a key of the member's input to a value of the run. It takes precedence over all other
+// values of the key. If the source has no value, the key is not set.
 func (m *Member) Map(key string, from Source) *Member {
 	m.m.mapped = append(m.m.mapped, mapping{key, from})
 	return m
 }
 
-// Optional has a failure of the member change nothing for the others: it is undone, and
-// what comes after it gets no value from it.
+// Optional makes a failure of the member leave the others unchanged: the member is undone, and
+// members that come after it get no value from it.
 func (m *Member) Optional() *Member {
 	m.m.optional = true
 	return m
 }
 
-// When has the member run only if the condition holds, when its turn comes; else it is
-// SKIPPED, which is no failure. Of results the condition knows those of members, by
-// alias, each an object of the results of its steps. One that cannot be evaluated fails
-// the member.
+// When sets a condition, which is evaluated when the member could begin. If it does not hold, the
+// member is SKIPPED, which is not a failure. The results that the condition can read are those of
+// members, by alias; each is an object with the results of the member's steps. A condition that
+// cannot be evaluated fails the member.
 func (m *Member) When(c pattern.Condition) *Member {
 	if c == nil {
 		m.m.complain("when", "a nil condition")
@@ -111,7 +111,7 @@ func (m *Member) When(c pattern.Condition) *Member {
 	return m
 }
 
-// A Source says where a value is from: [FromStep], [FromInput], [FromVariable].
+// A Source is the origin of a value: [FromStep], [FromInput] or [FromVariable].
 type Source struct {
 	member    *member
 	step      *step
@@ -121,8 +121,8 @@ type Source struct {
 	described string
 }
 
-// FromStep is the result of a step of a member that comes before; of a step over a list
-// all of them.
+// FromStep returns a source: the result of a step of an earlier member. For a step over a list it
+// is the list of all results.
 func FromStep[A, R any](of *Member, s *Step[A, R]) Source {
 	if of == nil || s == nil {
 		return Source{}
@@ -130,21 +130,21 @@ func FromStep[A, R any](of *Member, s *Step[A, R]) Source {
 	return Source{member: of.m, step: s.s, described: of.m.alias + "/" + s.s.id}
 }
 
-// FromInput is a key of the composition's input.
+// FromInput returns a source: a key of the composition's input.
 func FromInput(key string) Source { return Source{key: key, described: "the input's " + key} }
 
-// FromVariable is a variable of the run, as members share them.
+// FromVariable returns a source: a variable of the run. Members share variables.
 func FromVariable(name string) Source {
 	return Source{variable: name, described: "variable " + name}
 }
 
-// Field is a key of what the source gives.
+// Field returns a source: a key of the object that s is the source of.
 func (s Source) Field(key string) Source {
 	s.field = key
 	return s
 }
 
-// issue says what is wrong with a source of a member.
+// issue returns the problem of a source of a member; empty if there is none.
 func (s Source) issue(m *member) string {
 	switch {
 	case s.described == "":
@@ -159,7 +159,7 @@ func (s Source) issue(m *member) string {
 	return ""
 }
 
-// follows says whether a member comes after another one, directly or not.
+// follows reports whether a member comes after another member, directly or not.
 func (m *member) follows(other *member, seen map[*member]bool) bool {
 	if seen[m] {
 		return false
@@ -173,7 +173,7 @@ func (m *member) follows(other *member, seen map[*member]bool) bool {
 	return false
 }
 
-// value gives what a source has in a run; nil where it is not there.
+// value returns the value that a source has in a run; nil if it has none.
 func (s Source) value(ctx context.Context, x *composing) (json.RawMessage, error) {
 	var data json.RawMessage
 	switch {
@@ -195,7 +195,7 @@ func (s Source) value(ctx context.Context, x *composing) (json.RawMessage, error
 	return data, nil
 }
 
-// fieldsOf gives the keys of an object; none of what is no object.
+// fieldsOf returns the keys of an object; nil if the data is not an object.
 func fieldsOf(data json.RawMessage) map[string]json.RawMessage {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(data, &fields) != nil {
@@ -204,8 +204,8 @@ func fieldsOf(data json.RawMessage) map[string]json.RawMessage {
 	return fields
 }
 
-// inputOf makes the input of a member: the composition's, then the static, then the
-// mapped one, later keys winning.
+// inputOf makes the input of a member: the keys of the composition, then the static keys, then the
+// mapped keys. A later key replaces an earlier one.
 func (x *composing) inputOf(ctx context.Context, m *member) (json.RawMessage, error) {
 	input := x.input
 	if len(m.static)+len(m.mapped) > 0 {
@@ -229,8 +229,8 @@ func (x *composing) inputOf(ctx context.Context, m *member) (json.RawMessage, er
 	return input, m.decode(input)
 }
 
-// known is what conditions decide by. Workflow code alone writes the results, and it does
-// not while it asks.
+// known returns the values that conditions can read. Only workflow code writes the results, and it
+// does not write while it evaluates a condition.
 func (x *composing) known(ctx context.Context) (pattern.View, error) {
 	for len(x.unread) > 0 {
 		p := x.unread[0]
@@ -248,7 +248,7 @@ func (x *composing) known(ctx context.Context) (pattern.View, error) {
 	}, nil
 }
 
-// holds asks the condition of a member, which is the user's code.
+// holds evaluates the condition of a member. The condition is the user's code.
 func (x *composing) holds(ctx context.Context, m *member) (bool, error) {
 	if m.when == nil {
 		return true, nil

@@ -11,8 +11,8 @@ import (
 	"github.com/perdure/perdure/internal/jsontype"
 )
 
-// checkInput adds an issue for everything that a member's input is made of and that the input
-// of its saga does not take. The composition's input has the type whole.
+// checkInput adds an issue for every part of a member's input that the saga of the member does not
+// accept. The composition's input has the type whole.
 func (m *member) checkInput(whole reflect.Type) {
 	own := map[string]bool{} // keys that hide those of the composition's input
 	for _, key := range slices.Sorted(maps.Keys(m.static)) {
@@ -47,8 +47,8 @@ func (m *member) checkInput(whole reflect.Type) {
 	}
 }
 
-// checkKey adds an issue where the saga's input does not take a key of that type, which is nil
-// for any.
+// checkKey adds an issue if the saga's input does not accept a key of that type. A nil type means
+// any type.
 func (m *member) checkKey(key string, from reflect.Type) {
 	if message := m.keyIssue(key, from); message != "" {
 		m.complain(key, "%s", message)
@@ -66,7 +66,7 @@ func (m *member) keyIssue(key string, from reflect.Type) string {
 	return ""
 }
 
-// checkStatic adds an issue for a value of [Member.With] that the saga's input does not take.
+// checkStatic adds an issue for a value of [Member.With] that the saga's input does not accept.
 func (m *member) checkStatic(key string) {
 	m.checkKey(key, nil)
 	if of, known := jsontype.Key(m.input, key); !known || of == nil {
@@ -83,7 +83,7 @@ func (m *member) checkStatic(key string) {
 	}
 }
 
-// mappedIssue returns what is wrong with the type of a mapped value, or an empty text.
+// mappedIssue returns the problem of the type of a mapped value; empty if there is none.
 func (m *member) mappedIssue(mapped mapping, whole reflect.Type) string {
 	var from reflect.Type
 	s := mapped.from

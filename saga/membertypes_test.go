@@ -23,7 +23,7 @@ func ship[I any](name string) *saga.Saga[I] {
 	return def
 }
 
-// What a member's input is made of has types that the input of its saga takes.
+// The parts of a member's input must have types that the input of its saga accepts.
 //
 // spec: F-8, F-35
 func TestMembersAreCheckedByType(t *testing.T) {

@@ -15,26 +15,26 @@ import (
 	"github.com/perdure/perdure/saga"
 )
 
-// A shape is a saga for a test, and what goes wrong in it.
+// A shape is a saga for a test, and its faults.
 type shape struct {
 	name     string
 	policy   saga.Policy
-	handler  string // one of handlers; park for an operator
+	handler  string // a key of handlers; park means an operator
 	units    []unit
 	fails    map[string]int // attempts of a unit that fail
 	undoFail map[string]int // attempts of its compensation that fail
-	timeout  time.Duration  // of the saga; 0 for one that it does not reach
+	timeout  time.Duration  // of the saga; 0 for a timeout that it does not reach
 }
 
-// A unit is a step, or one clone of one, as the model knows it.
+// A unit is a step, or a clone of a step, as the model knows it.
 type unit struct {
 	id       string
 	after    []string // IDs of steps
-	of       string   // the step that it is a clone of; empty for none
+	of       string   // the step that it is a clone of, or empty
 	noUndo   bool
 	critical bool
-	extra    int // attempts beyond the first
-	undo     int // of its compensation; below 0 as extra
+	extra    int // attempts after the first
+	undo     int // extra attempts of its compensation; below 0 means as extra
 }
 
 const forever = 1000
@@ -46,8 +46,8 @@ func (u unit) step() string {
 	return u.id
 }
 
-// handlers answer as the row says, written once more for the model: n is how many
-// attempts there were, asked how many of them a handler has asked for.
+// handlers are the handlers, written once more for the model: asked is the number of attempts that
+// the handler has asked for so far.
 var handlers = map[string]func(asked int) saga.Action{
 	"continue":  func(int) saga.Action { return saga.Continue },
 	"fail-fast": func(int) saga.Action { return saga.FailSaga },
@@ -66,30 +66,30 @@ func thrice(asked int, then saga.Action) saga.Action {
 	return then
 }
 
-// A verdict is what becomes of one compensation.
+// A verdict is the outcome of one compensation.
 type verdict struct {
 	undone   bool
-	gone     bool // the effect: somebody may have said so only
+	gone     bool // the effect is gone; undone may be only a claim
 	tried    bool
-	attempts int // that were made; 0 where an operator may have had more made
+	attempts int // that were made; 0 if an operator may have asked for more
 }
 
-// An expectation is what must come of a saga.
+// An expectation is the expected outcome of a saga.
 type expectation struct {
 	status   perdure.RunStatus
 	steps    map[string]report.StepStatus
 	attempts map[string]int
-	err      error    // by its type and step
-	fatal    []string // compensations of one group, of which the first to fail makes it
+	err      error    // compared by type and step
+	fatal    []string // compensations of a group; the first to fail sets err
 	failed   []string
 	verdicts map[string]verdict
-	order    [][]string // of verdicts: those of a group in any order
+	order    [][]string // of verdicts, by group; any order in a group
 	letters  []string
-	kept     []string // effects that are there at the end
+	kept     []string // effects that exist at the end
 }
 
-// expect says what must come of a saga whose units have ended in that order. An end of a
-// unit that cannot have been is an error.
+// expect returns the expected outcome of a saga whose units have ended in that order. If a unit
+// cannot have ended, it returns an error.
 func (s shape) expect(ended []string) (e expectation, err error) {
 	e = expectation{
 		status:   perdure.StatusCompleted,
@@ -147,7 +147,7 @@ func (s shape) unit(id string) unit {
 	return s.units[i]
 }
 
-// layers gives the layer of each step: one more than the highest of those before it.
+// layers returns the layer of each step: one more than the highest layer of the steps before it.
 func (s shape) layers() map[string]int {
 	out := map[string]int{}
 	for range s.units {
@@ -160,7 +160,7 @@ func (s shape) layers() map[string]int {
 	return out
 }
 
-// lastLayer is the first one in which something fails; the last without.
+// lastLayer returns the first layer in which something fails; the last layer if nothing fails.
 func (s shape) lastLayer(layer map[string]int) int {
 	last := slices.Max(append(slices.Collect(maps.Values(layer)), 0))
 	for _, u := range s.units {
@@ -171,7 +171,7 @@ func (s shape) lastLayer(layer map[string]int) int {
 	return last
 }
 
-// compensate says what must come of the compensations.
+// compensate adds the expected outcome of the compensations.
 func (s shape) compensate(e *expectation, done []string, layer map[string]int) {
 	var groups [][]string
 	at := -1
@@ -211,7 +211,7 @@ func (s shape) compensate(e *expectation, done []string, layer map[string]int) {
 	}
 }
 
-// undo says what must come of one compensation that is tried.
+// undo adds the expected outcome of one compensation that is tried.
 func (s shape) undo(e *expectation, id string) (stops, fatal bool) {
 	u := s.unit(id)
 	attempts := 1
@@ -233,7 +233,7 @@ func (s shape) undo(e *expectation, id string) (stops, fatal bool) {
 	v.undone = v.gone
 	switch {
 	case v.undone:
-	case s.handler == "park": // the operator has it retried, or says that he has undone it himself
+	case s.handler == "park": // the operator decides "retry" or "handled"
 		v.undone, v.gone, v.attempts = true, s.undoFail[id] < forever, 0
 	case action == saga.MarkCompensated:
 		v.undone = true
@@ -250,8 +250,8 @@ func (s shape) undo(e *expectation, id string) (stops, fatal bool) {
 	return stops, fatal
 }
 
-// stopped says what must come of a saga that was cancelled, or has timed out, after these
-// units had ended: what is done is undone, and nobody is told of what has failed.
+// stopped returns the expected outcome of a saga that was cancelled, or has timed out, after these
+// units had ended: units that are done are undone, and failures are not reported to anybody.
 func (s shape) stopped(ended []string, by perdure.RunStatus) expectation {
 	e := expectation{
 		status:   by,
@@ -277,8 +277,8 @@ func (s shape) stopped(ended []string, by perdure.RunStatus) expectation {
 	return e
 }
 
-// stopDiffers says in what a result and the effects differ from it. What was under way
-// may have had its effect or not.
+// stopDiffers returns the differences between the expectation and a stopped run's result and
+// effects. A unit that was under way may or may not have had its effect.
 func (e expectation) stopDiffers(s shape, r saga.Result, letters,
 	effects []string) (found []string) {
 	complain := func(what string, got, want any) {
@@ -304,7 +304,7 @@ func (e expectation) stopDiffers(s shape, r saga.Result, letters,
 	return append(found, e.undoDiffers(s, r)...)
 }
 
-// blames settles whose error the saga's is, by what has ended first.
+// blames sets the expected error of the saga, by the unit that has failed first in the result.
 func (e *expectation) blames(r saga.Result) {
 	if len(e.fatal) == 0 || r.Undo == nil {
 		return
@@ -316,7 +316,7 @@ func (e *expectation) blames(r saga.Result) {
 	}
 }
 
-// differs says in what a result and the effects differ from it.
+// differs returns the differences between the expectation and a result with its effects.
 func (e expectation) differs(s shape, r saga.Result, letters, effects []string) (found []string) {
 	complain := func(what string, got, want any) {
 		if g, w := fmt.Sprint(got), fmt.Sprint(want); g != w {
@@ -391,7 +391,7 @@ func (e expectation) undoDiffers(s shape, r saga.Result) (found []string) {
 	return found
 }
 
-// blame says what an error is, and of which step.
+// blame returns the kind of an error and the step that it is about.
 func blame(err error) string {
 	var step *pattern.StepError
 	var undo *pattern.CompensationError
@@ -406,7 +406,7 @@ func blame(err error) string {
 	return err.Error()
 }
 
-// String shows what goes wrong.
+// String shows the faults.
 func (s shape) String() string {
 	var parts []string
 	for _, id := range slices.Sorted(maps.Keys(s.fails)) {

@@ -18,8 +18,8 @@ import (
 	"github.com/perdure/perdure/saga"
 )
 
-// A stuck saga has three effects, of which the second cannot be undone; it is undone
-// from the third on.
+// A stuck saga has three effects. The second cannot be undone. The saga is undone from the third
+// on.
 func stuck(w *world, timeout time.Duration, mended *bool) *saga.Saga[string] {
 	def := saga.New[string]("stuck", perdure.Timeout(timeout)).ParkOnUndoError()
 	var last saga.Dependency
@@ -50,7 +50,7 @@ func stuck(w *world, timeout time.Duration, mended *bool) *saga.Saga[string] {
 	return def
 }
 
-// parked gives the one run that is parked.
+// parked returns the only run that is parked.
 func parked(env *perduretest.Env) admin.Parked {
 	env.Helper()
 	var out []admin.Parked
@@ -156,9 +156,9 @@ func TestASagaThatIsCancelledAndCannotBeUndoneWaitsForAnOperator(t *testing.T) {
 	}, def)
 }
 
-// While a member of a composition is undone, and waits for an operator, the composition
-// is COMPENSATING and COMPENSATION_FAILED: neither its timeout nor a cancel ends it. When
-// an optional member is undone, it goes on.
+// While a member of a composition is undone and waits for an operator, the composition is
+// COMPENSATING and COMPENSATION_FAILED: neither its timeout nor a cancel ends it. When an optional
+// member is undone, the composition continues.
 //
 // spec: F-31, F-35
 func TestACompositionIsNotStoppedWhileAMemberIsUndone(t *testing.T) {

@@ -17,26 +17,27 @@ import (
 type Part struct {
 	x    *execution
 	name string
-	in   context.Context // the scope that it has run in
+	in   context.Context // the scope that the part has run in
 	over bool
 	err  error
 }
 
-// Inline runs the saga in workflow code, as a part of the run of ctx: with its headers,
-// variables and store, in a scope of that name, or in a loop of that name and a
-// [perdure.Key]. It waits until the saga has ended. A saga that has failed is undone
-// then; that is no error here: the part says so. The saga's own timeout has no meaning,
-// and it need not be registered. A [backpressure.Named] holds instead of its pressure.
+// Inline runs the saga in workflow code, as a part of the run of ctx. The part uses the headers,
+// variables and store of the run. It has a scope of the given name; in a loop, give each call the
+// same name and its own [perdure.Key]. Inline waits until the saga has ended. A saga that has
+// failed has been undone by then. This is not an error of Inline: see [Part.Err]. The saga's own
+// timeout has no effect, and the saga need not be registered. The option [backpressure.Named]
+// replaces the saga's pressure.
 //
-// Where a compensation waits for an operator, the run is SUSPENDED meanwhile; he decides
-// for the name undo:NAME.STEP, or undo:NAME.KEY.STEP.
+// While a compensation waits for an operator, the run is SUSPENDED. The operator decides for the
+// name undo:NAME.STEP, or undo:NAME.KEY.STEP.
 //
-// Where the run is cancelled or times out, now or later, the part is undone as a whole
-// saga would be. The same holds where the branch that it is in is cancelled: by the timeout
-// of the step that it is a part of, say, or since the run fails beside it. Where ctx ends,
-// Inline returns the error of ctx, and the part is undone while the run goes on. A part that
-// goes on when the run succeeds without it is undone too. Where the code of the part's own
-// branch goes on after it and fails, the part stays: see [Part.Undo].
+// If the run is cancelled or times out, now or later, the part is undone as a whole saga would be.
+// The same happens if the branch of the part is cancelled, for example by the timeout of the step
+// that it belongs to, or because the run fails beside it. If ctx ends, Inline returns the error of
+// ctx, and the part is undone while the run continues. If the run succeeds while the part is still
+// in progress, the part is undone too. If the code of the part's own branch continues after the
+// part and then fails, the part stays: see [Part.Undo].
 func (s *Saga[I]) Inline(ctx context.Context, name string, in I,
 	opts ...perdure.BranchOption) (*Part, error) {
 	p := s.def.compile()
@@ -79,8 +80,8 @@ func (s *Saga[I]) Inline(ctx context.Context, name string, in I,
 	return part, err
 }
 
-// pressureOf takes the names of pressures off the options of a part, and returns the one
-// that holds.
+// pressureOf removes the names of policies from the options of a part. It returns the policy that
+// applies, and the other options.
 func pressureOf(p backpressure.Policy, opts []perdure.BranchOption) (backpressure.Policy,
 	[]perdure.BranchOption, error) {
 	var left []perdure.BranchOption
@@ -99,8 +100,8 @@ func pressureOf(p backpressure.Policy, opts []perdure.BranchOption) (backpressur
 	return p, left, nil
 }
 
-// tooLong gives a step whose compensation an operator could not decide on, in a part of
-// that place.
+// tooLong returns the ID of a step whose compensation an operator could not decide on, because its
+// name would be too long in a part of that place. It is empty if there is none.
 func (p *plan) tooLong(place string) string {
 	for _, t := range p.steps {
 		if p.parks && t.undo != nil && !pattern.ValidName(undone(place+t.id)) {
@@ -110,7 +111,7 @@ func (p *plan) tooLong(place string) string {
 	return ""
 }
 
-// refused says why the definition cannot be used, although nobody registers it.
+// refused returns the errors of a definition that is not registered; nil if it can be used.
 func (p *plan) refused() error {
 	issues := slices.Concat(p.graph.Check(), p.issues)
 	if !slices.ContainsFunc(issues, func(i definition.Issue) bool {
@@ -121,7 +122,7 @@ func (p *plan) refused() error {
 	return &definition.Error{Workflow: p.name, Issues: issues}
 }
 
-// part begins the saga as one of a run, in a scope of its own.
+// part begins the saga as a part of a run, in its own scope.
 func (p *plan) part(within context.Context, name string, input json.RawMessage) (*Part, error) {
 	info, err := perdure.InfoOf(within)
 	if err != nil {
@@ -132,7 +133,7 @@ func (p *plan) part(within context.Context, name string, input json.RawMessage) 
 	return &Part{x: x, name: name, in: within}, nil
 }
 
-// run runs it to its end. It fails where the run ends meanwhile.
+// run runs the part to its end. It returns an error if the run ends meanwhile.
 func (p *Part) run(ctx context.Context) error {
 	if err := p.x.forward(ctx); err != nil {
 		return err
@@ -147,8 +148,8 @@ func (p *Part) run(ctx context.Context) error {
 	return over
 }
 
-// cleanUp undoes the part because the run, or the branch that it is in, ends before its
-// time. What it has completed stays where the run succeeds.
+// cleanUp undoes the part because the run, or the part's branch, ends early. A part that is
+// complete stays if the run succeeds.
 func (p *Part) cleanUp(ctx context.Context) error {
 	if p.over && pattern.EndingBy(ctx) == nil {
 		return nil
@@ -156,10 +157,10 @@ func (p *Part) cleanUp(ctx context.Context) error {
 	return p.x.cleanUp(ctx)
 }
 
-// Err is the error that the saga has failed with; nil where it has succeeded.
+// Err returns the error that the saga has failed with; nil if it has succeeded.
 func (p *Part) Err() error { return p.err }
 
-// FailedSteps gives the IDs of the steps that have failed, the first first.
+// FailedSteps returns the IDs of the steps that have failed, in the order of their failures.
 func (p *Part) FailedSteps() []string {
 	var ids []string
 	for _, f := range p.x.failed {
@@ -168,12 +169,12 @@ func (p *Part) FailedSteps() []string {
 	return ids
 }
 
-// CompensatedSteps gives the IDs of the steps that were undone so far, the first first.
+// CompensatedSteps returns the IDs of the steps that were undone so far, in order.
 func (p *Part) CompensatedSteps() []string { return slices.Clone(p.x.undid) }
 
-// Undo undoes, by the saga's policy, what is done and not undone yet: of a part that has
-// succeeded, because something else of the run has failed. It is workflow code. The
-// error is that of a compensation that the handler makes the saga's.
+// Undo undoes every step that is done and not undone yet, by the saga's policy. Workflow code calls
+// it for a part that has succeeded, when something else in the run has failed. It returns an error
+// if a compensation fails and the handler answers [FailSaga], or if the run ends meanwhile.
 func (p *Part) Undo(ctx context.Context) error {
 	within, err := perdure.Scope(ctx, undone(p.name), pattern.StandsFor(p.in))
 	if err != nil {

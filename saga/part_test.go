@@ -33,7 +33,7 @@ type trip struct {
 	w *perdure.Workflow[string, string]
 }
 
-// newTrip makes one: a saga for each of two days, then one that may fail.
+// newTrip makes a trip: a saga for each of two days, then a saga that may fail.
 func newTrip() *trip {
 	t := &trip{}
 	day1, first := t.member("day1")
@@ -134,9 +134,8 @@ func TestASagaWithIssuesIsNotRunInline(t *testing.T) {
 	perduretest.Test(t, func(env *perduretest.Env) { perduretest.Start(env, w, 1).Returns(2) }, w)
 }
 
-// paying is a saga with a keyed step, and one over a list with a key for each clone. It
-// notes by the value that a step keeps for itself the idempotency key that it was
-// charged under.
+// paying is a saga with a keyed step, and a step over a list with a key for each clone. It notes
+// the idempotency key of each charge, by the value that the step keeps for itself.
 func paying(charged map[string]string) *saga.Saga[int] {
 	var mu sync.Mutex
 	charge := func(ctx context.Context, _ int) (int, error) {
@@ -159,8 +158,8 @@ func paying(charged map[string]string) *saga.Saga[int] {
 	return pay
 }
 
-// Parts of a run are executions of their own: a key that one has used is new in another,
-// wherever in the run that is.
+// Parts of a run are separate executions: a key that one part has used is new in another part,
+// wherever in the run it is.
 //
 // spec: F-28, F-33, F-44
 func TestAKeyIsOfItsPart(t *testing.T) {
@@ -243,7 +242,7 @@ func TestAKeyIsOfItsPart(t *testing.T) {
 	}
 }
 
-// What undoes a part has keys of its own too, in the run's code and in its clean-ups.
+// Compensations of parts have their own keys too, in the run's code and in its clean-ups.
 //
 // spec: F-28, R-15, F-44
 func TestCompensationsOfPartsHaveTheirOwnKeys(t *testing.T) {
@@ -300,7 +299,7 @@ func TestAPartThatNobodyCouldDecideOnIsRefused(t *testing.T) {
 	}, whole)
 }
 
-// What is wrong with a definition is found without an engine, as Register finds it.
+// Mistakes in a definition are found without an engine, as Register finds them.
 //
 // spec: F-8
 func TestADefinitionIsCheckedWithoutRegistering(t *testing.T) {

@@ -17,13 +17,13 @@ import (
 	"github.com/perdure/perdure/definition"
 )
 
-// A plan is a definition that is complete: it is a copy, and never changed.
+// A plan is a complete definition: a copy that never changes.
 type plan struct {
 	*declaration
 	byID   map[string]*step
 	layers [][]string
 	graph  definition.Graph
-	issues []definition.Issue // but for those of the graph
+	issues []definition.Issue // except those of the graph
 }
 
 // plan completes the definition.
@@ -68,7 +68,7 @@ func (p *plan) complain(where, format string, args ...any) {
 // hasInputs reports whether each step has an input of its own.
 func (d *declaration) hasInputs() bool { return d.input == reflect.TypeFor[Inputs]() }
 
-// unknownInputs returns an error for inputs of steps that the saga does not have.
+// unknownInputs returns an error if there are inputs of steps that the saga does not have.
 func (p *plan) unknownInputs(input json.RawMessage) error {
 	in, err := pattern.Decode[Inputs](input)
 	if err != nil {
@@ -91,7 +91,7 @@ func (p *plan) unknownInputs(input json.RawMessage) error {
 	}
 }
 
-// check says what is wrong with a step.
+// check adds an issue for everything that is wrong with a step.
 func (p *plan) check(t *step) {
 	p.issues = append(p.issues, t.issues...)
 	p.checkNames(t)
@@ -118,14 +118,14 @@ func (p *plan) check(t *step) {
 	}
 }
 
-// reserved begins names that the steps of a saga cannot have, and ownNames are others:
-// what sagas record themselves has them.
+// reserved has the prefixes that IDs of steps cannot have, and ownNames has other IDs that they
+// cannot be. Sagas use these names for their own records.
 var (
 	reserved = []string{undone(""), "perdure:"}
 	ownNames = []string{"compensate", "compensation", "composition"}
 )
 
-// checkNames says what is wrong with what a step is called by.
+// checkNames adds an issue for each wrong name of a step.
 func (p *plan) checkNames(t *step) {
 	const form = "1 to 255 of A-Z a-z 0-9 . _ : -"
 	if !pattern.ValidName(t.id) || !pattern.ValidName(undone(t.id)) {
@@ -158,13 +158,13 @@ func (p *plan) checkNames(t *step) {
 	}
 }
 
-// where gives a place with dots.
+// where joins the parts of a place with dots; it leaves empty parts out.
 func where(parts ...string) string {
 	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), ".")
 }
 
-// types is what is known of what arguments of a step are made of; own is the result of
-// the step, for its compensation.
+// types returns the types that arguments of a step are made of. For a compensation, own is the
+// result type of its own step; else it is nil.
 func (p *plan) types(t *step, own reflect.Type) pattern.SourceTypes {
 	in := p.input
 	if t.each != nil || p.hasInputs() {
@@ -192,13 +192,13 @@ func (p *plan) types(t *step, own reflect.Type) pattern.SourceTypes {
 	}
 }
 
-// declare is what the definition says of itself when it is registered.
+// declare returns the outline and the issues of the definition when it is registered.
 func (d *declaration) declare() (definition.Outline, []definition.Issue) {
 	p := d.compile()
 	return definition.Outline{Graph: &p.graph, Pressured: true}, p.issues
 }
 
-// callbacks are those of the definition.
+// callbacks returns the callbacks of the definition.
 func (d *declaration) callbacks() pattern.Callbacks { return d.compile().calls }
 
 // run is the workflow: a whole run of the saga.
@@ -223,7 +223,7 @@ func (p *plan) run(ctx context.Context, input json.RawMessage) (json.RawMessage,
 	return nil, perdure.Fail(ctx, why)
 }
 
-// output is that of the saga.
+// output returns the output of the saga.
 func (x *execution) output() json.RawMessage {
 	if x.declaration.output == nil {
 		return nil

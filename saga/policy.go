@@ -4,24 +4,24 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// A Policy says in which order steps are undone, and how often that is tried.
+// A Policy sets the order in which steps are undone, and how many attempts a compensation has.
 type Policy string
 
 // The policies.
 const (
-	// StrictSequential undoes one after the other, the one that ended last first, each
-	// with one attempt.
+	// StrictSequential undoes one step after the other, beginning with the step that ended last.
+	// Each compensation has one attempt.
 	StrictSequential Policy = "STRICT_SEQUENTIAL"
-	// GroupedParallel undoes layer by layer, the last first, the steps of a layer at
-	// once, each with one attempt.
+	// GroupedParallel undoes layer by layer, beginning with the last layer, all steps of a layer at
+	// once. Each compensation has one attempt.
 	GroupedParallel Policy = "GROUPED_PARALLEL"
-	// RetryWithBackoff is StrictSequential with the compensation's retries, else those of
-	// its step.
+	// RetryWithBackoff is StrictSequential with retries: by the retry policy of the compensation,
+	// or else of its step.
 	RetryWithBackoff Policy = "RETRY_WITH_BACKOFF"
-	// CircuitBreaker is RetryWithBackoff, and where a critical compensation fails,
-	// nothing more is undone.
+	// CircuitBreaker is RetryWithBackoff, but when a critical compensation fails, nothing more is
+	// undone.
 	CircuitBreaker Policy = "CIRCUIT_BREAKER"
-	// BestEffortParallel undoes all at once, each with one attempt.
+	// BestEffortParallel undoes all steps at once. Each compensation has one attempt.
 	BestEffortParallel Policy = "BEST_EFFORT_PARALLEL"
 )
 
@@ -35,50 +35,51 @@ func (p Policy) valid() bool {
 	return false
 }
 
-// An Action is what a handler answers to a compensation that has failed.
+// An Action is the answer of a handler to a compensation that has failed.
 type Action string
 
 // The actions.
 const (
-	Continue Action = "CONTINUE" // pass over it
-	// one more attempt, after the delay of its policy; at most ten
+	Continue Action = "CONTINUE" // leave it failed and continue
+	// make one more attempt, after the delay of the retry policy; at most ten times
 	Retry Action = "RETRY"
-	// nothing more is undone, and its error is the saga's
+	// stop undoing; the saga fails with the error of the compensation
 	FailSaga Action = "FAIL_SAGA"
-	// pass over it, also where it is critical, or an operator would be asked
+	// like Continue, even if the step is critical or an operator would be asked
 	SkipStep        Action = "SKIP_STEP"
 	MarkCompensated Action = "MARK_COMPENSATED" // count it as undone
 )
 
-// maxRetries is how often a handler is given one more attempt.
+// maxRetries limits how many more attempts a handler can ask for.
 const maxRetries = 10
 
-// An UndoError is a compensation that has failed.
+// An UndoError is the failure of a compensation.
 type UndoError struct {
 	Saga    string
 	Step    string
 	Err     error
-	Attempt int // how many attempts there were
-	Retries int // how many of them were made because a handler had asked for them
+	Attempt int // number of attempts so far
+	Retries int // number of these attempts that a handler asked for
 }
 
-// A Handler answers to compensations that have failed. It must decide by its argument
-// alone: it may be asked again after a crash. A panic in it is [Continue].
+// A Handler returns an action for a compensation that has failed. Its answer must depend on its
+// argument alone, because it may be called again after a crash. A panic counts as [Continue].
 type Handler func(UndoError) Action
 
-// ContinueHandler passes over: the default.
+// ContinueHandler returns [Continue] for each failure. It is the default.
 func ContinueHandler(UndoError) Action { return Continue }
 
-// FailFast gives the saga up at the first.
+// FailFast returns [FailSaga] for the first failure.
 func FailFast(UndoError) Action { return FailSaga }
 
-// RetryThenFail asks for three more attempts, then gives the saga up.
+// RetryThenFail asks for three more attempts, then returns [FailSaga].
 func RetryThenFail(e UndoError) Action { return retryThen(FailSaga, e) }
 
-// Robust asks for three more attempts, then passes over.
+// Robust asks for three more attempts, then returns [Continue].
 func Robust(e UndoError) Action { return retryThen(Continue, e) }
 
-// OneOf gives the first answer that is not [Continue].
+// OneOf returns a handler that asks the handlers in order and returns the first answer that is not
+// [Continue].
 func OneOf(handlers ...Handler) Handler {
 	return func(e UndoError) Action {
 		for _, h := range handlers {
@@ -95,8 +96,8 @@ var handlers = map[string]Handler{
 	"retry": RetryThenFail, "robust": Robust,
 }
 
-// NamedHandler gives one of the handlers by name: default, log-and-continue, fail-fast,
-// retry, robust.
+// NamedHandler returns a handler by its name: default, log-and-continue, fail-fast, retry or
+// robust.
 func NamedHandler(name string) (Handler, error) {
 	if h := handlers[name]; h != nil {
 		return h, nil
@@ -108,7 +109,7 @@ func NamedHandler(name string) (Handler, error) {
 	}
 }
 
-// retryThen asks for three attempts beyond those of the policy.
+// retryThen asks for three attempts in addition to those of the policy, then returns last.
 func retryThen(last Action, e UndoError) Action {
 	if e.Retries < 3 {
 		return Retry

@@ -16,8 +16,8 @@ import (
 	"github.com/perdure/perdure/saga"
 )
 
-// A breaker over the clones of a step is open before all of them have failed: the others
-// are refused, and the same ones after a crash. What is done is undone.
+// A breaker over the clones of a step opens before all of them have failed: the other clones are
+// refused, and after a crash the same clones are. Steps that are done are undone.
 //
 // spec: P-12, F-33
 func TestABreakerSparesAStepOverAList(t *testing.T) {
@@ -85,5 +85,5 @@ func TestAPressureThatCannotBeIsRefused(t *testing.T) {
 	}
 }
 
-// odd is a pressure that looks into itself.
+// odd is a pressure that reads its own state.
 type odd struct{ backpressure.Limit }

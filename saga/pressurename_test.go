@@ -15,8 +15,8 @@ import (
 	"github.com/perdure/perdure/saga"
 )
 
-// calling is a saga that calls six times at once, unless a pressure keeps it from that,
-// and fails each time.
+// calling is a saga that calls six times at once, unless a pressure prevents it, and fails each
+// time.
 func calling(p backpressure.Policy) *saga.Saga[int] {
 	def := saga.New[int]("calling").Pressure(p)
 	saga.AddEach(def, "call", func(int) []int { return []int{0, 1, 2, 3, 4, 5} },
@@ -61,7 +61,7 @@ func TestAStartNamesThePressureOfItsRun(t *testing.T) {
 	}, def)
 }
 
-// An option of Inline names that of a part.
+// An option of Inline names the pressure of a part.
 //
 // spec: P-12
 func TestAPartIsUnderThePressureThatItNames(t *testing.T) {
@@ -94,8 +94,8 @@ func TestAPartIsUnderThePressureThatItNames(t *testing.T) {
 	}, whole)
 }
 
-// A name that no pressure has, and a workflow that does nothing under one, refuse it at
-// the call; an engine that does not know the name parks the run.
+// Two calls are refused: with a name that no pressure has, and of a workflow that does nothing
+// under a pressure. An engine that does not know the name parks the run.
 //
 // spec: P-12
 func TestAPressureThatMeansNothingIsRefusedAtTheCall(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"github.com/perdure/perdure/perduretest"
 )
 
-// random gives some saga, and what goes wrong in it.
+// random returns a random saga and its faults.
 func random(rng *rand.Rand) shape {
 	s := shape{
 		name: "random", policy: policies[rng.IntN(len(policies))], fails: map[string]int{},

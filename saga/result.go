@@ -8,18 +8,18 @@ import (
 	"github.com/perdure/perdure/report"
 )
 
-// An Execution is a [Result], or a [Part]: what [Step.Of] finds results in.
+// An Execution is a [Result] or a [Part]. [Step.Of] finds results in it.
 type Execution interface {
 	resultOf(id string) json.RawMessage
 	resultsOf(prefix string) map[string]json.RawMessage
 }
 
-// A Result tells how a run of a saga went. Steps over lists have their clones' IDs.
+// A Result is the outcome of a run of a saga. Clones of steps over lists have their own IDs.
 type Result struct {
 	report.Run
 }
 
-// FirstFailed is the ID of the step that failed first; empty where none has.
+// FirstFailed returns the first ID of FailedSteps; empty if no step has failed.
 func (r Result) FirstFailed() string {
 	if failed := r.FailedSteps(); len(failed) > 0 {
 		return failed[0]
@@ -27,15 +27,15 @@ func (r Result) FirstFailed() string {
 	return ""
 }
 
-// FailedSteps gives the IDs of the steps that have failed, the first first.
+// FailedSteps returns the IDs of the steps that have failed, in the order in which they began.
 func (r Result) FailedSteps() []string {
 	return idsOf(slices.DeleteFunc(r.Failed(), func(s report.Step) bool {
 		return s.Status == report.StepIsCompensationFailed
 	}))
 }
 
-// CompensatedSteps gives the IDs of the steps that were undone, in the order of their
-// starts.
+// CompensatedSteps returns the IDs of the steps that were undone, in the order in which the steps
+// began.
 func (r Result) CompensatedSteps() []string { return idsOf(r.Compensated()) }
 
 func idsOf(steps []report.Step) []string {
@@ -61,12 +61,12 @@ func (r Result) resultsOf(prefix string) map[string]json.RawMessage {
 	return out
 }
 
-// result gives the report with the IDs that clones have.
+// result returns the report with the IDs of clones instead of the paths of operations.
 func (p *plan) result(r report.Run) Result {
 	return Result{renamed(r, func(id string) (string, bool) { return p.cloneID(id), true })}
 }
 
-// renamed gives the report with other IDs, of those steps that have one.
+// renamed returns the report with new IDs. It leaves out the steps for which name returns false.
 func renamed(r report.Run, name func(id string) (string, bool)) report.Run {
 	var steps []report.Step
 	for _, s := range r.Steps {
@@ -91,7 +91,8 @@ func renamed(r report.Run, name func(id string) (string, bool)) report.Run {
 	return r
 }
 
-// cloneID gives the ID of the step that an operation is: id[key] is id#key or id:key.
+// cloneID returns the ID of the step for the path of an operation: id[key] becomes id#key or
+// id:key.
 func (p *plan) cloneID(path string) string {
 	id, key, found := strings.Cut(strings.TrimSuffix(path, "]"), "[")
 	t := p.byID[id]

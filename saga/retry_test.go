@@ -13,8 +13,8 @@ import (
 	"github.com/perdure/perdure/saga"
 )
 
-// A saga that is retried from its dead letter does again what was undone, under new
-// keys, and what has failed; what was not undone is there still.
+// A saga that is retried from its dead letter repeats the steps that were undone, under new keys,
+// and the steps that have failed. Effects that were not undone still exist.
 //
 // spec: P-4, F-29
 func TestASagaIsRetriedFromTheFailedStep(t *testing.T) {
@@ -28,7 +28,7 @@ func TestASagaIsRetriedFromTheFailedStep(t *testing.T) {
 	def := saga.New[input]("order")
 	reserve := saga.Add(def, "reserve", did("reserve")).Undo(
 		func(ctx context.Context, _ struct{}, _ string) error { return l.Book(ctx, "release") })
-	look := saga.Add(def, "look", did("look")) // nothing undoes it
+	look := saga.Add(def, "look", did("look")) // it has no compensation
 	saga.AddEach(def, "pack", func(in input) []string { return in.Boxes },
 		func(ctx context.Context, box string) (string, error) {
 			return box, l.Book(ctx, "pack "+box)
@@ -63,8 +63,8 @@ func TestASagaIsRetriedFromTheFailedStep(t *testing.T) {
 	}, def)
 }
 
-// What is undone of one part of a run is redone in that part alone, whatever steps of
-// others are called.
+// Steps of one part of a run that were undone are repeated in that part alone, even if steps of
+// other parts have the same names.
 //
 // spec: P-4, F-44
 func TestARetryRedoesWhatWasUndoneAndNothingOfThatName(t *testing.T) {
@@ -114,7 +114,7 @@ func TestARetryRedoesWhatWasUndoneAndNothingOfThatName(t *testing.T) {
 	}, whole)
 }
 
-// A failure that the code has dealt with stays as it was when a later one is retried.
+// A failure that the code has handled stays as it was when a later failure is retried.
 //
 // spec: P-4
 func TestARetryLeavesWhatWasDealtWith(t *testing.T) {
@@ -158,7 +158,7 @@ func TestARetryLeavesWhatWasDealtWith(t *testing.T) {
 	}, whole)
 }
 
-// An error that a callback suppresses is none that anybody must look at.
+// An error that a callback suppresses has no dead letter.
 //
 // spec: P-4, F-9
 func TestASuppressedErrorHasNoLetter(t *testing.T) {
@@ -173,8 +173,8 @@ func TestASuppressedErrorHasNoLetter(t *testing.T) {
 	}, def)
 }
 
-// A step that begins after a sibling has failed, when the pressure has room for it, ends
-// well and is not undone, is not run again by a retry.
+// A step that begins after a sibling has failed, because the pressure has room for it, and then
+// succeeds and is not undone, is not run again by a retry.
 //
 // spec: F-18, F-29, P-4
 func TestARetriedSagaKeepsWhatBeganBesideTheFailure(t *testing.T) {

@@ -10,26 +10,26 @@ import (
 	"github.com/perdure/perdure/pattern"
 )
 
-// An execution is a saga that goes on. What it knows is a fold of what its operations
-// gave: a replay makes it anew. Workflow code writes it, the bodies of steps read it.
+// An execution is a saga in progress. Its state is a fold of the results of its operations, so that
+// replay computes it again. Workflow code writes it, and the bodies of steps read it.
 type execution struct {
 	*plan
 	pressure backpressure.Policy
-	// its name in the run that it is a part of, with a dot; empty where it is the run
+	// its name, with a dot, in the run that it is a part of; empty if it is the run
 	part     string
-	path     string     // of the scope that it runs in, with a slash; empty where it is the run
-	whole    *composing // that it is a member of; nil for none
-	optional bool       // as a member
+	path     string     // of its scope, with a slash; empty if it is the run
+	whole    *composing // the composition it belongs to, or nil
+	optional bool       // if it is a member
 	input    json.RawMessage
-	inputs   Inputs             // of steps, where each has its own
+	inputs   Inputs             // by step, if each has its own
 	layers   [][]string         // with the clones of steps
 	units    map[string]*unit   // by ID
 	clones   map[string][]*unit // of a step, in the order of the items
-	left     map[string]int     // how many of them have not ended
+	left     map[string]int     // number of clones that have not ended
 	calls    *pattern.Calls
 
-	begun  []*unit // beside the workflow's code, in order
-	done   []*unit // in the order in which they ended
+	begun  []*unit // units in branches, in order
+	done   []*unit // in the order of their ends
 	failed []failure
 
 	mu       sync.RWMutex
@@ -37,10 +37,10 @@ type execution struct {
 	undone   map[string]json.RawMessage
 	undoErrs map[string]error
 
-	judged  map[string]bool // compensations on which there is a verdict, by ID
-	undid   []string        // what is undone
-	stopped bool            // nothing more is undone
-	abort   error           // of the compensation that the handler makes the saga's
+	judged  map[string]bool // compensations that have a verdict, by ID
+	undid   []string        // IDs of undone units
+	stopped bool            // if true, nothing more is undone
+	abort   error           // of a compensation whose handler answered FailSaga
 }
 
 // A unit is a step, or a clone of one.
@@ -48,16 +48,16 @@ type unit struct {
 	*step
 	clone
 	layer  int
-	future *perdure.Future[json.RawMessage] // nil where it is not beside the workflow's code
+	future *perdure.Future[json.RawMessage] // nil if it has no branch
 	ended  bool
 }
 
 // A failure is a step that has failed.
 type failure struct {
-	step string // ID, without what tells clones apart
+	step string // the ID without the suffix of a clone
 	clone
 	err    error
-	status perdure.RunStatus // of the run when it failed
+	status perdure.RunStatus // of the run at the time of the failure
 }
 
 func (p *plan) begin(input json.RawMessage) *execution {
@@ -73,7 +73,7 @@ func (p *plan) begin(input json.RawMessage) *execution {
 	return x
 }
 
-// forward does the steps. It fails where the run ends meanwhile.
+// forward executes the steps. It returns an error if the run ends meanwhile.
 func (x *execution) forward(ctx context.Context) error {
 	if !x.expand(ctx) {
 		return pattern.EndedBy(ctx)
@@ -95,8 +95,8 @@ func (x *execution) forward(ctx context.Context) error {
 	}.Run(ctx)
 }
 
-// expand makes clones of the steps that are over lists. A list that cannot be had fails
-// its step, before any other begins.
+// expand makes clones of the steps over lists. A list that cannot be read fails its step, before
+// any other step begins.
 func (x *execution) expand(ctx context.Context) bool {
 	for _, layer := range x.plan.layers {
 		var ids []string
@@ -129,7 +129,7 @@ func (x *execution) expand(ctx context.Context) bool {
 	return true
 }
 
-// given is what the argument of a unit is made of.
+// given returns the sources of the argument of a unit.
 func (x *execution) given(u *unit) pattern.Sources {
 	in := x.input
 	switch {
@@ -157,7 +157,7 @@ func (x *execution) reader(m map[string]json.RawMessage) func(string) (json.RawM
 	}
 }
 
-// task is what a unit does.
+// task returns the task of a unit.
 func (x *execution) task(u *unit) pattern.Task {
 	retry := u.retry
 	t := pattern.Task{
@@ -165,18 +165,18 @@ func (x *execution) task(u *unit) pattern.Task {
 		Event: x.events.Step(u.event), Variable: u.variable,
 	}
 	if u.each != nil {
-		t.Variable = "" // it is set to the list, when that is complete
+		t.Variable = "" // it is set to the list when all clones have ended
 	}
 	return t
 }
 
-// beginStep begins a unit, unless its idempotency key was used.
+// beginStep begins a unit, unless its idempotency key was used before.
 func (x *execution) beginStep(ctx context.Context, u *unit, alone bool) (pattern.Awaitable, error) {
 	if key := u.step.key; key != "" {
 		if u.each != nil {
 			key += "#" + u.clone.key
 		}
-		isNew, err := pattern.AddKey(ctx, x.path+key) // a part is an execution of its own
+		isNew, err := pattern.AddKey(ctx, x.path+key) // a part is a separate execution
 		if err != nil {
 			return nil, x.settle(ctx, u, nil, err)
 		}
@@ -193,7 +193,7 @@ func (x *execution) beginStep(ctx context.Context, u *unit, alone bool) (pattern
 	return nil, x.settle(ctx, u, out, err)
 }
 
-// repeat takes in a unit whose effect is there already: there is nothing to undo.
+// repeat notes a unit whose effect has already happened: there is nothing to undo.
 func (x *execution) repeat(ctx context.Context, u *unit) error {
 	err := pattern.Record(ctx, pattern.Fact{
 		Kind: pattern.StepSkipped, Name: u.step.id, Key: u.clone.key,
@@ -205,7 +205,7 @@ func (x *execution) repeat(ctx context.Context, u *unit) error {
 	return x.put(ctx, u, nil)
 }
 
-// refuse fails a unit that must not begin, and says so.
+// refuse fails a unit that must not begin, and records the failure.
 func (x *execution) refuse(ctx context.Context, u *unit, why error) error {
 	t := pattern.Task{Name: u.step.id, Key: u.clone.key, Retry: &perdure.NoRetry}
 	t.Call = func(context.Context, pattern.Sources) (json.RawMessage, error) { return nil, why }
@@ -213,7 +213,7 @@ func (x *execution) refuse(ctx context.Context, u *unit, why error) error {
 	return x.settle(ctx, u, nil, err)
 }
 
-// settle takes in how a unit has ended, and gives its error.
+// settle notes the end of a unit, and returns its error.
 func (x *execution) settle(ctx context.Context, u *unit, out json.RawMessage, err error) error {
 	over := pattern.EndedBy(ctx)
 	if over != nil && err != nil {
@@ -224,7 +224,7 @@ func (x *execution) settle(ctx context.Context, u *unit, out json.RawMessage, er
 		x.done = append(x.done, u)
 		err = x.put(ctx, u, out)
 	}
-	if over != nil { // it is only to be undone
+	if over != nil { // only undo it
 		return over
 	}
 	if err != nil {
@@ -241,7 +241,7 @@ func (x *execution) settle(ctx context.Context, u *unit, out json.RawMessage, er
 	return x.calls.StepEnded(ctx, u.clone.id, u.step.id)
 }
 
-// put keeps a result. That of a step over a list is complete with its last clone.
+// put keeps a result. The result of a step over a list is complete with its last clone.
 func (x *execution) put(ctx context.Context, u *unit, out json.RawMessage) error {
 	x.keepResult(u.clone.id, out)
 	if u.each == nil {
@@ -275,7 +275,7 @@ func (x *execution) keepResult(id string, out json.RawMessage) {
 	x.results[id] = out
 }
 
-// failing gives what has failed; clones with the IDs of the steps that they are of.
+// failing returns the failures. Each failure of a clone has the ID of its step too.
 func (x *execution) failing() []pattern.Failing {
 	var all []pattern.Failing
 	for _, f := range x.failed {
@@ -284,8 +284,8 @@ func (x *execution) failing() []pattern.Failing {
 	return all
 }
 
-// why is the error of the saga: that of the first step that failed, or of the
-// compensation that the handler makes it.
+// why returns the error of the saga: the error of the first step that failed, or of a compensation
+// whose handler has answered FailSaga.
 func (x *execution) why() error {
 	if x.abort != nil {
 		return x.abort

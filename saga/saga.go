@@ -15,21 +15,21 @@ import (
 	"github.com/perdure/perdure/report"
 )
 
-// DefaultTimeout is the overall timeout of a saga that is given none.
+// DefaultTimeout is the overall timeout of a saga that has no timeout of its own.
 const DefaultTimeout = 5 * time.Minute
 
-// A Saga is a definition: steps, what undoes them, and how. It is built once, usually
-// into a package variable, by one goroutine; it is complete when it is registered, and
-// what is added to it afterwards does not count. Input is of type I. It is a
-// [perdure.Workflow] too: it is registered, started and found as one, and its output is
-// that of the step that [Saga.Output] names.
+// A Saga is a definition: steps, their compensations, and the policy for undoing. One goroutine
+// builds it once, usually into a package variable. It is complete when it is registered; later
+// additions have no effect. Its input is of type I. It is a [perdure.Workflow] too: it is
+// registered, started and found as a workflow. Its output is the result of the step that
+// [Saga.Output] names.
 type Saga[I any] struct {
 	*perdure.Workflow[I, json.RawMessage]
 	def *declaration
 }
 
-// Inputs is the input of a saga each of whose steps has an input of its own, by ID. A start
-// with an ID that is none of a step's is refused.
+// Inputs is the input of a saga if each step has its own input, by ID. A start with an ID that no
+// step has is refused.
 type Inputs map[string]json.RawMessage
 
 // A declaration is a saga without its types.
@@ -37,7 +37,7 @@ type declaration struct {
 	name     string
 	input    reflect.Type
 	steps    []*step
-	output   *step // nil for none
+	output   *step // nil if there is none
 	policy   Policy
 	handler  Handler
 	parks    bool
@@ -50,9 +50,8 @@ type declaration struct {
 	compile func() *plan // once
 }
 
-// New begins the definition of a saga. Of the options the timeout is that of a whole
-// run; a retry policy has no meaning here: a step without one of its own has one
-// attempt.
+// New begins the definition of a saga. The timeout among the options limits a whole run. A retry
+// policy among them has no effect: a step without its own policy has one attempt.
 func New[I any](name string, opts ...perdure.WorkflowOption) *Saga[I] {
 	d := &declaration{
 		name: name, input: reflect.TypeFor[I](), policy: StrictSequential, handler: ContinueHandler,
@@ -70,7 +69,7 @@ func New[I any](name string, opts ...perdure.WorkflowOption) *Saga[I] {
 	}
 }
 
-// A runner is a definition that is complete.
+// A runner is a complete definition.
 type runner interface {
 	run(ctx context.Context, input json.RawMessage) (json.RawMessage, error)
 }
@@ -92,7 +91,7 @@ func define[I any](name string, opts []perdure.WorkflowOption, declare pattern.D
 	}, opts...)
 }
 
-// execute runs a workflow to its end and gives the report.
+// execute runs a workflow to its end and returns the report.
 func execute[I any](ctx context.Context, w *perdure.Workflow[I, json.RawMessage], c perdure.Caller,
 	in I, opts []perdure.StartOption) (report.Run, error) {
 	run, err := w.Start(ctx, c, in, opts...)
@@ -102,7 +101,7 @@ func execute[I any](ctx context.Context, w *perdure.Workflow[I, json.RawMessage]
 	return run.Final(ctx)
 }
 
-// Output has the result of a step be the output of the saga; without it there is none.
+// Output makes the result of a step the output of the saga. By default a saga has no output.
 func (s *Saga[I]) Output(step Dependency) *Saga[I] {
 	s.def.output = nil
 	if step != nil {
@@ -116,50 +115,48 @@ func (s *Saga[I]) Output(step Dependency) *Saga[I] {
 	return s
 }
 
-// Policy says how steps are undone; without it [StrictSequential].
+// Policy sets how steps are undone. The default is [StrictSequential].
 func (s *Saga[I]) Policy(p Policy) *Saga[I] {
 	s.def.policy = p
 	return s
 }
 
-// OnUndoError decides what becomes of the saga where a compensation has failed; without
-// it [ContinueHandler].
+// OnUndoError sets the handler of compensations that have failed. The default is [ContinueHandler].
 func (s *Saga[I]) OnUndoError(h Handler) *Saga[I] {
 	s.def.handler = h
 	return s
 }
 
-// ParkOnUndoError has the run wait for an operator, as COMPENSATION_FAILED, where a
-// compensation has failed and the handler would pass over it. He decides by
-// [perdure.Client.Decide], for the name undo:STEP: "retry", "skip", or "handled" where
-// he has undone it by hand.
+// ParkOnUndoError makes the run wait for an operator, as COMPENSATION_FAILED, if a compensation has
+// failed and the handler would continue. The operator decides with [perdure.Client.Decide], for the
+// name undo:STEP: "retry", "skip", or "handled" if he has undone the step by hand.
 func (s *Saga[I]) ParkOnUndoError() *Saga[I] {
 	s.def.parks = true
 	return s
 }
 
-// Pressure says how many steps of a layer go on at a time; without it all.
+// Pressure limits how many steps of a layer run at a time. By default all of them do.
 func (s *Saga[I]) Pressure(p backpressure.Policy) *Saga[I] {
 	s.def.pressure = p
 	return s
 }
 
-// Publish has the publisher told, under a topic, of each start and end of an execution,
-// and of each success and failure of a step. A step that has an event of its own tells
-// that instead of its success.
+// Publish sends the publisher an event under a topic for each start and each end of an execution,
+// and for each success and each failure of a step. A step that has an event of its own sends it
+// instead of the success event.
 func (s *Saga[I]) Publish(topic string) *Saga[I] {
 	s.def.events = pattern.ExecutionEvents{On: true, Topic: topic}
 	return s
 }
 
-// On adds a callback. In its steps one over a list stands for all of its clones.
+// On adds a callback. In its steps, the ID of a step over a list stands for all clones.
 func (s *Saga[I]) On(c pattern.Callback) *Saga[I] {
 	s.def.calls = append(s.def.calls, c)
 	return s
 }
 
-// Execute starts a run, waits for its end and tells how it went. A saga that has failed
-// is no error here: the result says so.
+// Execute starts a run, waits for its end and returns its result. A saga that has failed is not an
+// error here: the result has the failure.
 func (s *Saga[I]) Execute(ctx context.Context, c perdure.Caller, in I,
 	opts ...perdure.StartOption) (Result, error) {
 	r, err := execute(ctx, s.Workflow, c, in, opts)
@@ -169,5 +166,5 @@ func (s *Saga[I]) Execute(ctx context.Context, c perdure.Caller, in I,
 	return s.ResultOf(r), nil
 }
 
-// ResultOf makes the result of a run of this saga of its report.
+// ResultOf returns the result of a run of this saga, made from the run's report.
 func (s *Saga[I]) ResultOf(r report.Run) Result { return s.def.compile().result(r) }

@@ -14,18 +14,18 @@ import (
 	"github.com/perdure/perdure/definition"
 )
 
-// A Dependency is a step that another one comes after.
+// A Dependency is a step that another step comes after.
 type Dependency interface{ step() *step }
 
-// A Step is one step of a saga. Its function gets an A, which is the saga's input, or a
-// struct with tags: see [pattern.Arguments]. Of a step over a list A is the item. Its
-// methods build it, and return it.
+// A Step is one step of a saga. Its function gets an A, which is the saga's input, or a struct with
+// tags: see [pattern.Arguments]. For a step over a list, A is the item. Its methods build it, and
+// return it.
 type Step[A, R any] struct {
 	s    *step
 	args *pattern.Arguments[A]
 }
 
-// A step is one without its types.
+// A step is a [Step] without its types.
 type step struct {
 	of       *declaration
 	id       string
@@ -33,14 +33,14 @@ type step struct {
 	order    int
 	call     pattern.TaskFunc
 	check    func(pattern.SourceTypes) []definition.Issue
-	result   reflect.Type // for others
+	result   reflect.Type // for other steps
 	one      reflect.Type // for its own compensation
 	retry    perdure.Retry
 	timeout  time.Duration
 	key      string
 	event    *pattern.StepEvent
 	variable string
-	each     *each // nil where it is one step
+	each     *each // nil if it is not over a list
 
 	undo        pattern.TaskFunc
 	undoCheck   func(pattern.SourceTypes) []definition.Issue
@@ -52,7 +52,7 @@ type step struct {
 	issues []definition.Issue
 }
 
-// Add adds a step. What is wrong with it is told when the saga is registered.
+// Add adds a step. Mistakes in it are reported when the saga is registered.
 func Add[I, A, R any](s *Saga[I], id string, fn func(context.Context, A) (R, error)) *Step[A, R] {
 	args, of := pattern.NewArguments[A](), reflect.TypeFor[R]()
 	t := &step{
@@ -66,7 +66,7 @@ func Add[I, A, R any](s *Saga[I], id string, fn func(context.Context, A) (R, err
 	return &Step[A, R]{t, args}
 }
 
-// copy gives a step that nobody builds any more.
+// copy returns a copy that the builder methods do not change any more.
 func (t *step) copy() *step {
 	c := *t
 	c.after, c.issues = slices.Clone(t.after), slices.Clone(t.issues)
@@ -99,10 +99,10 @@ func (s *Step[A, R]) step() *step {
 	return s.s
 }
 
-// ID is the step's ID.
+// ID returns the step's ID.
 func (s *Step[A, R]) ID() string { return s.s.id }
 
-// After has the step begin when those have ended.
+// After makes the step begin after the given steps have ended.
 func (s *Step[A, R]) After(steps ...Dependency) *Step[A, R] {
 	for _, d := range steps {
 		var before *step
@@ -118,13 +118,13 @@ func (s *Step[A, R]) After(steps ...Dependency) *Step[A, R] {
 	return s
 }
 
-// Order sorts the steps of one layer; equal ones are as declared.
+// Order sorts the steps of a layer. Steps with equal numbers keep the order of their declaration.
 func (s *Step[A, R]) Order(n int) *Step[A, R] {
 	s.s.order = n
 	return s
 }
 
-// Retry is the step's policy; without one it has one attempt.
+// Retry sets the step's retry policy. The default is one attempt.
 func (s *Step[A, R]) Retry(r perdure.Retry) *Step[A, R] {
 	s.s.retry = s.s.policy("retry", r)
 	return s
@@ -142,37 +142,37 @@ func (s *Step[A, R]) Timeout(d time.Duration) *Step[A, R] {
 	return s
 }
 
-// limit tells of a timeout that is odd.
+// limit adds an issue for a timeout that is negative or unusually long.
 func (t *step) limit(at string, d time.Duration) time.Duration {
 	d, issues := definition.CheckTimeout(where(t.id, at), d)
 	t.issues = append(t.issues, issues...)
 	return d
 }
 
-// Key is an idempotency key: of the steps of one execution that have it, one is done,
-// and the others count as done, with no result and nothing to undo. Clones have a key
-// each. A part of a run, and each member of a composition, is an execution of its own.
+// Key sets an idempotency key. Of the steps of one execution that have the same key, one is
+// executed. The others count as done, with no result and nothing to undo. Each clone has its own
+// key. A part of a run, and each member of a composition, is a separate execution.
 func (s *Step[A, R]) Key(key string) *Step[A, R] {
 	s.s.key = key
 	return s
 }
 
-// Event has each success of the step told to the publisher.
+// Event sends the publisher an event for each success of the step.
 func (s *Step[A, R]) Event(e pattern.StepEvent) *Step[A, R] {
 	s.s.event = &e
 	return s
 }
 
-// Variable has the result stored as a variable of the run; of a step over a list all
-// results, when the last clone has ended.
+// Variable stores the result in a variable of the run. For a step over a list it stores the list of
+// all results when the last clone has ended.
 func (s *Step[A, R]) Variable(name string) *Step[A, R] {
 	s.s.variable = name
 	return s
 }
 
-// Undo is what undoes the step: it gets what the step got, made once more of the same
-// sources, and what it gave. Variables have the values that they have then: what undoing
-// depends on belongs into the result.
+// Undo sets the compensation of the step. The compensation gets the step's argument and its result.
+// The argument is made again from the same sources, and variables have their current values then.
+// So put everything that undoing depends on into the result.
 func (s *Step[A, R]) Undo(fn func(ctx context.Context, in A, out R) error) *Step[A, R] {
 	s.s.undoBy(fn == nil, func(ctx context.Context, given pattern.Sources) (json.RawMessage,
 		error) {
@@ -199,9 +199,9 @@ func (t *step) undoBy(missing bool, call pattern.TaskFunc) {
 	t.undo = call
 }
 
-// UndoWith is [Step.Undo] by a function whose argument is made as that of a step: the
-// input is the step's, the result of the step itself, or of the clone, is the one of its
-// ID, and what it gives is kept for other compensations and for the report.
+// UndoWith sets the compensation, like [Step.Undo], to a function whose argument is made like a
+// step's. The input is the step's. The ID of the step stands for its own result, or for the result
+// of the clone. The result of the compensation is kept for other compensations and for the report.
 func UndoWith[A, R, C, U any](s *Step[A, R], fn func(context.Context, C) (U, error)) *Step[A, R] {
 	args := pattern.NewArguments[C]()
 	s.s.undoBy(fn == nil, pattern.TaskOf(args, fn))
@@ -209,29 +209,28 @@ func UndoWith[A, R, C, U any](s *Step[A, R], fn func(context.Context, C) (U, err
 	return s
 }
 
-// UndoRetry is the compensation's policy, where the saga's allows retries; without one
-// it is the step's.
+// UndoRetry sets the compensation's retry policy, for sagas whose policy allows retries. The
+// default is the step's retry policy.
 func (s *Step[A, R]) UndoRetry(r perdure.Retry) *Step[A, R] {
 	r = s.s.policy("undo.retry", r)
 	s.s.undoRetry = &r
 	return s
 }
 
-// UndoTimeout limits one attempt of the compensation; without it that is
-// five minutes.
+// UndoTimeout limits one attempt of the compensation. The default is five minutes.
 func (s *Step[A, R]) UndoTimeout(d time.Duration) *Step[A, R] {
 	s.s.undoTimeout = s.s.limit("undo.timeout", d)
 	return s
 }
 
-// Critical has a failure of the compensation keep [CircuitBreaker] from undoing more.
+// Critical makes [CircuitBreaker] stop undoing when the compensation of the step fails.
 func (s *Step[A, R]) Critical() *Step[A, R] {
 	s.s.critical = true
 	return s
 }
 
-// Output gives the step's result in the body of a step that comes after it, and false
-// where it has none. A step over a list has [Step.Outputs].
+// Output returns the step's result, in the body of a later step. It returns false if there is no
+// result. For a step over a list use [Step.Outputs].
 func (s *Step[A, R]) Output(ctx context.Context) (R, bool, error) {
 	if err := s.s.single(); err != nil {
 		var zero R
@@ -240,8 +239,8 @@ func (s *Step[A, R]) Output(ctx context.Context) (R, bool, error) {
 	return pattern.Output[R](ctx, s.s.id)
 }
 
-// Outputs gives the results of a step over a list in the body of a step that comes after
-// it, in the order of the items.
+// Outputs returns the results of a step over a list, in the body of a later step, in the order of
+// the items.
 func (s *Step[A, R]) Outputs(ctx context.Context) ([]R, error) {
 	if err := s.s.multiple(); err != nil {
 		return nil, err
@@ -250,8 +249,8 @@ func (s *Step[A, R]) Outputs(ctx context.Context) ([]R, error) {
 	return all, err
 }
 
-// Of gives the step's result of an execution, and false where it has none. A step over
-// a list has [Step.AllOf].
+// Of returns the step's result in an execution. It returns false if there is no result. For a step
+// over a list use [Step.AllOf].
 func (s *Step[A, R]) Of(e Execution) (R, bool, error) {
 	var zero R
 	if err := s.s.single(); err != nil {
@@ -265,7 +264,7 @@ func (s *Step[A, R]) Of(e Execution) (R, bool, error) {
 	return v, err == nil, err
 }
 
-// AllOf gives the results of a step over a list of an execution, by the IDs of clones.
+// AllOf returns the results of a step over a list in an execution, by the IDs of clones.
 func (s *Step[A, R]) AllOf(e Execution) (map[string]R, error) {
 	if err := s.s.multiple(); err != nil {
 		return nil, err

@@ -16,7 +16,7 @@ import (
 	"github.com/perdure/perdure/saga"
 )
 
-// stoppable are the sagas that are stopped at every point.
+// stoppable returns the sagas that are stopped at every point.
 func stoppable() (out []shape) {
 	for i, policy := range policies {
 		good, bad, odd := shapes()[i], shapes()[1], shapes()[3]
@@ -30,8 +30,8 @@ func stoppable() (out []shape) {
 	return out
 }
 
-// stop begins a saga and has it stopped by stop, which gives the status that it then is to
-// end with; 0 where it was not stopped.
+// stop begins a saga and calls stop, which stops the saga and returns the status that the saga must
+// end with; 0 if it was not stopped.
 func (w *world) stop(env *perduretest.Env, s shape, def *saga.Saga[string],
 	stop func(id string) perdure.RunStatus) {
 	w.reset()
@@ -62,7 +62,7 @@ func (w *world) stop(env *perduretest.Env, s shape, def *saga.Saga[string],
 	}
 }
 
-// cancel cancels a run, and says whether that was refused.
+// cancel cancels a run, and reports whether the cancel was refused.
 func cancel(env *perduretest.Env, id string) (refused bool) {
 	err := env.Do(func(eng *perdure.Engine) error {
 		return eng.Cancel(env.Context(), id, "enough")
@@ -74,8 +74,8 @@ func cancel(env *perduretest.Env, id string) (refused bool) {
 	return refused
 }
 
-// cancelAfter cancels a run after a while, and gives CANCELLED where that was not
-// refused; while it compensates it must be.
+// cancelAfter cancels a run after a while. It returns CANCELLED unless the cancel was refused. It
+// must be refused while the run compensates.
 func cancelAfter(env *perduretest.Env, after time.Duration) func(id string) perdure.RunStatus {
 	return func(id string) perdure.RunStatus {
 		env.Sleep(after)
@@ -134,8 +134,9 @@ func TestASagaThatTimesOutAtAnyPointIsUndone(t *testing.T) {
 	}
 }
 
-// outcome waits for the end of a run and gives TIMED_OUT where that is it. It must be
-// where the timeout passed before compensation began, or without one before the end.
+// outcome waits for the end of a run. It returns TIMED_OUT if the run has timed out. The run must
+// time out if the timeout passed before compensation began or, without compensation, before the
+// end.
 func outcome(env *perduretest.Env, def *saga.Saga[string], id string) perdure.RunStatus {
 	run := perduretest.Get(env, def.Workflow, id)
 	_, _ = run.Result()
@@ -216,8 +217,8 @@ func (s slowFlow) Begin() backpressure.Limiter { return s }
 
 func (slowFlow) Ended(error, time.Time) { time.Sleep(50 * time.Millisecond) }
 
-// A result that was recorded when the run was to be cancelled already, and that its code
-// has not heard of, is one of a step that is done.
+// A result that was recorded after the cancel of the run, and that its code has not read, counts as
+// a step that is done.
 //
 // spec: F-29, L-10
 func TestAStepThatEndsWhileItsSagaIsBeingCancelledIsUndone(t *testing.T) {
@@ -233,7 +234,7 @@ func TestAStepThatEndsWhileItsSagaIsBeingCancelledIsUndone(t *testing.T) {
 	}
 	perduretest.Test(t, func(env *perduretest.Env) {
 		run := perduretest.Start(env, def.Workflow, 1)
-		time.Sleep(30 * time.Millisecond) // the code is busy since 20, b ends at 40
+		time.Sleep(30 * time.Millisecond) // the code is busy from 20 on, b ends at 40
 		if err := env.Engine().Cancel(env.Context(), run.ID(), "enough"); err != nil {
 			env.Fatal(err)
 		}

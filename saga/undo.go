@@ -13,11 +13,11 @@ import (
 	"github.com/perdure/perdure/pattern"
 )
 
-// undone is the name under which a step is undone.
+// undone returns the name of the compensation of a step.
 func undone(step string) string { return perdure.PhaseUndo.Of(step) }
 
-// backward undoes what is done because a step has failed, and gives the error that the
-// saga then has, unless a callback suppresses it. Over is why it could not.
+// backward undoes the steps that are done, because a step has failed. It returns as why the error
+// of the saga, or nil if a callback suppresses it; over is the reason if it could not finish.
 func (x *execution) backward(ctx context.Context) (why, over error) {
 	if err := x.undoAll(ctx); err != nil {
 		return nil, err
@@ -39,7 +39,7 @@ func (x *execution) backward(ctx context.Context) (why, over error) {
 	return why, nil
 }
 
-// cleanUp undoes what is done because the run ends before the saga does.
+// cleanUp undoes the steps that are done, because the run ends before the saga does.
 func (x *execution) cleanUp(ctx context.Context) error {
 	if err := x.hear(ctx); err != nil {
 		return err
@@ -50,8 +50,8 @@ func (x *execution) cleanUp(ctx context.Context) error {
 	return x.abort
 }
 
-// hear takes in steps that were done when the run was about to end, and of which the
-// workflow's code has not heard any more.
+// hear settles the steps that had succeeded when the run was about to end, but whose results the
+// workflow's code had not read.
 func (x *execution) hear(ctx context.Context) error {
 	var open []*perdure.Future[json.RawMessage]
 	byFuture := map[*perdure.Future[json.RawMessage]]*unit{}
@@ -71,8 +71,8 @@ func (x *execution) hear(ctx context.Context) error {
 	return pattern.EndedBy(ctx)
 }
 
-// undoAll undoes by the policy what is done and has no verdict yet. It fails where the
-// run ends meanwhile.
+// undoAll undoes, by the policy, every step that is done and has no verdict yet. It returns an
+// error if the run ends meanwhile.
 func (x *execution) undoAll(ctx context.Context) error {
 	groups := x.groups()
 	if len(groups) == 0 {
@@ -98,12 +98,13 @@ func (x *execution) undoAll(ctx context.Context) error {
 	return x.turn(ctx, false)
 }
 
-// turn has the run be COMPENSATING while there is something to undo: then neither a
-// cancel nor the timeout ends it. That of a composition is so while any member undoes;
-// of what else a part of the run does the saga knows nothing.
+// turn sets the status of the run to COMPENSATING while there is something to undo: in this status
+// neither a cancel nor the timeout ends the run. A composition has the status while any member
+// undoes. A part does not change the status, because the saga does not know what else is in the
+// run.
 func (x *execution) turn(ctx context.Context, begins bool) error {
 	switch {
-	case x.whole != nil && (begins || x.optional): // the whole fails with any other one
+	case x.whole != nil && (begins || x.optional): // the status stays after a required member
 		return x.whole.turn(ctx, begins)
 	case begins && x.part == "":
 		return pattern.SetStatus(ctx, perdure.StatusCompensating)
@@ -111,7 +112,7 @@ func (x *execution) turn(ctx context.Context, begins bool) error {
 	return nil
 }
 
-// groups gives what is undone at once, in order.
+// groups returns groups of units: each group is undone at once, one group after the other.
 func (x *execution) groups() [][]*unit {
 	var groups [][]*unit
 	last := -1
@@ -123,7 +124,7 @@ func (x *execution) groups() [][]*unit {
 		switch x.policy {
 		case BestEffortParallel:
 			at = 0
-		case GroupedParallel: // a layer has ended before the next one has begun
+		case GroupedParallel: // a layer ends before the next one begins
 			at = u.layer
 		}
 		if at != last {
@@ -135,7 +136,7 @@ func (x *execution) groups() [][]*unit {
 	return groups
 }
 
-// undoGroup undoes units at once.
+// undoGroup undoes the units of a group at once.
 func (x *execution) undoGroup(ctx context.Context, group []*unit) error {
 	futures := make([]*perdure.Future[json.RawMessage], len(group))
 	byFuture := map[*perdure.Future[json.RawMessage]]*unit{}
@@ -154,7 +155,7 @@ func (x *execution) undoGroup(ctx context.Context, group []*unit) error {
 	return nil
 }
 
-// undoPolicy says how often a compensation is tried.
+// undoPolicy returns the retry policy of a compensation.
 func (x *execution) undoPolicy(u *unit) perdure.Retry {
 	switch {
 	case !x.policy.retries():
@@ -165,7 +166,7 @@ func (x *execution) undoPolicy(u *unit) perdure.Retry {
 	return u.retry
 }
 
-// undoTask is what undoes a unit.
+// undoTask returns the task that undoes a unit.
 func (x *execution) undoTask(u *unit, retry perdure.Retry) pattern.Task {
 	return pattern.Task{
 		Name: u.step.id, Key: u.clone.key, Phase: perdure.PhaseUndo, Call: u.undo, Retry: &retry,
@@ -173,8 +174,8 @@ func (x *execution) undoTask(u *unit, retry perdure.Retry) pattern.Task {
 	}
 }
 
-// undoGiven is what the argument of a compensation is made of: what that of its step was
-// made of, and the result of it.
+// undoGiven returns the sources of the argument of a compensation: the sources of its step's
+// argument and the step's result.
 func (x *execution) undoGiven(u *unit) pattern.Sources {
 	given := x.given(u)
 	results := given.Result
@@ -187,8 +188,8 @@ func (x *execution) undoGiven(u *unit) pattern.Sources {
 	return given
 }
 
-// judge gives a verdict on a compensation that has been tried: it is tried again as
-// often as the handler or an operator asks for it.
+// judge decides the outcome of a compensation that was tried. It tries the compensation again as
+// long as the handler or an operator asks for it.
 func (x *execution) judge(ctx context.Context, u *unit, f *perdure.Future[json.RawMessage]) error {
 	attempts, retries := 0, 0
 	for {
@@ -227,7 +228,7 @@ func (x *execution) judge(ctx context.Context, u *unit, f *perdure.Future[json.R
 	}
 }
 
-// ask asks the handler. One that panics says Continue.
+// ask calls the handler. A panic counts as Continue.
 func (x *execution) ask(u *unit, err error, attempts, retries int) Action {
 	action := Continue
 	_ = guard.Try(func() error {
@@ -239,7 +240,7 @@ func (x *execution) ask(u *unit, err error, attempts, retries int) Action {
 	return action
 }
 
-// park waits for an operator. Done says that he has decided otherwise than to try again.
+// park waits for an operator. It returns true unless the operator asks for another attempt.
 func (x *execution) park(ctx context.Context, u *unit, why error) (done bool, err error) {
 	open := 0
 	for _, d := range x.done {
@@ -273,8 +274,7 @@ func (x *execution) isUndone(ctx context.Context, u *unit, out json.RawMessage, 
 	})
 }
 
-// giveUp passes over a compensation that has failed; a critical one may keep others from
-// being undone.
+// giveUp leaves a compensation failed. After a critical one nothing more may be undone.
 func (x *execution) giveUp(ctx context.Context, u *unit, err error, reason string) error {
 	x.stopped = x.stopped || x.policy == CircuitBreaker && u.critical
 	return x.isNot(ctx, u, err, reason)
@@ -298,7 +298,7 @@ func (x *execution) keepError(u *unit, err error) {
 
 var errNotTried = errors.New("it was not tried: the compensation of another step has failed")
 
-// skip records of what is left that nothing undoes it.
+// skip records for each remaining unit that its compensation was not tried.
 func (x *execution) skip(ctx context.Context, group []*unit) error {
 	for _, u := range group {
 		if err := x.isNot(ctx, u, errNotTried, "not tried"); err != nil {

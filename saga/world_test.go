@@ -21,12 +21,12 @@ import (
 
 var errBroken = errors.New("broken")
 
-// A world is what a saga has effects on: a ledger by idempotency key.
+// A world is the place where a saga has effects: a ledger by idempotency key.
 type world struct {
 	mu       sync.Mutex
-	byKey    map[string]string // what a key was used for
-	keyOf    map[string]string // and the other way round
-	applied  map[string]bool   // what has had its effect
+	byKey    map[string]string // the use of a key
+	keyOf    map[string]string // the key of a use
+	applied  map[string]bool   // uses that have had their effect
 	there    map[string]bool   // effects
 	wrong    []string
 	stepDone map[string]int
@@ -43,7 +43,7 @@ func (w *world) reset() {
 	w.wrong, w.failures, w.complete = nil, nil, 0
 }
 
-// begin notes that something is executed, by which key.
+// begin notes that something is executed, and its key.
 func (w *world) begin(ctx context.Context, what string) {
 	key := perdure.IdempotencyKey(ctx)
 	w.mu.Lock()
@@ -80,7 +80,7 @@ func (w *world) do(ctx context.Context, s shape, id string) (string, error) {
 	return "result of " + id, nil
 }
 
-// undo is its compensation.
+// undo is the compensation of a unit.
 func (w *world) undo(ctx context.Context, s shape, id, in, out string) error {
 	w.begin(ctx, "undo "+id)
 	if out != "result of "+id {
@@ -111,7 +111,8 @@ func (w *world) complain(format string, args ...any) {
 	w.wrong = append(w.wrong, fmt.Sprintf(format, args...))
 }
 
-// undoAttempt counts the attempts of a compensation over those that were asked for.
+// undoAttempt returns the number of the attempt of a compensation, over all attempts that a handler
+// or an operator has asked for.
 func undoAttempt(ctx context.Context, s shape, id string) (int, error) {
 	info, _ := perdure.StepOf(ctx)
 	_, after, again := strings.Cut(info.Step, "#")
@@ -128,7 +129,7 @@ func undoAttempt(ctx context.Context, s shape, id string) (int, error) {
 	return first + occ - 1, err
 }
 
-// took is how long a unit takes: no two the same.
+// took returns the duration of a unit: no two units have the same.
 func took(s shape, id string) time.Duration {
 	i := slices.IndexFunc(s.units, func(u unit) bool { return u.id == id })
 	return time.Duration(len(s.units)-i) * 7 * time.Millisecond
@@ -235,8 +236,8 @@ func (s shape) clonesOf(step string) (items []string) {
 	return items
 }
 
-// play runs the saga of a shape to its end, deciding as its operator, and compares what
-// came of it with the model. What it gives is the same wherever a crash comes.
+// play runs the saga of a shape to its end, decides as its operator, and compares the outcome with
+// the model. It returns the same value wherever a crash comes.
 func (w *world) play(env *perduretest.Env, s shape, def *saga.Saga[string]) any {
 	w.reset()
 	run := perduretest.Start(env, def.Workflow, "input")
@@ -265,10 +266,10 @@ func (w *world) play(env *perduretest.Env, s shape, def *saga.Saga[string]) any 
 	for _, wrong := range w.wrong {
 		env.Errorf("%v: %s", s, wrong)
 	}
-	return []any{r.Status, letters} // what else depends on what was faster
+	return []any{r.Status, letters} // the other results depend on the order of ends
 }
 
-// callbacks says what is wrong with those that were called.
+// callbacks returns the problems of the callbacks that were called.
 func (w *world) callbacks(e expectation) (found []string) {
 	for id, status := range e.steps {
 		if (w.stepDone[id] > 0) != (status != report.StepIsFailed) {
@@ -289,7 +290,7 @@ func (w *world) callbacks(e expectation) (found []string) {
 	return found
 }
 
-// look reads what came of a run: the units in the order of their ends, and dead letters.
+// look reads the outcome of a run: the units in the order of their ends, and dead letters.
 func (w *world) look(env *perduretest.Env, def *saga.Saga[string], id string) (r saga.Result, ended,
 	letters []string) {
 	env.Helper()
@@ -323,7 +324,7 @@ func (w *world) look(env *perduretest.Env, def *saga.Saga[string], id string) (r
 	return r, ended, letters
 }
 
-// repeated complains of steps on whose compensation there are two verdicts.
+// repeated fails the test for steps whose compensation has two verdicts.
 func (w *world) repeated(r report.Run, entries []journal.Entry) {
 	a, seen := journal.NewAggregate(r.RunID, r.WorkflowID, r.Name, r.Pattern), map[journal.Op]bool{}
 	for _, e := range entries {
@@ -340,7 +341,7 @@ func (w *world) repeated(r report.Run, entries []journal.Entry) {
 	}
 }
 
-// unitID is the ID of the unit whose operation that is.
+// unitID returns the ID of the unit of an operation.
 func unitID(op journal.Op, def *saga.Saga[string]) string {
 	r := def.ResultOf(report.Run{
 		Steps: []report.Step{{ID: journal.Op{Name: op.Name, Key: op.Key, Occ: 1}.String()}},
@@ -348,8 +349,8 @@ func unitID(op journal.Op, def *saga.Saga[string]) string {
 	return r.Steps[0].ID
 }
 
-// operate is the operator: he has what fails a few times tried again, and undoes himself
-// what fails for ever.
+// operate is the operator: he retries compensations that fail a few times, and reports as handled
+// those that always fail.
 func (w *world) operate(env *perduretest.Env, s shape, id string) {
 	env.Helper()
 	for {
@@ -400,7 +401,7 @@ func (s shape) test(t *testing.T) {
 	perduretest.Test(t, func(env *perduretest.Env) { w.play(env, s, def) }, def)
 }
 
-// crash plays it with crashes: that many, 0 for one at every commit.
+// crash plays a shape with crashes: that many of them, or with 0 a crash at every commit.
 func (s shape) crash(t *testing.T, crashes int, seed uint64) {
 	t.Helper()
 	w := &world{}

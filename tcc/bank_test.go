@@ -16,20 +16,20 @@ import (
 
 var errOdd = errors.New("odd")
 
-// A bank has accounts, and holds on them. What it is asked for under one key it does once.
+// A bank has accounts and holds on them. It executes each request once per key.
 type bank struct {
 	mu       sync.Mutex
 	balances map[string]int
-	holds    map[string]hold // by the participant that has them
+	holds    map[string]hold // by participant
 	done     map[string]error
 	rng      *rand.Rand
 	applied  int
 }
 
-// A hold is money that is taken off an account, or will come to one.
+// A hold is an amount that is taken off an account, or that will come to it.
 type hold struct {
 	account string
-	cents   int // below 0: it comes
+	cents   int // below 0 for an amount that will come
 }
 
 type transferOf struct {
@@ -39,8 +39,8 @@ type transferOf struct {
 
 var errPoor = errors.New("not enough money")
 
-// once does something under the key of the step, and may fail before or after that: then
-// nobody hears what became of it. What fails on purpose leaves nothing behind.
+// once calls do under the key of the step. It may fail before or after that, and then nobody learns
+// the result. A failure on purpose leaves nothing behind.
 func (b *bank) once(ctx context.Context, do func(of string) error) error {
 	key := perdure.IdempotencyKey(ctx)
 	info, _ := perdure.StepOf(ctx)
@@ -70,7 +70,7 @@ func (b *bank) once(ctx context.Context, do func(of string) error) error {
 	return b.done[key]
 }
 
-// try takes money off an account and holds it; what comes is only held.
+// try takes an amount off an account and holds it. A coming amount is only held.
 func (b *bank) try(ctx context.Context, account string, cents int) error {
 	return b.once(ctx, func(of string) error {
 		switch {
@@ -98,7 +98,7 @@ func (b *bank) confirm(ctx context.Context, refuses bool) error {
 	})
 }
 
-// cancel undoes what the try and the confirm have done, as far as they have.
+// cancel undoes the effects that the try and the confirm have had.
 func (b *bank) cancel(ctx context.Context) error {
 	return b.once(ctx, func(of string) error {
 		b.done["cancelled "+of] = errOdd
@@ -114,7 +114,7 @@ func (b *bank) cancel(ctx context.Context) error {
 	})
 }
 
-// transfers is the TCC of a bank; one in five confirms is refused for good.
+// transfers is the TCC of a bank. One confirm in five is permanently refused.
 func (b *bank) transfers() *tcc.TCC[transferOf] {
 	d := tcc.New[transferOf]("transfer", perdure.Timeout(time.Minute)).
 		Retry(perdure.Retry{Attempts: 50, First: time.Millisecond, Cap: time.Second})
@@ -133,8 +133,7 @@ func (b *bank) transfers() *tcc.TCC[transferOf] {
 	return d
 }
 
-// Whatever fails, is cancelled, times out or crashes: no money is made or lost, and none is
-// held at the end.
+// No failure, cancel, timeout or crash makes or loses money, and nothing is held at the end.
 //
 // spec: F-38
 func TestTransfersKeepTheSum(t *testing.T) {

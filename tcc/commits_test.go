@@ -16,12 +16,12 @@ import (
 	"github.com/perdure/perdure/tcc"
 )
 
-// A slow store takes a millisecond for each commit, and knows what was in it.
+// A slow store takes a millisecond for each commit, and notes the entries in it.
 type slow struct {
 	store.Store
 	mu      sync.Mutex
 	commits []string
-	durable map[journal.Status]bool // that entries have set
+	durable map[journal.Status]bool // statuses that durable entries have set
 }
 
 func (s *slow) Commit(ctx context.Context, g *store.Group) error {
@@ -44,14 +44,14 @@ func (s *slow) Commit(ctx context.Context, g *store.Group) error {
 	return err
 }
 
-// has says whether an entry with that status is durable.
+// has reports whether an entry with that status is durable.
 func (s *slow) has(status journal.Status) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.durable[status]
 }
 
-// withSlowStore runs a test with an engine on such a store.
+// withSlowStore runs a test with an engine on a slow store.
 func withSlowStore(t *testing.T, make func(*slow) *tcc.TCC[int],
 	test func(t *testing.T, eng *perdure.Engine, s *slow, d *tcc.TCC[int])) {
 	synctest.Test(t, func(t *testing.T) {
@@ -80,7 +80,7 @@ func inBackground(run func() error) chan error {
 	return done
 }
 
-// participants gives a TCC of n, whose phases give what of gives for them.
+// participants returns a TCC of n participants. Their phases return the result of of.
 func participants(n int, of func(phase string, i int) error) *tcc.TCC[int] {
 	d := tcc.New[int]("some")
 	for i := range n {
@@ -94,8 +94,8 @@ func participants(n int, of func(phase string, i int) error) *tcc.TCC[int] {
 	return d
 }
 
-// The start, a commit for each try, of which the last has the decision, and the confirms
-// with the end.
+// The commits are: the start, one for each try, the last of which has the decision, and the
+// confirms with the end.
 //
 // spec: F-37, F-38
 func TestTCCOfThreeCostsFiveCommits(t *testing.T) {

@@ -17,18 +17,18 @@ import (
 	"github.com/perdure/perdure/report"
 )
 
-// A Composition is a TCC whose members are TCCs. A member tries and confirms when those
-// that it comes after are confirmed; members that come after the same ones do so beside
-// each other. Where one that is not optional fails, nothing later begins, and when the
-// others of its layer have ended, the members that are confirmed are cancelled, the one
-// that began last first: every participant cancels, as the package says.
+// A Composition is a TCC whose members are TCCs. A member tries and confirms after the members that
+// it comes after are confirmed. Members that come after the same members run at the same time. If a
+// member that is not optional fails, no later member begins. When the other members of its layer
+// have ended, the confirmed members are cancelled, beginning with the member that began last: every
+// participant cancels, as the package comment describes.
 //
-// So is all of it when the run is cancelled, or times out, at any time before it ends,
-// callbacks included; a member that has decided to confirm does that first. The overall
-// timeouts of members do not count. It is built and completed as a [TCC] is.
+// The same happens to the whole composition when the run is cancelled or times out at any time
+// before it ends, callbacks included. A member that has decided to confirm confirms first. The
+// overall timeouts of members have no effect. A Composition is built and completed like a [TCC].
 //
-// Where its run is retried ([perdure.Client.Retry]), a member that had begun gets the input
-// that it had, also where a member before it tries anew.
+// If its run is retried ([perdure.Client.Retry]), a member that had begun gets the same input
+// again, even if a member before it tries anew.
 type Composition[I any] struct {
 	*perdure.Workflow[I, json.RawMessage]
 	def *composition
@@ -49,17 +49,17 @@ type composition struct {
 type Member struct {
 	of       *composition
 	alias    string
-	wrong    []string // what it was built with that is refused
+	wrong    []string // mistakes of its declaration
 	def      *declaration
 	after    []string
 	optional bool
 	input    pattern.TaskFunc
 	check    func(pattern.SourceTypes) []definition.Issue
 
-	plan *plan // once it is complete
+	plan *plan // set when the declaration is complete
 }
 
-// Compose begins a composition. Of the options the timeout is that of a whole run.
+// Compose begins a composition. The timeout among the options limits a whole run.
 func Compose[I any](name string, opts ...perdure.WorkflowOption) *Composition[I] {
 	c := &composition{name: name, input: reflect.TypeFor[I]()}
 	c.compile = sync.OnceValue(c.assemble)
@@ -69,10 +69,10 @@ func Compose[I any](name string, opts ...perdure.WorkflowOption) *Composition[I]
 		}, opts), c}
 }
 
-// Include adds a member. What its TCC gets is made by input, of an argument that is made
-// by tags as that of a participant: try=alias/participant is what a participant of a
-// member that comes before gave. It must decide by its argument alone, and its error
-// fails the member.
+// Include adds a member. The function input returns the input of the member's TCC. Its argument is
+// made by tags, like a participant's: try=alias/participant is the result of the try of a
+// participant of an earlier member. The result of input must depend on its argument alone. An error
+// of input fails the member.
 func Include[I, A, J any](c *Composition[I], alias string, t *TCC[J],
 	input func(A) (J, error)) *Member {
 	args := pattern.NewArguments[A]()
@@ -87,7 +87,7 @@ func Include[I, A, J any](c *Composition[I], alias string, t *TCC[J],
 	return m
 }
 
-// After has the member begin when these are confirmed, or were left out.
+// After makes the member begin after the given members are confirmed, or were left out.
 func (m *Member) After(others ...*Member) *Member {
 	for _, o := range others {
 		switch {
@@ -102,42 +102,41 @@ func (m *Member) After(others ...*Member) *Member {
 	return m
 }
 
-// Optional has a failure of the member leave it out, and change nothing else.
+// Optional makes a failure of the member leave it out and change nothing else.
 func (m *Member) Optional() *Member {
 	m.optional = true
 	return m
 }
 
-// Pressure says how many members go on at a time, and whether more may begin. One that is
-// refused has failed.
+// Pressure limits how many members run at a time, and may refuse more. A refused member has failed.
 func (c *Composition[I]) Pressure(p backpressure.Policy) *Composition[I] {
 	c.def.pressure = p
 	return c
 }
 
-// On adds a callback. Its steps are the aliases of members; they are done when they are
-// confirmed.
+// On adds a callback. The steps that it is called for are the aliases of members. A member is done
+// when it is confirmed.
 func (c *Composition[I]) On(b pattern.Callback) *Composition[I] {
 	c.def.calls = append(c.def.calls, b)
 	return c
 }
 
-// Publish has the publisher told, under a topic, of each start and end of an execution.
-// What members tell of their participants is up to them.
+// Publish sends the publisher an event under a topic for each start and each end of an execution.
+// Whether there are events for participants depends on the TCC of each member.
 func (c *Composition[I]) Publish(topic string) *Composition[I] {
 	c.def.events = pattern.ExecutionEvents{On: true, Topic: topic}
 	return c
 }
 
-// Execute starts a run, waits for its end and tells how it went, as [TCC.Execute] does.
-// A participant has the ID alias/participant.
+// Execute starts a run, waits for its end and returns its result, like [TCC.Execute]. The ID of a
+// participant is alias/participant.
 func (c *Composition[I]) Execute(ctx context.Context, by perdure.Caller, in I,
 	opts ...perdure.StartOption) (Result, error) {
 	return execute(ctx, by, c.Workflow, in, opts)
 }
 
-// Of gives of the result of a composition what the member's participants did, under their
-// own IDs.
+// Of returns the part of a composition's result that is about the member: its steps are the
+// member's participants, under their own IDs.
 func (m *Member) Of(r Result) Result {
 	var own []report.Step
 	for _, s := range r.Steps {
@@ -150,13 +149,13 @@ func (m *Member) Of(r Result) Result {
 	return r
 }
 
-// An assembly is a composition that is complete: it is never changed.
+// An assembly is a complete composition. It never changes.
 type assembly struct {
 	*composition
 	byAlias map[string]*Member
 	graph   definition.Graph
 	layers  [][]string
-	issues  []definition.Issue // beside those of the graph
+	issues  []definition.Issue // except those of the graph
 }
 
 // assemble completes the composition.
@@ -182,7 +181,7 @@ func (c *composition) assemble() *assembly {
 	return a
 }
 
-// examine says what is wrong with a member.
+// examine returns the issues of a member.
 func (a *assembly) examine(m *Member) []definition.Issue {
 	wrong := func(message string) definition.Issue {
 		return definition.Issue{
@@ -227,12 +226,12 @@ func (a *assembly) examine(m *Member) []definition.Issue {
 	return issues
 }
 
-// resultOf gives the type that the try of a participant gives.
+// resultOf returns the result type of the try of a participant.
 func (p *plan) resultOf(id string) (reflect.Type, bool) {
 	return p.types(perdure.PhaseCancel, len(p.inOrder)).Tried(id)
 }
 
-// before gives the members that one comes after, and those that these do.
+// before adds to known all members that the member comes after, directly or not, and returns it.
 func (a *assembly) before(alias string, known map[string]bool) map[string]bool {
 	if m := a.byAlias[alias]; m != nil {
 		for _, b := range m.after {
@@ -245,17 +244,17 @@ func (a *assembly) before(alias string, known map[string]bool) map[string]bool {
 	return known
 }
 
-// declare is what the composition says of itself when it is registered.
+// declare returns the outline and the issues of the composition when it is registered.
 func (c *composition) declare() (definition.Outline, []definition.Issue) {
 	a := c.compile()
 	return definition.Outline{Graph: &a.graph, Pressured: true}, a.issues
 }
 
-// callbacks are those of the composition.
+// callbacks returns the callbacks of the composition.
 func (c *composition) callbacks() pattern.Callbacks { return c.compile().calls }
 
-// makeInput makes what the member's TCC gets. It is recorded: another build goes on with
-// the same.
+// makeInput makes the input of the member's TCC. The input is recorded, so that another build
+// continues with the same input.
 func (m *Member) makeInput(ctx context.Context, given pattern.Sources) (json.RawMessage, error) {
 	return perdure.SideEffect(ctx, "input", func() (data json.RawMessage, err error) {
 		err = guard.Try(func() (err error) {

@@ -17,16 +17,16 @@ import (
 	"github.com/perdure/perdure/tcc"
 )
 
-// A tour is a composition whose members have two participants each, and what befalls it.
-// Steps are named alias/participant.
+// A tour is a composition whose members have two participants each, and its faults. Steps are named
+// alias/participant.
 type tour struct {
-	fails map[string]int // by phase:alias/participant, attempts that fail
+	fails map[string]int // attempts that fail, by phase:alias/participant
 	when  string         // the body in which the run is cancelled
 	park  bool
 
 	env   *perduretest.Env
 	mu    sync.Mutex
-	order []string // what succeeded, the first time, without confirms of one TCC in order
+	order []string // first successes; confirms of one TCC are in any order
 	keys  map[string]string
 	wrong []string
 }
@@ -42,7 +42,7 @@ func (w *tour) act(ctx context.Context, tried string) (string, error) {
 		}
 	}
 	w.keys[perdure.IdempotencyKey(ctx)] = what
-	underWay := w.when != "" && tried == "" // when it was called off, maybe
+	underWay := w.when != "" && tried == "" // maybe under way when it was cancelled
 	if want := "of " + info.Of; info.Phase != perdure.PhaseTry && tried != want && !underWay {
 		w.wrong = append(w.wrong, fmt.Sprintf("%s got %q", what, tried))
 	}
@@ -73,7 +73,7 @@ func (w *tour) act(ctx context.Context, tried string) (string, error) {
 
 type leg struct{ Name, Before string }
 
-// define makes the tour: flight, then beside each other hotel and car, then the insurance.
+// define makes the tour: flight; then hotel and car at the same time; then insurance.
 func (w *tour) define(pressure backpressure.Policy, optional ...string) *tcc.Composition[string] {
 	one := func(name string) *tcc.TCC[leg] {
 		t := tcc.New[leg](name).Retry(perdure.NoRetry)
@@ -130,7 +130,8 @@ func (w *tour) define(pressure backpressure.Policy, optional ...string) *tcc.Com
 	return c
 }
 
-// made plays a tour and tells how it ended, and what was done, by member.
+// made plays a tour at every point of a crash, and calls check with the result and the successes in
+// order.
 func (w *tour) made(t *testing.T, c *tcc.Composition[string], check func(env *perduretest.Env,
 	r tcc.Result, order []string)) {
 	t.Helper()
@@ -159,7 +160,7 @@ func (w *tour) made(t *testing.T, c *tcc.Composition[string], check func(env *pe
 	}, c)
 }
 
-// of gives what of the order is of a phase, and optionally of some members.
+// of returns the names in order that are of a phase and, optionally, of some members.
 func of(order []string, phase string, aliases ...string) []string {
 	return slices.DeleteFunc(slices.Clone(order), func(what string) bool {
 		rest, is := strings.CutPrefix(what, phase+":")
@@ -315,8 +316,8 @@ func TestMemberThatFailsCancelsTheConfirmedOnes(t *testing.T) {
 	}
 }
 
-// Told to end at any moment before the last member is confirmed, it cancels whatever was
-// begun, once what is decided is carried out.
+// If the composition is told to end at any moment before the last member is confirmed, it cancels
+// every member that has begun. A member that has decided carries out its decision first.
 //
 // spec: F-38, F-42
 func TestCompositionIsToldToEnd(t *testing.T) {
@@ -357,7 +358,7 @@ func TestCompositionIsToldToEnd(t *testing.T) {
 	}
 }
 
-// A flow that lets nothing begin after the first.
+// A pressure that lets nothing begin after the first end.
 type onlyOne struct{}
 
 func (onlyOne) Begin() backpressure.Limiter { return &refusing{} }

@@ -32,7 +32,7 @@ func complete(t *tcc.TCC[order], id string) *tcc.Participant[order, string] {
 	return tcc.Add(t, id, tries).Confirm(then).Cancel(then)
 }
 
-// register gives what is wrong with definitions, one issue in a line.
+// register returns the issues of definitions, each on its own line.
 func register(t *testing.T, strict bool, defs ...perdure.Definition) string {
 	t.Helper()
 	eng, err := perdure.New(memory.New(), perdure.Options{Build: "test", FailOnWarning: strict})
@@ -53,7 +53,7 @@ func register(t *testing.T, strict bool, defs ...perdure.Definition) string {
 	return ""
 }
 
-// What is wrong is found without an engine too.
+// Mistakes are found without an engine too.
 //
 // spec: F-8
 func TestADefinitionIsCheckedWithoutRegistering(t *testing.T) {
@@ -78,7 +78,7 @@ func TestWhatIsWrongWithADefinition(t *testing.T) {
 	long := strings.Repeat("x", 248)
 	cases := map[string]struct {
 		define func(*tcc.TCC[order])
-		want   []string // issues, each of which begins so
+		want   []string // the start of each issue
 	}{
 		"nothing": {
 			func(d *tcc.TCC[order]) { complete(d, "a"); complete(d, "b").Order(-1) },
@@ -137,7 +137,7 @@ func TestWhatIsWrongWithADefinition(t *testing.T) {
 		"tries of nobody": {func(d *tcc.TCC[order]) {
 			p := complete(d, "b")
 			q := tcc.Add(d, "a", func(context.Context, struct {
-				B string `perdure:"try=b"` // which tries later
+				B string `perdure:"try=b"` // b tries later
 			}) (string, error) {
 				return "", nil
 			}).Order(-1)
@@ -386,7 +386,7 @@ func ptr[T any](v T) *T { return &v }
 func TestTimeoutsOfPhasesParticipantsAndTCCs(t *testing.T) {
 	cases := map[string]struct {
 		tcc, part, confirm time.Duration
-		try, confirms      time.Duration // after which they are given up; 0 for never
+		try, confirms      time.Duration // limits of an attempt; 0 for none
 	}{
 		"none":        {0, 0, 0, 0, 0},
 		"TCC":         {time.Minute, 0, 0, time.Minute, time.Minute},
@@ -429,7 +429,7 @@ func TestTimeoutsOfPhasesParticipantsAndTCCs(t *testing.T) {
 				want := map[string]time.Duration{"try": c.try, "confirm": c.confirms}[slow]
 				perduretest.Test(t, func(env *perduretest.Env) {
 					_, err := perduretest.Start(env, d.Workflow, order{}).Result()
-					env.Settle() // the body hears of it when that is recorded
+					env.Settle() // the body learns of it when it is recorded
 					if gaveUp != want || (err != nil) != (want > 0) {
 						env.Errorf("%s was given up after %v, want %v: %v", slow, gaveUp, want, err)
 					}
@@ -439,7 +439,7 @@ func TestTimeoutsOfPhasesParticipantsAndTCCs(t *testing.T) {
 	}
 }
 
-// Whatever a participant's code does, the TCC ends as it must.
+// The TCC ends as it must even if a participant's code panics or its result cannot be encoded.
 //
 // spec: F-13, F-38
 func TestBodiesThatPanicOrGiveWhatCannotBeKept(t *testing.T) {

@@ -10,18 +10,19 @@ import (
 	"github.com/perdure/perdure/pattern"
 )
 
-// An ensemble is a composition that goes on. As an execution, it is a fold.
+// An ensemble is a composition in progress. Like an execution, its state is a fold of the results
+// of its operations.
 type ensemble struct {
 	*assembly
 	input json.RawMessage
 	calls *pattern.Calls
 	begun []*Member             // in order
 	parts map[string]*execution // by alias
-	why   error                 // why it is called off
+	why   error                 // why it is cancelled
 }
 
-// run is the workflow. All that ends it but success does so in the clean-up, where
-// operations have the paths that they have in the code.
+// run is the workflow. Only success ends it here. Every other end happens in the clean-up, where
+// operations have the same paths as in the code.
 func (a *assembly) run(ctx context.Context, input json.RawMessage) error {
 	if err := a.events.Begin(ctx); err != nil {
 		return err
@@ -76,14 +77,14 @@ func (e *ensemble) finish(ctx context.Context, status perdure.RunStatus, why err
 	return pattern.End(ctx, status, json.RawMessage(nil), why)
 }
 
-// tell records for observers that the composition has begun, or how it ends.
+// tell records for observers that the composition has begun or has ended.
 func (e *ensemble) tell(ctx context.Context, fact pattern.FactKind, why error) error {
 	return pattern.Record(ctx, pattern.Fact{
 		Kind: fact, Name: "composition", Phase: string(perdure.PhaseComposition), Err: why,
 	})
 }
 
-// play tries and confirms a member. It fails where that cannot begin.
+// play tries and confirms a member. It returns an error if the member cannot begin.
 func (e *ensemble) play(ctx context.Context, m *Member) error {
 	in, err := m.makeInput(ctx, pattern.Sources{Input: e.input, Tried: e.triedBy})
 	if err != nil {
@@ -93,13 +94,13 @@ func (e *ensemble) play(ctx context.Context, m *Member) error {
 	x.in, x.prefix, x.place = ctx, m.alias+"/", m.alias+"."
 	e.parts[m.alias] = x
 	err = x.forward(ctx)
-	if err == nil && m.optional && x.status == perdure.StatusFailed { // nobody else tells of it
+	if err == nil && m.optional && x.status == perdure.StatusFailed { // no other code reports it
 		err = x.letter(ctx, x.err)
 	}
 	return err
 }
 
-// triedBy gives what the try of a member's participant gave.
+// triedBy returns the result of the try of a member's participant. The key is alias/participant.
 func (e *ensemble) triedBy(key string) (json.RawMessage, bool) {
 	alias, id, _ := strings.Cut(key, "/")
 	if x := e.parts[alias]; x != nil && x.status == perdure.StatusConfirmed {
@@ -108,7 +109,7 @@ func (e *ensemble) triedBy(key string) (json.RawMessage, bool) {
 	return nil, false
 }
 
-// ended takes in how a member has ended, and gives its error.
+// ended notes the end of a member, and returns the member's error.
 func (e *ensemble) ended(ctx context.Context, m *Member, f pattern.Awaitable, err error) error {
 	if err == nil {
 		_, err = f.(*perdure.Future[bool]).Await(ctx)
@@ -169,8 +170,8 @@ func (e *ensemble) callOff(ctx context.Context) error {
 	return e.end(ctx, ends, failed, letters)
 }
 
-// end ends a composition that is cancelled, but for members that have failed, about which
-// there are letters to write.
+// end ends a composition that is cancelled. If members have failed, it writes their dead letters,
+// unless a callback suppresses the failure.
 func (e *ensemble) end(ctx context.Context, why error, failed []pattern.Failing,
 	letters []func() error) error {
 	status := perdure.StatusCanceled
@@ -191,12 +192,12 @@ func (e *ensemble) end(ctx context.Context, why error, failed []pattern.Failing,
 	return e.finish(ctx, status, why)
 }
 
-// undo cancels a member, which carries out first what it has decided.
+// undo cancels a member. The member first carries out what it has decided.
 func (x *execution) undo(ctx context.Context, why error) error {
 	if err := x.callOff(ctx); err != nil {
 		return err
 	}
-	if x.phase == perdure.PhaseCancel { // also where a callback has suppressed that it failed
+	if x.phase == perdure.PhaseCancel { // true also if a callback has suppressed its failure
 		return nil
 	}
 	return x.cancel(ctx, why)

@@ -20,7 +20,7 @@ import (
 
 var errNo = errors.New("no")
 
-// pair declares a TCC of two participants, of which some phases fail.
+// pair declares a TCC of two participants, some of whose phases fail.
 func pair(name string, fails ...string) *tcc.TCC[int] {
 	t := tcc.New[int](name).Retry(perdure.NoRetry)
 	for _, id := range []string{"a", "b"} {
@@ -81,7 +81,7 @@ EXECUTION_COMPLETED FAILED tccs/EXECUTION_COMPLETED/id {"error":"cancel of a fai
 	}
 }
 
-// A calls has those of callbacks, as often as they come.
+// calls has the calls of callbacks, in order.
 type calls struct {
 	mu  sync.Mutex
 	all []string
@@ -93,8 +93,8 @@ func (c *calls) add(format string, args ...any) {
 	c.all = append(c.all, fmt.Sprintf(format, args...))
 }
 
-// callbacks adds some of every kind, which panic or end their goroutine where nothing else
-// is to come of it.
+// callbacks adds some callbacks of every kind. Those that must have no other effect panic or end
+// their goroutine.
 func (c *calls) callbacks(on func(pattern.Callback), suppress bool) {
 	on(pattern.Callback{Priority: -2, Step: func(context.Context, string) error {
 		runtime.Goexit()
@@ -136,7 +136,7 @@ func TestCallbacksOfATCCAndOfACompositionOfThem(t *testing.T) {
 		fails    []string
 		suppress bool
 		status   perdure.RunStatus
-		of, by   []string // the calls of a TCC, and of a composition that it is the member of
+		of, by   []string // calls for a TCC, and for a composition with it as a member
 	}{
 		"confirmed": {
 			status: perdure.StatusConfirmed,
@@ -207,8 +207,8 @@ func TestATCCThatIsAPartCallsItsCallbacks(t *testing.T) {
 	}
 }
 
-// A callback for an error is called where any of the participants that have failed is
-// one that it is for; what one says that gives an error does not count.
+// A callback for failures is called if it is for any of the participants that have failed. If the
+// callback returns an error, its other result does not count.
 //
 // spec: F-9
 func TestWhichFailuresCallbacksAreFor(t *testing.T) {
@@ -235,8 +235,8 @@ func TestWhichFailuresCallbacksAreFor(t *testing.T) {
 	}, def)
 }
 
-// A confirm whose success was recorded when the run was about to end is not executed
-// again, whatever the code has heard of.
+// A confirm whose success was recorded when the run was about to end is not executed again, whether
+// or not the code has read its end.
 //
 // spec: F-37, L-12
 func TestAConfirmThatWasRecordedIsNotDoneAgain(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"github.com/perdure/perdure/tcc"
 )
 
-// A Trip is what a traveller books.
+// A Trip is the input of the TCC: the trip that a traveller books.
 type Trip struct {
 	Name   string
 	Nights int
@@ -23,8 +23,9 @@ type Room struct{ Number int }
 
 var errFull = errors.New("the hotel is full")
 
-// holdSeat is a try: what it holds is nobody else's, and not yet the traveller's. Its
-// requests would carry perdure.IdempotencyKey, so that one that is sent again is the same.
+// holdSeat is a try: nobody else can take the seat that it holds, and the traveller does not have
+// it yet. A real request would carry perdure.IdempotencyKey, so that a repeated request has no
+// second effect.
 func holdSeat(_ context.Context, trip Trip) (Seat, error) { return Seat{"12A"}, nil }
 
 func takeSeat(_ context.Context, trip Trip, held Seat) error {
@@ -32,8 +33,8 @@ func takeSeat(_ context.Context, trip Trip, held Seat) error {
 	return nil
 }
 
-// releaseSeat is a cancel. It gets an empty Seat where nobody knows whether it was held,
-// and undoes what takeSeat did, if it did.
+// releaseSeat is a cancel. It gets an empty Seat if nobody knows whether a seat was held. It also
+// undoes the effect of takeSeat, if there was one.
 func releaseSeat(_ context.Context, _ Trip, held Seat) error {
 	fmt.Println("seat", held.Number, "is free again")
 	return nil
@@ -53,7 +54,7 @@ func releaseRoom(_ context.Context, _ Trip, held Room) error {
 	return nil
 }
 
-// trips gives a TCC, and one of its participants.
+// trips returns a TCC and one of its participants.
 func trips() (*tcc.TCC[Trip], *tcc.Participant[Trip, Seat]) {
 	trip := tcc.New[Trip]("trip")
 	seat := tcc.Add(trip, "seat", holdSeat).Confirm(takeSeat).Cancel(releaseSeat)
@@ -61,7 +62,7 @@ func trips() (*tcc.TCC[Trip], *tcc.Participant[Trip, Seat]) {
 	return trip, seat
 }
 
-// begin gives an engine that runs, and what stops it.
+// begin returns a running engine and a function that stops it.
 func begin(defs ...perdure.Definition) (*perdure.Engine, func()) {
 	eng, err := perdure.New(memory.New(), perdure.Options{Build: "example"})
 	if err == nil {
@@ -76,7 +77,7 @@ func begin(defs ...perdure.Definition) (*perdure.Engine, func()) {
 	return eng, func() { stop(); <-done }
 }
 
-// All try, one after the other, and then all confirm.
+// All participants try, one after the other, and then all confirm.
 func Example() {
 	trip, seat := trips()
 	eng, stop := begin(trip)
@@ -93,7 +94,7 @@ func Example() {
 	// CONFIRMED 12A
 }
 
-// Where one cannot try, those that have are cancelled.
+// If a participant cannot try, the participants that have tried are cancelled.
 func ExampleTCC_Execute() {
 	trip, _ := trips()
 	eng, stop := begin(trip)
@@ -112,8 +113,8 @@ func ExampleTCC_Execute() {
 	// try of room failed: the hotel is full
 }
 
-// The functions of a participant get what they need by tags. An optional one is left out
-// where it cannot try.
+// The functions of a participant get their arguments by tags. An optional participant that cannot
+// try is left out.
 func ExampleAdd() {
 	trip, _ := trips()
 	meal := tcc.Add(trip, "meal", func(_ context.Context, in struct {
@@ -140,8 +141,7 @@ func ExampleAdd() {
 	// CONFIRMED <nil>
 }
 
-// A composition confirms one TCC after the other. Where one fails, those that are
-// confirmed are cancelled.
+// A composition confirms one TCC after the other. If a TCC fails, the confirmed TCCs are cancelled.
 func ExampleCompose() {
 	there, seat := trips()
 	tour := tcc.New[string]("tour")

@@ -11,15 +11,15 @@ import (
 	"github.com/perdure/perdure/definition"
 )
 
-// An Ending tells how a TCC has ended that was a part of a workflow.
+// An Ending is the outcome of a TCC that was a part of a workflow.
 type Ending struct {
 	Status perdure.RunStatus // CONFIRMED, CANCELED or FAILED
-	Err    error             // why it was cancelled, or could not be; nil where it is confirmed
+	Err    error             // why it was cancelled, or could not be; nil if it is confirmed
 	tries  map[string]json.RawMessage
 }
 
-// In gives what the participant's try gave in a TCC that was a part of a workflow, and
-// false where it gave nothing.
+// In returns the result of the participant's try, in a TCC that was a part of a workflow. It
+// returns false if there is no result.
 func (p *Participant[A, R]) In(e Ending) (R, bool, error) {
 	data, found := e.tries[p.p.id]
 	if !found {
@@ -30,16 +30,15 @@ func (p *Participant[A, R]) In(e Ending) (R, bool, error) {
 	return tried, err == nil, err
 }
 
-// Inline runs the TCC as a part of the workflow that calls it, in a scope of its name; in a
-// loop with a [perdure.Key]. Each part is an execution of its own, with idempotency keys
-// of its own. A TCC that was cancelled, or has failed, is no error here: the ending says
-// so. An error is that of a definition that is wrong, or that the run ends.
+// Inline runs the TCC as a part of the workflow that calls it, in a scope named after the TCC. In a
+// loop, give each call its own [perdure.Key]. Each part is a separate execution, with its own
+// idempotency keys. A TCC that was cancelled or has failed is not an error here: see the Ending.
+// Inline returns an error if the definition is wrong or the run ends.
 //
-// When the run ends meanwhile, however it does, or the branch that the TCC is in is
-// cancelled, the TCC goes on until it has ended too: it is cancelled, or where that is
-// decided, confirmed. Where ctx ends, Inline returns the error of ctx, and the TCC ends in
-// the same way, beside the run. Only a run that continues as new leaves it behind. The overall
-// timeout is that of the run.
+// If the run ends meanwhile in any way, or the branch of the TCC is cancelled, the TCC continues to
+// its own end: it is cancelled or, if that is already decided, confirmed. If ctx ends, Inline
+// returns the error of ctx, and the TCC ends in the same way, beside the run. Only a run that
+// continues as new leaves the TCC behind. The overall timeout is the timeout of the run.
 func (t *TCC[I]) Inline(ctx context.Context, in I, opts ...perdure.BranchOption) (Ending, error) {
 	p := t.def.compile()
 	if err := p.refused(); err != nil {
@@ -65,7 +64,8 @@ func (t *TCC[I]) Inline(ctx context.Context, in I, opts ...perdure.BranchOption)
 	return Ending{x.status, x.err, maps.Clone(x.tries)}, nil
 }
 
-// placeOf gives what an operator knows a part by: the name of the TCC, and the key.
+// placeOf returns the place of a part in the names that an operator uses: the name of the TCC, and
+// the key.
 func (p *plan) placeOf(opts []perdure.BranchOption) (string, error) {
 	place := p.name + "."
 	for _, o := range opts {
@@ -85,7 +85,7 @@ func (p *plan) placeOf(opts []perdure.BranchOption) (string, error) {
 	return place, nil
 }
 
-// refused gives the error of a definition that nobody registers.
+// refused returns the errors of a definition that is not registered; nil if it can be used.
 func (p *plan) refused() error {
 	all := p.all()
 	for _, i := range all {

@@ -16,7 +16,7 @@ import (
 	"github.com/perdure/perdure/tcc"
 )
 
-// one gives a TCC of two participants that write down what they do.
+// one returns a TCC of two participants that note their calls.
 func one(w *tour, name string) (*tcc.TCC[string], *tcc.Participant[string, string]) {
 	d := tcc.New[string](name).Retry(perdure.NoRetry)
 	var first *tcc.Participant[string, string]
@@ -44,7 +44,7 @@ func TestTCCIsAPartOfAWorkflow(t *testing.T) {
 	cases := map[string]struct {
 		fails map[string]int
 		when  string
-		ends  string // what the run ends as where it is told to
+		ends  string // the final status of a run that is told to end
 		order []string
 		gives string
 	}{
@@ -150,7 +150,7 @@ func TestTCCIsAPartOfAWorkflow(t *testing.T) {
 	}
 }
 
-// sortConfirms sorts what is done at once.
+// sortConfirms sorts the confirms, which are executed at once.
 func sortConfirms(order []string) {
 	is := func(s string) bool { return len(s) > 7 && s[:7] == "confirm" }
 	if i := slices.IndexFunc(order, is); i >= 0 {
@@ -162,7 +162,7 @@ func sortConfirms(order []string) {
 	}
 }
 
-// A run that ends while a TCC of it goes on beside carries that to its end.
+// A run that ends while its TCC is in progress beside it carries the TCC to its end.
 //
 // spec: F-44
 func TestTCCThatIsLeftBehindIsCalledOff(t *testing.T) {
@@ -195,7 +195,7 @@ func TestTCCThatIsLeftBehindIsCalledOff(t *testing.T) {
 	}
 }
 
-// A TCC whose branch is cancelled is called off at once, while the run goes on.
+// A TCC whose branch is cancelled is cancelled at once, while the run continues.
 //
 // spec: F-29, F-44
 func TestTCCInABranchThatIsCancelledIsCalledOff(t *testing.T) {
@@ -282,8 +282,9 @@ func TestStepOfASagaIsATCC(t *testing.T) {
 	}
 }
 
-// A TCC whose context the author has bounded is called off when that ends while it tries,
-// what may have been tried included, and carried out where it confirms; the run goes on.
+// If the author has bounded the context of a TCC and the context ends, a TCC that tries is
+// cancelled, including any try that may have happened, and a TCC that confirms carries this out.
+// The run continues.
 //
 // spec: F-38, F-44
 func TestATCCIsCarriedOutWhenTheContextAroundItEnds(t *testing.T) {

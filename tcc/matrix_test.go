@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// three are the participants of most plots: they do not try in the order of their IDs.
+// three has the participants of most plots. They do not try in the order of their IDs.
 func three() []part {
 	return []part{
 		{id: "b", order: 2, fails: map[string]int{}}, {id: "c", order: 3, fails: map[string]int{}},
@@ -14,7 +14,7 @@ func three() []part {
 	}
 }
 
-// withFaults gives three participants of which some fail.
+// withFaults returns three participants, some of which fail.
 func withFaults(faults map[string]int, optional ...string) []part {
 	all := three()
 	for i := range all {
@@ -30,7 +30,7 @@ func withFaults(faults map[string]int, optional ...string) []part {
 	return all
 }
 
-// faults are what participants do wrong.
+// faults returns the faults of participants.
 func faults() []map[string]int {
 	out := []map[string]int{{}}
 	for _, id := range []string{"a", "b", "c"} {

@@ -7,23 +7,22 @@ import (
 	"strings"
 )
 
-// A plot is a TCC and what befalls it.
+// A plot is a TCC and its faults.
 type plot struct {
 	parts []part
-	// what an operator chooses, one after the other; the last one goes on. Without any a failure is
-	// not his
+	// decisions of an operator, in order; the last is repeated. If empty, no operator decides
 	decisions []string
 	ends      string // "cancel" or "timeout": how the run is told to end
-	when      string // the body that is called then, as phase:participant
+	when      string // the body that runs at that time, as phase:participant
 	suppress  bool   // a callback suppresses the failure
 }
 
-// A part is a participant. Of each phase so many attempts fail, one after the other.
+// A part is a participant. In each phase a number of first attempts fail.
 type part struct {
 	id       string
 	order    int
 	optional bool
-	fails    map[string]int // by phase; forever for all
+	fails    map[string]int // by phase; forever means all
 }
 
 const (
@@ -31,7 +30,7 @@ const (
 	attempts = 2 // of the policy
 )
 
-// An outcome is what must come of a plot, whatever crashes.
+// An outcome is the expected outcome of a plot, with any crashes.
 type outcome struct {
 	Status string
 	Failed string
@@ -44,17 +43,17 @@ type outcome struct {
 	Suppressed  string
 }
 
-// A model is the same, as it goes on. It is written from what is promised, and shares
-// nothing with the package.
+// A model is an outcome in progress. It is written from the documented promises, and shares no code
+// with the package.
 type model struct {
 	plot
 	outcome
 	status   map[string]string
 	attempts map[string]int
-	asked    map[string]int // decisions
+	asked    map[string]int // number of decisions
 }
 
-// expect gives what must come of a plot.
+// expect returns the expected outcome of a plot.
 func (p plot) expect() outcome {
 	m := &model{
 		plot:     p,
@@ -130,7 +129,7 @@ func (m *model) cancel(tried []part, failed string) {
 	m.DeadLetters = []string{strings.TrimPrefix(m.Failed, "CANCEL ")}
 }
 
-// does says whether a participant does a phase, in the end.
+// does notes the attempts of a phase, and reports whether the participant succeeds in the end.
 func (m *model) does(phase, good, bad string, one part, parks bool) bool {
 	left := one.fails[phase]
 	m.attempts[one.id] = 0
@@ -159,7 +158,7 @@ func (m *model) does(phase, good, bad string, one part, parks bool) bool {
 	}
 }
 
-// note has attempts of a phase made.
+// note adds n attempts of a phase.
 func (m *model) note(phase, id string, n int) {
 	for range n {
 		m.attempts[id]++

@@ -15,7 +15,8 @@ import (
 	"github.com/perdure/perdure/tcc"
 )
 
-// Observers are told of a composition of TCCs as of one of sagas, and of what its participants do.
+// Observers get the same notices for a composition of TCCs as for a composition of sagas, and
+// notices for its participants.
 //
 // spec: P-6
 func TestObserversHearOfCompositionsOfTCCs(t *testing.T) {

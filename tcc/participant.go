@@ -13,14 +13,14 @@ import (
 	"github.com/perdure/perdure/report"
 )
 
-// A Participant is one of a TCC. Its functions get an A, which is the TCC's input, or a
+// A Participant is a participant of a TCC. Its functions get an A, which is the TCC's input, or a
 // struct with tags: see [pattern.Arguments]. Its methods build it, and return it.
 type Participant[A, R any] struct {
 	p    *participant
 	args *pattern.Arguments[A]
 }
 
-// A participant is one without its types. That of a plan is never changed.
+// A participant is a [Participant] without its types. It never changes in a plan.
 type participant struct {
 	d        *declaration
 	id       string
@@ -34,11 +34,10 @@ type participant struct {
 	timeout  map[perdure.Phase]time.Duration
 }
 
-// always is the key of what holds for every phase.
+// always is the key of settings for every phase.
 const always = perdure.Phase("")
 
-// Add adds a participant with its try. What is wrong with it is told when the TCC is
-// registered.
+// Add adds a participant with its try. Mistakes in it are reported when the TCC is registered.
 func Add[I, A, R any](t *TCC[I], id string, try func(context.Context, A) (R,
 	error)) *Participant[A, R] {
 	args := pattern.NewArguments[A]()
@@ -53,30 +52,31 @@ func Add[I, A, R any](t *TCC[I], id string, try func(context.Context, A) (R,
 	return &Participant[A, R]{p, args}
 }
 
-// set sets what a participant does in a phase.
+// set sets the function of a participant for a phase.
 func (p *participant) set(phase perdure.Phase, missing bool, call pattern.TaskFunc,
 	check func(pattern.SourceTypes) []definition.Issue) {
 	switch {
 	case missing:
-		return // it is complained of when the definition is complete
+		return // reported when the definition is complete
 	case p.call[phase] != nil:
 		p.d.complain(definition.SeverityError, p.id+"."+string(phase), "two functions")
 	}
 	p.call[phase], p.check[phase] = call, check
 }
 
-// ID is the participant's ID.
+// ID returns the participant's ID.
 func (p *Participant[A, R]) ID() string { return p.p.id }
 
-// Confirm is what the participant does when all have tried: it gets what its try got and
-// gave.
+// Confirm sets the function that is called after all have tried. It gets the argument and the
+// result of the participant's try.
 func (p *Participant[A, R]) Confirm(
 	fn func(ctx context.Context, in A, tried R) error) *Participant[A, R] {
 	p.p.set(perdure.PhaseConfirm, fn == nil, p.then(fn), nil)
 	return p
 }
 
-// Cancel is what it does when the TCC is called off.
+// Cancel sets the function that is called when the TCC is cancelled. It gets the argument and the
+// result of the participant's try.
 func (p *Participant[A, R]) Cancel(
 	fn func(ctx context.Context, in A, tried R) error) *Participant[A, R] {
 	p.p.set(perdure.PhaseCancel, fn == nil, p.then(fn), nil)
@@ -101,8 +101,9 @@ func (p *Participant[A, R]) then(
 	}
 }
 
-// ConfirmWith is [Participant.Confirm] by a function whose argument is made by tags, such
-// as try=debit, and whose result is that of its [Participant.Event].
+// ConfirmWith sets the confirm, like [Participant.Confirm], to a function whose argument is made by
+// tags, such as try=debit. The result of the function is the result in the event of
+// [Participant.Event].
 func ConfirmWith[A, R, C, U any](p *Participant[A, R], fn func(context.Context, C) (U,
 	error)) *Participant[A, R] {
 	args := pattern.NewArguments[C]()
@@ -110,7 +111,8 @@ func ConfirmWith[A, R, C, U any](p *Participant[A, R], fn func(context.Context, 
 	return p
 }
 
-// CancelWith is the same for [Participant.Cancel].
+// CancelWith sets the cancel, like [Participant.Cancel], to a function whose argument is made by
+// tags.
 func CancelWith[A, R, C, U any](p *Participant[A, R], fn func(context.Context, C) (U,
 	error)) *Participant[A, R] {
 	args := pattern.NewArguments[C]()
@@ -118,20 +120,21 @@ func CancelWith[A, R, C, U any](p *Participant[A, R], fn func(context.Context, C
 	return p
 }
 
-// Order sorts the participants; equal ones are as declared.
+// Order sorts the participants. Participants with equal numbers keep the order of their
+// declaration.
 func (p *Participant[A, R]) Order(n int) *Participant[A, R] {
 	p.p.order = n
 	return p
 }
 
-// Optional has a failure of the try leave the participant out, and change nothing else.
+// Optional makes a failure of the try leave the participant out and change nothing else.
 func (p *Participant[A, R]) Optional() *Participant[A, R] {
 	p.p.optional = true
 	return p
 }
 
-// Retry is the participant's policy, in these phases; in all that have none of their own
-// without phases.
+// Retry sets the participant's retry policy for the given phases. Without phases, it is for all
+// phases that have no policy of their own.
 func (p *Participant[A, R]) Retry(r perdure.Retry, phases ...perdure.Phase) *Participant[A, R] {
 	for _, phase := range orAlways(phases) {
 		policy := p.p.d.policy(p.p.id+".retry", r)
@@ -140,8 +143,8 @@ func (p *Participant[A, R]) Retry(r perdure.Retry, phases ...perdure.Phase) *Par
 	return p
 }
 
-// Timeout limits one attempt, in these phases; in all that have none of their own
-// without phases.
+// Timeout limits one attempt in the given phases. Without phases, it is for all phases that have no
+// limit of their own.
 func (p *Participant[A, R]) Timeout(limit time.Duration,
 	phases ...perdure.Phase) *Participant[A, R] {
 	for _, phase := range orAlways(phases) {
@@ -157,19 +160,19 @@ func orAlways(phases []perdure.Phase) []perdure.Phase {
 	return phases
 }
 
-// Event has the publisher told when the participant has confirmed, with what its confirm
-// gave, or its try where that gives nothing.
+// Event sends the publisher an event when the participant has confirmed. The event has the result
+// of the confirm, or of the try if the confirm has no result.
 func (p *Participant[A, R]) Event(e pattern.StepEvent) *Participant[A, R] {
 	p.p.event = &e
 	return p
 }
 
-// Of gives what the participant's try gave in a run, and false where it gave nothing.
+// Of returns the result of the participant's try in a run. It returns false if there is no result.
 func (p *Participant[A, R]) Of(r Result) (R, bool, error) {
 	return report.ResultOf[R](r.Run, p.p.id)
 }
 
-// frozen is a copy of the participant, for a plan.
+// frozen returns a copy of the participant, for a plan.
 func (p *participant) frozen(d *declaration) *participant {
 	f := *p
 	f.d = d
@@ -178,7 +181,7 @@ func (p *participant) frozen(d *declaration) *participant {
 	return &f
 }
 
-// task is what the participant does in a phase.
+// task returns the task of the participant in a phase.
 func (p *participant) task(phase perdure.Phase) pattern.Task {
 	t := pattern.Task{
 		Name: p.id, Phase: phase, Call: p.call[phase], Retry: &p.d.retry, Timeout: p.d.timeout,
@@ -197,7 +200,8 @@ func (p *participant) task(phase perdure.Phase) pattern.Task {
 	return t
 }
 
-// orTried is a body that gives what the participant's try gave where it gives nothing.
+// orTried returns a body that calls another body. If that has no result, its result is the result
+// of the participant's try.
 func orTried(id string, call pattern.TaskFunc) pattern.TaskFunc {
 	return func(ctx context.Context, given pattern.Sources) (json.RawMessage, error) {
 		out, err := call(ctx, given)

@@ -13,7 +13,7 @@ import (
 	"github.com/perdure/perdure/tcc"
 )
 
-// An operator tells apart two parts of a run that are one TCC.
+// Two parts of a run that are the same TCC have different names for an operator.
 //
 // spec: F-38, F-44
 func TestPartsThatAreParkedAreDecidedApart(t *testing.T) {
@@ -48,7 +48,7 @@ func TestPartsThatAreParkedAreDecidedApart(t *testing.T) {
 	}, whole)
 }
 
-// Parts of a run have idempotency keys of their own, wherever in the run they are.
+// Parts of a run have their own idempotency keys, wherever in the run they are.
 //
 // spec: F-28, R-15, F-44
 func TestPartsHaveTheirOwnKeys(t *testing.T) {

@@ -13,15 +13,15 @@ import (
 	"github.com/perdure/perdure/definition"
 )
 
-// A plan is a definition that is complete: it is never changed.
+// A plan is a complete definition. It never changes.
 type plan struct {
 	*declaration
 	inOrder []*participant
 	graph   definition.Graph
-	issues  []definition.Issue // beside those of the graph
+	issues  []definition.Issue // except those of the graph
 }
 
-// phases are those of a participant, in order.
+// phases has the phases of a participant, in order.
 var phases = []perdure.Phase{perdure.PhaseTry, perdure.PhaseConfirm, perdure.PhaseCancel}
 
 // plan completes the definition.
@@ -50,8 +50,8 @@ func (d *declaration) plan() *plan {
 	return p
 }
 
-// types is what is known of what arguments of a phase are made of: of tries those that
-// come before.
+// types returns the types that arguments of a phase are made of. In the try phase, these include
+// only the results of earlier tries.
 func (p *plan) types(phase perdure.Phase, i int) pattern.SourceTypes {
 	before := p.inOrder
 	if phase == perdure.PhaseTry {
@@ -66,7 +66,7 @@ func (p *plan) types(phase perdure.Phase, i int) pattern.SourceTypes {
 	}}
 }
 
-// check says what is wrong with the i-th participant.
+// check returns the issues of the i-th participant.
 func (p *plan) check(i int, one *participant) []definition.Issue {
 	var issues []definition.Issue
 	if longest := perdure.PhaseConfirm.Of(one.id); !pattern.ValidName(longest) || one.id == "" {
@@ -99,17 +99,17 @@ func (p *plan) check(i int, one *participant) []definition.Issue {
 	return issues
 }
 
-// within gives a place in a definition.
+// within returns the place of a part in a definition.
 func within(where, part string) string { return strings.TrimSuffix(where+"."+part, ".") }
 
-// all gives all that is wrong with the definition.
+// all returns all issues of the definition.
 func (p *plan) all() []definition.Issue { return slices.Concat(p.graph.Check(), p.issues) }
 
-// declare is what the definition says of itself when it is registered.
+// declare returns the outline and the issues of the definition when it is registered.
 func (d *declaration) declare() (definition.Outline, []definition.Issue) {
 	p := d.compile()
 	return definition.Outline{Graph: &p.graph}, p.issues
 }
 
-// callbacks are those of the definition.
+// callbacks returns the callbacks of the definition.
 func (d *declaration) callbacks() pattern.Callbacks { return d.compile().calls }

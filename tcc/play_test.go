@@ -17,22 +17,22 @@ import (
 	"github.com/perdure/perdure/tcc"
 )
 
-// A stage is where a plot is played: the outside world of its participants.
+// A stage is the outside world of the participants of a plot.
 type stage struct {
 	plot
 	env *perduretest.Env
 
 	mu    sync.Mutex
 	lines []line
-	keys  map[string]string // by idempotency key what it is for
+	keys  map[string]string // the use of an idempotency key
 	calls map[string]bool   // callbacks
 	wrong []string
 }
 
-// A line is an attempt that was executed, at least once.
+// A line is an attempt that was executed at least once.
 type line struct {
 	phase, id string
-	n         int // among all attempts of the phase
+	n         int // its number among all attempts of the phase
 }
 
 func (s *stage) complain(format string, args ...any) {
@@ -79,8 +79,8 @@ func (s *stage) called(what string) error {
 	return nil
 }
 
-// then is a phase after the try, which gets what the try gave; nothing where nobody knows
-// whether it did.
+// then is the body of a phase after the try. It gets the result of the try; empty if nobody knows
+// whether the try happened.
 func (s *stage) then(ctx context.Context, phase string, one part, in int, tried string) error {
 	want := fmt.Sprint(one.id, in)
 	if s.ends != "" && s.when == "try:"+one.id {
@@ -95,13 +95,13 @@ func (s *stage) then(ctx context.Context, phase string, one part, in int, tried 
 	return err
 }
 
-// act is the body of a phase: it writes itself down, and fails where it has to.
+// act is the body of a phase: it notes its attempt, and fails if the plot wants that.
 func (s *stage) act(ctx context.Context, phase string, one part) error {
 	info, _ := perdure.StepOf(ctx)
 	n := info.Attempt
 	if _, occ, found := strings.Cut(info.Step, "#"); found {
 		k := 0
-		fmt.Sscan(occ, &k) // between two of one name there is a decision
+		fmt.Sscan(occ, &k) // there is a decision between two of the same name
 		n += k / 2 * attempts
 	}
 	s.decided(info, phase)
@@ -135,7 +135,7 @@ func (s *stage) act(ctx context.Context, phase string, one part) error {
 	return nil
 }
 
-// decided checks that a phase after the try begins when it is durable that it does.
+// decided checks that the decision is durable before a phase after the try begins.
 func (s *stage) decided(info perdure.StepInfo, phase string) {
 	status := map[string]journal.Status{
 		"confirm": journal.Confirming,
@@ -151,7 +151,7 @@ func (s *stage) decided(info perdure.StepInfo, phase string) {
 	}
 }
 
-// told has the run be told to end, in the body of a participant.
+// told cancels the run, or lets it time out, in the body of a participant.
 func (s *stage) told(ctx context.Context, id string, trying bool) error {
 	if s.ends == "timeout" {
 		select {
@@ -175,13 +175,13 @@ func (s *stage) told(ctx context.Context, id string, trying bool) error {
 	return nil
 }
 
-// stopped says whether err is that of an engine that has died.
+// stopped reports whether err comes from an engine that has died.
 func stopped(err error) bool {
 	return errors.Is(err, &perdure.Error{Code: journal.CodeStopped}) ||
 		errors.Is(err, &perdure.Error{Code: journal.CodeUnavailable})
 }
 
-// play plays a plot and gives what has come of it.
+// play plays a plot and returns the outcome.
 func (s *stage) play(env *perduretest.Env, t *tcc.TCC[int]) outcome {
 	s.env, s.lines, s.keys, s.calls = env, nil, map[string]string{}, map[string]bool{}
 	run := perduretest.Start(env, t.Workflow, 7)
@@ -202,7 +202,7 @@ func (s *stage) play(env *perduretest.Env, t *tcc.TCC[int]) outcome {
 	return s.outcome(run.ID())
 }
 
-// decide does what the operator does. Where the engine dies meanwhile, he looks again.
+// decide acts as the operator. If the engine dies meanwhile, the operator looks again later.
 func (s *stage) decide(d perdure.Description) {
 	for _, w := range d.State.Waits {
 		if w.Kind != journal.WaitDecision {
@@ -225,7 +225,7 @@ func (s *stage) decide(d perdure.Description) {
 	}
 }
 
-// outcome tells what has come of the run.
+// outcome returns the outcome of the run.
 func (s *stage) outcome(id string) outcome {
 	env, o := s.env, outcome{}
 	var r tcc.Result
@@ -269,7 +269,7 @@ func (s *stage) outcome(id string) outcome {
 	return o
 }
 
-// executed gives the bodies that were called: confirms by name, others in order.
+// executed returns the bodies that were called: confirms by name, others in order.
 func (s *stage) executed() []string {
 	var out []string
 	from, to := -1, -1
@@ -287,7 +287,7 @@ func (s *stage) executed() []string {
 	return out
 }
 
-// played plays a plot, over crashes where those are asked for, and compares.
+// played plays a plot, optionally with crashes, and compares the outcome with the model.
 func played(t *testing.T, p plot, crashes bool) {
 	t.Helper()
 	s := &stage{plot: p}

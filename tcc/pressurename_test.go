@@ -13,8 +13,8 @@ import (
 	"github.com/perdure/perdure/tcc"
 )
 
-// The pressure that a start names holds for the members of that run of a composition, in
-// place of the composition's own.
+// A start can name the pressure for the members of a composition's run. It replaces the
+// composition's own pressure.
 //
 // spec: P-12
 func TestAStartNamesThePressureOfItsComposition(t *testing.T) {

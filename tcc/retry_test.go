@@ -15,8 +15,8 @@ import (
 	"github.com/perdure/perdure/tcc"
 )
 
-// A TCC that could neither be confirmed nor cancelled goes on cancelling where it is
-// retried: nobody tries again while something may be held.
+// A TCC that could neither be confirmed nor cancelled continues to cancel when it is retried:
+// nobody tries again while something may be held.
 //
 // spec: P-4, F-40
 func TestATCCThatHasFailedIsRetried(t *testing.T) {
@@ -58,8 +58,8 @@ func TestATCCThatHasFailedIsRetried(t *testing.T) {
 	}, def)
 }
 
-// Of two TCCs in a run that was stopped, a retry has the one that was called off try
-// again, under new keys, and leaves alone the one that was confirmed before.
+// If one of two TCCs in a stopped run was confirmed and the other cancelled, a retry makes the
+// cancelled TCC try again, under new keys, and does not touch the confirmed TCC.
 //
 // spec: P-4, F-38, F-44
 func TestARetryRedoesTheTCCThatWasCalledOff(t *testing.T) {
@@ -118,9 +118,9 @@ func TestARetryRedoesTheTCCThatWasCalledOff(t *testing.T) {
 	}, whole)
 }
 
-// A composition of which a member could not be cancelled writes a letter about that,
-// unless a callback makes a success of it; one about an optional member it writes in any
-// case: something may be left of that.
+// A composition with a member that could not be cancelled writes a dead letter, unless a callback
+// suppresses the failure. For an optional member it always writes a dead letter, because an effect
+// of the member may remain.
 //
 // spec: P-4, F-9, F-42
 func TestLettersOfACompositionOfTCCs(t *testing.T) {
@@ -160,8 +160,8 @@ func TestLettersOfACompositionOfTCCs(t *testing.T) {
 	}
 }
 
-// A participant that cancels after another one could not does not cancel again where the
-// TCC is retried.
+// A participant that cancels after another participant could not does not cancel again when the TCC
+// is retried.
 //
 // spec: F-18, F-40, P-4
 func TestARetriedTCCKeepsWhatBeganBesideTheFailure(t *testing.T) {

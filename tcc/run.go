@@ -13,35 +13,35 @@ import (
 	"github.com/perdure/perdure/report"
 )
 
-// An execution is a TCC that goes on. What it knows is a fold of what its operations
-// gave: a replay makes it anew. Workflow code writes it, the bodies of steps read it.
+// An execution is a TCC in progress. Its state is a fold of the results of its operations, so that
+// replay computes it again. Workflow code writes it, and the bodies of steps read it.
 type execution struct {
 	*plan
 	input  json.RawMessage
 	calls  *pattern.Calls
-	whole  bool            // it is a run of its own
-	prefix string          // of the IDs of its participants, for who reads errors
-	place  string          // the same, for who decides: unlike a path it is a part of a name
-	in     context.Context // of a member: the scope that it runs in
+	whole  bool            // if it is a run of its own
+	prefix string          // of the IDs of its participants, for readers of errors
+	place  string          // the same for operators; not a path but a part of a name
+	in     context.Context // for a member: the scope that it runs in
 
-	phase   perdure.Phase                               // that was begun last
-	trying  *participant                                // whose try is under way
+	phase   perdure.Phase                               // the phase that began last
+	trying  *participant                                // the participant whose try is under way
 	tried   []*participant                              // in order
-	settled map[string]bool                             // those that have done what the phase is
+	settled map[string]bool                             // participants that have done this phase
 	flying  map[string]*perdure.Future[json.RawMessage] // confirms, by ID
 	failed  []pattern.Failing                           // over all phases
-	failure error                                       // the first of the phase
-	why     error                                       // why the TCC is called off
-	blame   string                                      // the participant that has failed it
+	failure error                                       // the first failure of this phase
+	why     error                                       // why the TCC is cancelled
+	blame   string                                      // the ID of the participant at fault
 	over    bool
-	status  perdure.RunStatus // that it has ended with
-	err     error             // the same
+	status  perdure.RunStatus // the final status
+	err     error             // the final error
 
 	mu    sync.RWMutex
 	tries map[string]json.RawMessage
 }
 
-// begin gives a new execution.
+// begin returns a new execution.
 func (p *plan) begin(input json.RawMessage) *execution {
 	return &execution{
 		plan: p, input: input, calls: p.calls.Begin(), phase: perdure.PhaseTry,
@@ -63,7 +63,7 @@ func (p *plan) run(ctx context.Context, input json.RawMessage) error {
 	return x.forward(ctx)
 }
 
-// forward does all phases. It fails where the run ends meanwhile.
+// forward executes all phases. It returns an error if the run ends meanwhile.
 func (x *execution) forward(ctx context.Context) error {
 	failed, err := x.try(ctx)
 	switch {
@@ -75,11 +75,11 @@ func (x *execution) forward(ctx context.Context) error {
 	return x.confirm(ctx)
 }
 
-// errEnded is why a TCC is called off that the workflow around it has left behind.
+// errEnded is the error of a TCC that is cancelled because the workflow around it ended first.
 var errEnded = &perdure.Error{Code: perdure.CodeCancelled, Message: "the workflow has ended"}
 
-// callOff is what is done where the run was cancelled, or has timed out: what is decided
-// is carried out, and a TCC that still tries is cancelled as if a try had failed.
+// callOff ends the TCC after the run was cancelled or has timed out. A TCC that has decided carries
+// out its decision. A TCC that still tries is cancelled as if a try had failed.
 func (x *execution) callOff(ctx context.Context) error {
 	switch {
 	case x.over:
@@ -99,8 +99,8 @@ func (x *execution) callOff(ctx context.Context) error {
 	return x.cancel(ctx, why)
 }
 
-// hear takes in the confirms that had succeeded when the run was about to end, and of
-// which the workflow's code has not heard any more.
+// hear notes the confirms that had succeeded when the run was about to end, but whose results the
+// workflow's code had not read.
 func (x *execution) hear() {
 	for id, f := range x.flying {
 		if status, _, _ := f.State(); status == report.StepIsDone {
@@ -109,12 +109,12 @@ func (x *execution) hear() {
 	}
 }
 
-// given is what the arguments of participants are made of.
+// given returns the sources of the arguments of participants.
 func (x *execution) given() pattern.Sources {
 	return pattern.Sources{Input: x.input, Tried: x.triedBy}
 }
 
-// triedBy gives what the try of a participant gave.
+// triedBy returns the result of the try of a participant.
 func (x *execution) triedBy(id string) (json.RawMessage, bool) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -122,8 +122,8 @@ func (x *execution) triedBy(id string) (json.RawMessage, bool) {
 	return data, found
 }
 
-// try has the participants try one after the other. It gives the failure of the one that
-// ends the phase.
+// try makes the participants try one after the other. It returns as failed the error of the try
+// that ends the phase.
 func (x *execution) try(ctx context.Context) (failed, err error) {
 	for _, p := range x.inOrder {
 		x.trying = p
@@ -150,8 +150,8 @@ func (x *execution) try(ctx context.Context) (failed, err error) {
 	return nil, nil
 }
 
-// enter records the decision to begin a phase, before anybody hears of it, and how the
-// one before has ended. A phase that a clean-up goes on with is not begun again.
+// enter records the decision to begin a phase, before any participant hears of it, and the end of
+// the phase before. If a clean-up continues a phase, the phase does not begin again.
 func (x *execution) enter(ctx context.Context, phase perdure.Phase) error {
 	if x.phase == phase {
 		return nil
@@ -180,7 +180,8 @@ func (x *execution) enter(ctx context.Context, phase perdure.Phase) error {
 	return nil
 }
 
-// confirm has all that have tried confirm at once. Where one cannot, all are cancelled.
+// confirm makes all participants that have tried confirm at once. If one of them cannot, all are
+// cancelled.
 func (x *execution) confirm(ctx context.Context) error {
 	if err := x.enter(ctx, perdure.PhaseConfirm); err != nil {
 		return err
@@ -208,7 +209,7 @@ func (x *execution) confirm(ctx context.Context) error {
 	return x.end(ctx, perdure.StatusConfirmed, nil)
 }
 
-// cancel has all that have tried cancel, the last one first.
+// cancel makes all participants that have tried cancel, beginning with the last.
 func (x *execution) cancel(ctx context.Context, why error) error {
 	x.why = why
 	if err := x.enter(ctx, perdure.PhaseCancel); err != nil {
@@ -229,9 +230,9 @@ func (x *execution) cancel(ctx context.Context, why error) error {
 	return x.end(ctx, perdure.StatusCanceled, why)
 }
 
-// settle waits for what a participant does in the phase, and says whether it has done it.
-// Where it could not, and that is for an operator, it is as he decides. It fails where
-// the run ends meanwhile.
+// settle waits for a participant in the current phase and reports whether it has done the phase. If
+// the participant has failed and the TCC parks, an operator decides. It returns an error if the run
+// ends meanwhile.
 func (x *execution) settle(ctx context.Context, p *participant,
 	f *perdure.Future[json.RawMessage]) (done bool, err error) {
 	for {
@@ -262,7 +263,7 @@ func (x *execution) settle(ctx context.Context, p *participant,
 				x.failure = why
 			}
 			return false, x.events.StepFailed(ctx, x.phase.Of(p.id), failed)
-		case "handled": // which is recorded as if it had done it
+		case "handled": // recorded as if the participant had done it
 			t.Call = func(context.Context, pattern.Sources) (json.RawMessage, error) {
 				data, _ := x.triedBy(p.id)
 				return data, nil
@@ -299,7 +300,7 @@ func (x *execution) fail(ctx context.Context, why error) error {
 	if suppressed {
 		return x.finish(ctx, perdure.StatusConfirmed, nil)
 	}
-	if x.blame = id; x.prefix == "" { // of a member the composition writes it
+	if x.blame = id; x.prefix == "" { // for a member the composition writes it
 		if err := x.letter(ctx, why); err != nil {
 			return err
 		}
@@ -312,9 +313,9 @@ func (x *execution) letter(ctx context.Context, why error) error {
 	return deadletter.Add(ctx, x.blame, why)
 }
 
-// finish ends the execution, and the run where it is that.
+// finish ends the execution and, if the execution is a whole run, the run.
 func (x *execution) finish(ctx context.Context, status perdure.RunStatus, why error) error {
-	if status == perdure.StatusConfirmed && !x.whole { // that of a run is told by its listeners
+	if status == perdure.StatusConfirmed && !x.whole { // for a whole run, listeners call them
 		if err := x.calls.Completed(ctx); err != nil {
 			return err
 		}

@@ -13,17 +13,16 @@ import (
 	"github.com/perdure/perdure/pattern"
 )
 
-// DefaultTimeout is the overall timeout of a TCC that is given none.
+// DefaultTimeout is the overall timeout of a TCC that has no timeout of its own.
 const DefaultTimeout = 30 * time.Second
 
-// DefaultRetry is the policy of participants where nothing else says so: three attempts
-// more than one, after a second and then twice as long each time.
+// DefaultRetry is the default retry policy of participants: four attempts. The first retry comes
+// after a second, and each next delay is twice as long.
 var DefaultRetry = perdure.Retry{Attempts: 4, First: time.Second, Factor: 2}
 
-// A TCC is a definition. It is built once, usually into a package variable, by one
-// goroutine; it is complete when it is registered, and what is added to it afterwards
-// does not count. Input is of type I. It is a [perdure.Workflow] too: it is registered,
-// started and found as one.
+// A TCC is a definition. One goroutine builds it once, usually into a package variable. It is
+// complete when it is registered; later additions have no effect. Its input is of type I. It is a
+// [perdure.Workflow] too: it is registered, started and found as a workflow.
 type TCC[I any] struct {
 	*perdure.Workflow[I, json.RawMessage]
 	def *declaration
@@ -35,7 +34,7 @@ type declaration struct {
 	input        reflect.Type
 	participants []*participant
 	retry        perdure.Retry
-	timeout      time.Duration // of an attempt
+	timeout      time.Duration // of one attempt
 	parks        bool
 	calls        pattern.Callbacks
 	events       pattern.ExecutionEvents
@@ -44,8 +43,8 @@ type declaration struct {
 	compile func() *plan // once
 }
 
-// New begins the definition of a TCC. Of the options the timeout is that of a whole run; a
-// retry policy among them has no meaning: see [TCC.Retry].
+// New begins the definition of a TCC. The timeout among the options limits a whole run. A retry
+// policy among them has no effect: see [TCC.Retry].
 func New[I any](name string, opts ...perdure.WorkflowOption) *TCC[I] {
 	d := &declaration{name: name, input: reflect.TypeFor[I](), retry: DefaultRetry}
 	d.compile = sync.OnceValue(d.plan)
@@ -72,8 +71,8 @@ func workflow[I any](name string, declare pattern.Declared, calls pattern.Callin
 	}, opts...)
 }
 
-// Retry is the policy of participants that have none; perdure.NoRetry switches retries
-// off. Without it [DefaultRetry].
+// Retry sets the policy of participants that have none of their own; perdure.NoRetry means one
+// attempt. The default is [DefaultRetry].
 func (t *TCC[I]) Retry(r perdure.Retry) *TCC[I] {
 	t.def.retry = t.def.policy("retry", r)
 	return t
@@ -89,49 +88,50 @@ func (d *declaration) complain(s definition.Severity, where, message string) {
 	d.issues = append(d.issues, definition.Issue{Severity: s, Where: where, Message: message})
 }
 
-// AttemptTimeout limits each attempt of participants that say nothing else; without it
-// there is no limit. The timeout of the run ends a try that hangs, and no confirm or
-// cancel: what is decided is carried out, so these should have a limit. A confirm that
-// passes it may have had its effect, and is tried again and then cancelled.
+// AttemptTimeout limits each attempt of participants that have no limit of their own. By default
+// there is no limit. The timeout of the run ends a try that hangs, but not a confirm or a cancel,
+// because a decision is always carried out. So confirms and cancels should have a limit. A confirm
+// that passes its limit may have had its effect. It is tried again and, if that fails, cancelled.
 func (t *TCC[I]) AttemptTimeout(limit time.Duration) *TCC[I] {
 	t.def.timeout = t.def.limit("timeout", limit)
 	return t
 }
 
-// limit tells of a timeout that is odd.
+// limit adds an issue for a timeout that is negative or unusually long.
 func (d *declaration) limit(where string, limit time.Duration) time.Duration {
 	limit, issues := definition.CheckTimeout(where, limit)
 	d.issues = append(d.issues, issues...)
 	return limit
 }
 
-// Park has the run wait for an operator, SUSPENDED, where a confirm or cancel has failed.
-// He decides by [perdure.Client.Decide], for the name confirm:PARTICIPANT or
-// cancel:PARTICIPANT: "retry", "skip", which leaves it failed, or "handled" where he has
-// done it by hand: then it is recorded as done. In a composition the name is
-// confirm:ALIAS.PARTICIPANT, and of a part of a workflow confirm:TCC.PARTICIPANT, or
-// confirm:TCC.KEY.PARTICIPANT where it has a key.
+// Park makes the run wait for an operator, SUSPENDED, if a confirm or a cancel has failed. The
+// operator decides with [perdure.Client.Decide], for the name confirm:PARTICIPANT or
+// cancel:PARTICIPANT. The choices are "retry"; "skip", which leaves it failed; and "handled", if he
+// has done it by hand, which records it as done. In a composition the name is
+// confirm:ALIAS.PARTICIPANT. For a part of a workflow it is confirm:TCC.PARTICIPANT, or
+// confirm:TCC.KEY.PARTICIPANT if the part has a key. Names for cancel have the same form.
 func (t *TCC[I]) Park() *TCC[I] {
 	t.def.parks = true
 	return t
 }
 
-// On adds a callback. Its steps are participants; they are done when they have confirmed.
+// On adds a callback. The steps that it is called for are participants. A participant is done when
+// it has confirmed.
 func (t *TCC[I]) On(c pattern.Callback) *TCC[I] {
 	t.def.calls = append(t.def.calls, c)
 	return t
 }
 
-// Publish has the publisher told, under a topic, of each start and end of an execution,
-// and of each participant that has confirmed, or has failed in a phase. A participant
-// that has an event of its own tells that instead of its confirm.
+// Publish sends the publisher an event under a topic for each start and each end of an execution,
+// for each participant that has confirmed, and for each failure of a participant in a phase. A
+// participant that has an event of its own sends it instead of its confirm event.
 func (t *TCC[I]) Publish(topic string) *TCC[I] {
 	t.def.events = pattern.ExecutionEvents{On: true, Topic: topic}
 	return t
 }
 
-// Execute starts a run, waits for its end and tells how it went. A TCC that was
-// cancelled, or has failed, is no error here: the result says so.
+// Execute starts a run, waits for its end and returns its result. A TCC that was cancelled or has
+// failed is not an error here: the result has the outcome.
 func (t *TCC[I]) Execute(ctx context.Context, c perdure.Caller, in I,
 	opts ...perdure.StartOption) (Result, error) {
 	return execute(ctx, c, t.Workflow, in, opts)

@@ -1,4 +1,4 @@
-// Package patterntest has what the tests of the declared patterns share.
+// Package patterntest has helpers that the tests of the declared patterns share.
 package patterntest
 
 import (
@@ -10,8 +10,8 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// A Board has the events that were published, each once by its ID. The zero value is
-// empty; it is safe for concurrent use.
+// A Board keeps the events that were published, each event ID once. The zero value is empty. A
+// Board is safe for concurrent use.
 type Board struct {
 	mu   sync.Mutex
 	seen map[string]bool
@@ -32,15 +32,15 @@ func (b *Board) Publish(_ context.Context, e perdure.Event) error {
 	return nil
 }
 
-// Reset removes all of them.
+// Reset removes all events.
 func (b *Board) Reset() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.seen, b.all = nil, nil
 }
 
-// String gives a line for each: what it tells, the status of the run, topic/type/key,
-// where the key is "id" for the workflow ID, the step, and the payload.
+// String returns a line for each event: its kind, the status of the run, topic/type/key, the step,
+// and the payload. The key is "id" if it is the workflow ID.
 func (b *Board) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

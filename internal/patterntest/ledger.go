@@ -12,19 +12,19 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// ErrBroken is what [Ledger.Book] fails with, for good.
+// ErrBroken is the permanent error of [Ledger.Book] for a broken name.
 var ErrBroken = errors.New("broken")
 
-// A Ledger has what took effect, once for each idempotency key. It is safe for
+// A Ledger keeps the names that took effect, once for each idempotency key. It is safe for
 // concurrent use.
 type Ledger struct {
 	mu   sync.Mutex
-	keys map[string]string // what took effect under a key
+	keys map[string]string // the name that took effect, by key
 	bad  []string
-	ran  []string // since it was said last what is broken
+	ran  []string // names tried since the last Reset or Break
 }
 
-// Reset empties it, and says what is broken.
+// Reset empties the ledger, and sets the names that are broken.
 func (l *Ledger) Reset(broken ...string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -32,22 +32,22 @@ func (l *Ledger) Reset(broken ...string) {
 	l.bad, l.ran = broken, nil
 }
 
-// Break says what is broken from now on.
+// Break sets the names that are broken from now on.
 func (l *Ledger) Break(broken ...string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.bad, l.ran = broken, nil
 }
 
-// Ran returns the names of what was tried since it was said last what is broken, sorted.
+// Ran returns the names that were tried since the last [Ledger.Reset] or [Ledger.Break], sorted.
 func (l *Ledger) Ran() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return strings.Join(slices.Sorted(slices.Values(l.ran)), ", ")
 }
 
-// Book takes effect in the body of a step, under its idempotency key. It fails for what
-// is broken, and for a key under which something else has taken effect.
+// Book makes a name take effect in the body of a step, under the step's idempotency key. It fails
+// for a broken name, and for a key under which another name has taken effect.
 func (l *Ledger) Book(ctx context.Context, what string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -66,7 +66,7 @@ func (l *Ledger) Book(ctx context.Context, what string) error {
 	return nil
 }
 
-// String tells how often each took effect, by name: "a 1, b 2".
+// String returns how often each name took effect, sorted by name: "a 1, b 2".
 func (l *Ledger) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/perdure/perdure/report"
 )
 
-// Letters gives the dead letters that are open, which must be so many.
+// Letters returns the open dead letters. The test fails unless there are n.
 func Letters(env *perduretest.Env, n int) (all []deadletter.Letter) {
 	env.Helper()
 	env.Settle()
@@ -29,13 +29,14 @@ func Letters(env *perduretest.Env, n int) (all []deadletter.Letter) {
 	return all
 }
 
-// Retry retries what a letter is about from the failed step, and gives how that ends.
+// Retry retries the run of a dead letter from the failed step, and returns the report of the retry
+// when it has ended.
 func Retry(env *perduretest.Env, l deadletter.Letter) (r report.Run) {
 	env.Helper()
 	err := env.Do(func(eng *perdure.Engine) error {
 		_, err := admin.New(eng).RetryDeadLetter(env.Context(), l.ID)
 		if errors.Is(err, &perdure.Error{Code: perdure.CodeNotFound}) {
-			return nil // a crash has hidden that it was retried, and it is settled already
+			return nil // a crash has hidden that it was retried, and it is already settled
 		}
 		return err
 	})
@@ -52,8 +53,9 @@ func Retry(env *perduretest.Env, l deadletter.Letter) (r report.Run) {
 	return r
 }
 
-// Retried demands what has run so far of a run with one dead letter, mends what is broken, and
-// demands how a retry ends and what runs then.
+// Retried checks a run with one dead letter. It demands that the names in ran were tried so far.
+// Then nothing is broken any more, and the run is retried. It demands that the retry ends with the
+// status end, and tries the names in again.
 func (l *Ledger) Retried(env *perduretest.Env, ran string, end perdure.RunStatus, again string) {
 	env.Helper()
 	if got := l.Ran(); got != ran {

@@ -13,13 +13,13 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// A parcel is an input with all that JSON does to structs.
+// A parcel is an input with every effect that JSON tags and embedding have on structs.
 type parcel struct {
 	parcelBase
 	*ParcelMore
 	ID     string   `json:"id"`
 	City   *string  `json:"city,omitempty"`
-	Weight float64  // named as it is
+	Weight float64  // JSON uses the Go name
 	Hidden int      `json:"-"`
 	Dash   int      `json:"-,"` //nolint:staticcheck // its key is a dash
 	Quoted int      `json:"quoted,string"`
@@ -30,15 +30,15 @@ type parcel struct {
 
 type parcelBase struct {
 	Base bool `json:"base"`
-	ID   int  `json:"id"` // the outer one counts
+	ID   int  `json:"id"` // the outer field counts
 }
 
 type ParcelMore struct {
-	*ParcelMore // of itself
+	*ParcelMore // an embedded pointer to its own type
 	More        string
 }
 
-// These say themselves what their JSON looks like, so that nobody knows.
+// These types encode themselves as JSON, so that their form is unknown.
 type (
 	ownJSON struct{ N int }
 	ownText struct{ N int }
@@ -49,7 +49,7 @@ func (*ownText) UnmarshalText(t []byte) error { return nil }
 
 type city string
 
-// These are arguments; their names are in the table below.
+// These types are arguments; their names are in the table below.
 type (
 	embedded struct{ Inner }
 	Inner    struct {
@@ -61,7 +61,7 @@ type (
 	}
 )
 
-// issuesOf gives what Check says of an argument.
+// issuesOf returns the issues that Check has for an argument.
 func issuesOf[A any](types pattern.SourceTypes) []string {
 	var out []string
 	for _, i := range pattern.NewArguments[A]().Check(types) {
@@ -70,7 +70,7 @@ func issuesOf[A any](types pattern.SourceTypes) []string {
 	return out
 }
 
-// of gives types for whatever is asked for of the names.
+// typesOf returns a function that returns the type t for each of the names.
 func typesOf(t reflect.Type, names ...string) func(string) (reflect.Type, bool) {
 	return func(name string) (reflect.Type, bool) { return t, slices.Contains(names, name) }
 }

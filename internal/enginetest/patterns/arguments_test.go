@@ -24,8 +24,7 @@ type (
 	tenant  string
 )
 
-// A fullArgument is an argument with every source, and with the forms that a field can
-// have.
+// A fullArgument is an argument with every source, and with every form that a field can have.
 type fullArgument struct {
 	common
 	Order    parcel             `perdure:"input,required"`
@@ -59,7 +58,7 @@ type fullArgument struct {
 
 type common struct{ Ctx context.Context }
 
-// absent is an argument of what is not there.
+// absent is an argument whose sources have no values.
 type absent struct {
 	Key     *string           `perdure:"input=nowhere"`
 	Result  receipt           `perdure:"step=later"`
@@ -166,7 +165,7 @@ func checkFull(ctx context.Context, t *testing.T, a fullArgument, input string) 
 	}
 }
 
-// filled gives what comes of an argument outside of a run, where it needs none.
+// filled returns a function that fills an argument outside a run, with sources that need no run.
 func filled[A any](given pattern.Sources) func() (any, error) {
 	return func() (any, error) {
 		return pattern.NewArguments[A]().Fill(context.Background(), given)
@@ -269,7 +268,7 @@ func TestAValueWithoutATagThatWillBeZeroIsTold(t *testing.T) {
 	}
 }
 
-// What fails is not tried again: it would fail again.
+// A step whose argument cannot be made is not tried again: it would fail again.
 //
 // spec: F-4
 func TestAnArgumentThatCannotBeMadeFailsItsStep(t *testing.T) {
@@ -351,7 +350,7 @@ func TestAnArgumentThatCannotBeMadeFailsItsStep(t *testing.T) {
 	_, err := filled[struct {
 		A string `perdure:"id"`
 	}](given)()
-	world.CodeIs(t, err, journal.CodeMisuse) // outside of a run
+	world.CodeIs(t, err, journal.CodeMisuse) // outside a run
 }
 
 func filling[A any](given pattern.Sources) func(context.Context) error {
@@ -385,7 +384,7 @@ func TestArgumentsAreMadeByManyAtATime(t *testing.T) {
 			if err != nil || a.City != want || a.All.ID != want || string(a.Raw) != "bytes" {
 				t.Errorf("it is %+v, %v", a, err)
 			}
-			a.Raw[0]++ // its own
+			a.Raw[0]++ // its own copy
 		})
 	}
 	all.Wait()

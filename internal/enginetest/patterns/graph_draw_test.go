@@ -12,7 +12,7 @@ import (
 	"github.com/perdure/perdure/definition"
 )
 
-// hostile are names that mean something to the languages in which graphs are drawn.
+// hostile has names with a meaning in the languages in which graphs are drawn.
 var hostile = []string{
 	"plain", "try:debit", "with space", `"`, `a"b`, `\`, `\\`, `a\`, `a\"`, `\n`, `\N`, "a\nb",
 	"a\r\nb", "\t", "[x]", "{x}", "(x)", `"]`, "]", "-->", "n0", "end",
@@ -20,7 +20,8 @@ var hostile = []string{
 	"/* x */", "subgraph", "digraph", "->", `" -> "`, "é→日本", "|x|", "style:x",
 }
 
-// chainOf gives nodes of these names, each of which follows two of those before it.
+// chainOf returns nodes with these names. Each node follows two earlier nodes, and names one of
+// them twice.
 func chainOf(names []string) definition.Graph {
 	var g definition.Graph
 	for i, name := range names {
@@ -33,7 +34,7 @@ func chainOf(names []string) definition.Graph {
 	return g
 }
 
-// edgesOf gives the edges of a graph, as drawings have them.
+// edgesOf returns the edges of a graph in the form that drawings have.
 func edgesOf(g definition.Graph) []string {
 	var out []string
 	for _, n := range g.Nodes {
@@ -45,7 +46,7 @@ func edgesOf(g definition.Graph) []string {
 	return slices.Compact(out)
 }
 
-// A drawing is what was read of one.
+// A drawing has the nodes and the edges that were read from a drawn graph.
 type drawing struct{ nodes, edges []string }
 
 func (d drawing) check(t *testing.T, what string, g definition.Graph) {
@@ -62,7 +63,7 @@ func (d drawing) check(t *testing.T, what string, g definition.Graph) {
 	}
 }
 
-// A quoted string of DOT, in which Graphviz knows \" and, in what it shows, \\, \n and \r.
+// These match a quoted string of DOT: Graphviz knows \" and, in labels, \\, \n and \r.
 var (
 	dotString = `"((?:[^"\\\n]|\\["\\nr])*)"`
 	dotLine   = regexp.MustCompile(`^\t` + dotString + `(?: -> ` + dotString + `)?$`)
@@ -135,7 +136,7 @@ func readMermaid(t *testing.T, text string) (d drawing) {
 	return d
 }
 
-// oneLined is how Mermaid gets a name.
+// oneLined returns a name in the form that Mermaid gets it.
 func oneLined(name string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
@@ -145,7 +146,7 @@ func oneLined(name string) string {
 	}, name)
 }
 
-// Each node and each edge is drawn once, whatever it is called.
+// Each node and each edge is drawn once, even if its name has a meaning in the language.
 //
 // spec: F-2
 func TestNamesThatMeanSomethingElsewhereAreDrawn(t *testing.T) {
@@ -167,7 +168,7 @@ func TestNamesThatMeanSomethingElsewhereAreDrawn(t *testing.T) {
 	readMermaid(t, g.Mermaid()).check(t, "Mermaid", chainOf(shown))
 }
 
-// What Check complains of is drawn as far as it is there.
+// A graph that Check refuses is drawn as far as it exists.
 //
 // spec: F-2
 func TestAGraphThatIsWrongIsDrawn(t *testing.T) {

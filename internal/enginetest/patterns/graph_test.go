@@ -16,14 +16,14 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// randomGraph gives nodes that follow only what is earlier in a hidden order, declared
-// in another one.
+// randomGraph returns nodes that follow only earlier nodes in a hidden order. They are declared in
+// another order.
 func randomGraph(rng *rand.Rand, nodes int) definition.Graph {
 	g := definition.Graph{Nodes: make([]definition.Node, nodes)}
 	for i := range g.Nodes {
 		n := definition.Node{Name: fmt.Sprint("n", i), Order: rng.IntN(3) - 1}
 		for range rng.IntN(4) * min(i, 1) {
-			n.After = append(n.After, fmt.Sprint("n", rng.IntN(i))) // the same one twice at times
+			n.After = append(n.After, fmt.Sprint("n", rng.IntN(i))) // sometimes the same node twice
 		}
 		g.Nodes[i] = n
 	}
@@ -31,8 +31,8 @@ func randomGraph(rng *rand.Rand, nodes int) definition.Graph {
 	return g
 }
 
-// modelLayers says in another way what Layers gives: a node is one layer after the
-// longest way to it.
+// modelLayers computes the result of Layers in another way: a node is one layer after the longest
+// path to it.
 func modelLayers(g definition.Graph) [][]string {
 	at := map[string]definition.Node{}
 	for _, n := range g.Nodes {
@@ -182,8 +182,8 @@ func TestAGraphIsToldAllThatIsWrongWithItAtOnce(t *testing.T) {
 	}
 }
 
-// Circles are put into graphs that have none: each that Check names is there, they have
-// no node in common, and what is left without them has none.
+// Circles are added to graphs without circles. Each circle that Check names exists, no two have a
+// node in common, and without their nodes no circle is left.
 //
 // spec: F-2
 func TestEveryCircleIsFoundAndIsOne(t *testing.T) {
@@ -235,7 +235,7 @@ func TestEveryCircleIsFoundAndIsOne(t *testing.T) {
 	}
 }
 
-// addCircle has a few nodes follow each other.
+// addCircle makes a few nodes follow each other.
 func addCircle(rng *rand.Rand, g definition.Graph) {
 	order := rng.Perm(len(g.Nodes))[:2+rng.IntN(min(len(g.Nodes)-1, 5))]
 	for i, at := range order {
@@ -244,7 +244,8 @@ func addCircle(rng *rand.Rand, g definition.Graph) {
 	}
 }
 
-// acyclic takes away what follows nothing until there is no such node.
+// acyclic removes nodes that follow nothing until there is no such node. It reports whether no node
+// is left.
 func acyclic(after map[string][]string) bool {
 	for {
 		n := len(after)
@@ -260,8 +261,8 @@ func acyclic(after map[string][]string) bool {
 	}
 }
 
-// One graph of 16,000 nodes takes about as long as 16 graphs of 1,000, and nothing like 16
-// times that.
+// One graph of 16,000 nodes takes about as long as 16 graphs of 1,000 nodes, and not 16 times as
+// long.
 //
 // spec: F-2
 func TestLargeGraphsTakeNoMoreThanTheirSize(t *testing.T) {

@@ -23,10 +23,10 @@ import (
 	"github.com/perdure/perdure/store/memory"
 )
 
-// An errTooOften is what a pattern calls an issue of its own.
+// An errTooOften is the error of an issue that a pattern adds itself.
 var errTooOften = errors.New("too often")
 
-// advised gives an engine, and what its observers have been told of definitions.
+// advised returns an engine, and a function that returns the notices about definitions so far.
 func advised(t *testing.T, o perdure.Options) (*perdure.Engine, func() []observe.Notice) {
 	t.Helper()
 	var mu sync.Mutex
@@ -73,7 +73,7 @@ func TestErrorsRefuseADefinitionWarningsAndRemarksAreTold(t *testing.T) {
 		name   string
 		strict bool
 		opts   []perdure.WorkflowOption
-		issues []string // that refuse it
+		issues []string // the issues that refuse it
 		is     []error
 		told   []string
 	}{
@@ -161,8 +161,8 @@ func TestErrorsRefuseADefinitionWarningsAndRemarksAreTold(t *testing.T) {
 	}
 }
 
-// A declaration is looked at when it is registered for the first time, and not again,
-// whoever registers it; and nobody is told of a definition whose name is taken.
+// A declaration is checked when it is registered for the first time, and not again for any later
+// registration. There is no notice for a definition whose name is taken.
 //
 // spec: F-8
 func TestADeclarationIsLookedAtOnce(t *testing.T) {
@@ -181,7 +181,7 @@ func TestADeclarationIsLookedAtOnce(t *testing.T) {
 	two, also := advised(t, perdure.Options{})
 	var all sync.WaitGroup
 	for _, eng := range []*perdure.Engine{one, two, two, two} {
-		all.Go(func() { _ = eng.Register(w) }) // of three with one engine two give an error
+		all.Go(func() { _ = eng.Register(w) }) // of three with one engine, two return an error
 	}
 	all.Wait()
 	world.CodeIs(t, one.Register(w), journal.CodeDuplicate)
@@ -191,8 +191,8 @@ func TestADeclarationIsLookedAtOnce(t *testing.T) {
 	}
 }
 
-// What a declaration says of itself goes before what an About beside it says, in
-// whatever order they are given.
+// The fields of a declaration's outline take precedence over the fields of an About, in any order
+// of the options.
 func TestADeclarationGoesBeforeWhatIsSaidBesideIt(t *testing.T) {
 	beside := definition.Outline{
 		Version: "1", Description: "d", Trigger: "t", IDField: "f", Input: json.RawMessage(`1`),
@@ -262,7 +262,7 @@ func TestRunsHaveThePatternOfTheirWorkflow(t *testing.T) {
 		begin(perdure.SendWithStart(ctx, w.Engine, knock, 1, tcc, 0, perdure.ID("signal")))
 		begin(w.Engine.Start(ctx, "parent", []byte("0"), perdure.ID("parent")))
 		begin(code.Start(ctx, w.Engine, 0, perdure.ID("code")))
-		synctest.Wait() // the parent has a child then
+		synctest.Wait() // now the parent has a child
 		for id, want := range map[string]journal.Pattern{
 			"typed": journal.PatternSaga, "named": journal.PatternTCC, "client": journal.PatternTCC,
 			"signal": journal.PatternTCC,
@@ -303,8 +303,8 @@ func TestWhatIsNoDefinitionIsRefused(t *testing.T) {
 	}
 }
 
-// Every pattern has the timeout and the policies of a whole workflow checked, and what is
-// negative does not hold.
+// Every pattern checks the timeout and the policies of a whole workflow. Negative values have no
+// effect.
 //
 // spec: F-8
 func TestOddTimesOfAWorkflowAreWarnings(t *testing.T) {
@@ -332,7 +332,7 @@ func TestOddTimesOfAWorkflowAreWarnings(t *testing.T) {
 		{perdure.Retry{Attempts: 4, First: 12 * time.Hour, Cap: day, Factor: 1}, []string{
 			"WARNING: retry: delays of 36h0m0s together",
 		}},
-		{perdure.Retry{Attempts: 4, First: 4 * time.Hour, Cap: 11 * time.Hour}, nil}, // 4, 8, 11
+		{perdure.Retry{Attempts: 4, First: 4 * time.Hour, Cap: 11 * time.Hour}, nil}, // 4, 8, 11 h
 		{perdure.Retry{Attempts: 5, First: 4 * time.Hour, Cap: 11 * time.Hour}, []string{
 			"WARNING: retry: delays of 34h0m0s together",
 		}},
@@ -370,8 +370,9 @@ func TestOddTimesOfAWorkflowAreWarnings(t *testing.T) {
 	}
 }
 
-// The option that comes last holds, also for what is odd. A declaration with no more to
-// say of itself is refused for a policy that cannot be, beside its other issues.
+// The last option takes effect, and only it is checked for unusual values. A declaration with an
+// invalid policy is refused. The error has the issue of the policy and the declaration's own
+// issues.
 //
 // spec: F-8
 func TestWhatAnOptionReplacesIsNotOdd(t *testing.T) {
@@ -392,7 +393,7 @@ func TestWhatAnOptionReplacesIsNotOdd(t *testing.T) {
 	world.CodeIs(t, err, journal.CodeInvalid)
 }
 
-// A negative timeout is none, and a negative number of attempts is one attempt.
+// A negative timeout means no timeout, and a negative number of attempts means one attempt.
 //
 // spec: F-8
 func TestWhatIsNegativeIsNone(t *testing.T) {
@@ -419,7 +420,7 @@ func TestWhatIsNegativeIsNone(t *testing.T) {
 	})
 }
 
-// A definition is checked without an engine, with what Register says of it, and can be
+// A definition is checked without an engine, with the same issues as Register returns, and can be
 // registered after that.
 //
 // spec: F-8

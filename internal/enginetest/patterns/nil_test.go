@@ -42,7 +42,7 @@ func TestANilDefinitionOfAnyPatternIsRefused(t *testing.T) {
 	}
 }
 
-// What is nil is reported beside everything else that is wrong.
+// A nil value is reported together with all other mistakes.
 //
 // spec: F-8
 func TestWhatIsNilHidesNoOtherIssue(t *testing.T) {

@@ -16,18 +16,18 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// A flowCall is one call of a flow: a question, or the end of one of the many.
+// A flowCall is one call of a limiter: a question for room, or the end of one task.
 type flowCall struct {
 	asked   bool
 	running int
 	now     time.Time
 	ended   error
 
-	room int // what the question was answered with
+	room int // the answer to the question
 	err  error
 }
 
-// A flowUsage is one use of a pressure by somebody who does as it says, at random.
+// A flowUsage is one use of a pressure by a caller that obeys it and acts at random.
 type flowUsage struct {
 	t        *testing.T
 	rng      *rand.Rand
@@ -36,18 +36,18 @@ type flowUsage struct {
 	now      time.Time
 	running  int
 	past     []flowCall
-	met      map[string]int // situations, so that the test knows what it has tried
+	met      map[string]int // number of situations by name, so that the test knows its coverage
 }
 
-// flowCrowd is as many as go on at a time where there is no limit.
+// flowCrowd is the number of tasks that run at a time if there is no limit.
 const flowCrowd = 40
 
-// usePressure has a pressure used for a while.
+// usePressure uses a pressure for a while.
 func usePressure(t *testing.T, rng *rand.Rand, p backpressure.Policy,
 	met map[string]int) *flowUsage {
 	u := &flowUsage{t: t, rng: rng, pressure: p, flow: p.Begin(), now: flowBegan, met: met}
 	rules := flowRulesOf(p)
-	bad := 0.0 // how many of those that end have failed
+	bad := 0.0 // the share of failures among the ends
 	for range 30 {
 		if rng.IntN(8) == 0 {
 			bad = []float64{0, 0.03, 0.07, 0.2, 1}[rng.IntN(5)]
@@ -58,7 +58,7 @@ func usePressure(t *testing.T, rng *rand.Rand, p backpressure.Policy,
 		n := u.ask(rules)
 		for range min(n, flowCrowd-u.running) {
 			if rng.IntN(20) == 0 {
-				break // there are not as many
+				break // there are not that many
 			}
 			u.running++
 			if rules.begun != nil {
@@ -77,7 +77,7 @@ func usePressure(t *testing.T, rng *rand.Rand, p backpressure.Policy,
 	return u
 }
 
-// ask asks whether more may begin, and judges the answer.
+// ask asks whether more may begin, and checks the answer.
 func (u *flowUsage) ask(r flowRules) int {
 	n, err := u.flow.Room(u.running, u.now)
 	h := flowCall{asked: true, running: u.running, now: u.now, room: n, err: err}
@@ -99,7 +99,7 @@ func (u *flowUsage) ask(r flowRules) int {
 	return n
 }
 
-// end has one end, if any runs.
+// end ends one task, if any task runs.
 func (u *flowUsage) end(bad float64) {
 	if u.running == 0 {
 		return
@@ -119,7 +119,8 @@ func (u *flowUsage) fault(format string, args ...any) {
 		fmt.Sprintf(format, args...), flowStory(u.past))
 }
 
-// flowStory tells what happened: the running before a question, s and f for ends.
+// flowStory returns the calls as text: the number of running tasks before a question, s for a
+// success, f for a failure.
 func flowStory(past []flowCall) string {
 	var b strings.Builder
 	for _, h := range past {
@@ -137,15 +138,15 @@ func flowStory(past []flowCall) string {
 	return b.String()
 }
 
-// flowRules are what holds of a pressure.
+// flowRules are the rules of a pressure.
 type flowRules struct {
-	// model says, from all that happened, what the answer is to the question that is last.
+	// model returns the answer to the last question, computed from all calls so far.
 	model    func(past []flowCall, running int) (room int, refused bool)
-	begun    func(u *flowUsage)             // looks at one that has just begun; may be nil
-	answered func(u *flowUsage, h flowCall) // looks at an answer; may be nil
+	begun    func(u *flowUsage)             // checks a task that has just begun; may be nil
+	answered func(u *flowUsage, h flowCall) // checks an answer; may be nil
 }
 
-// orElse is a number, or what it is when it is not given.
+// orElse returns n, or otherwise if n is the zero value.
 func orElse[T comparable](n, otherwise T) T {
 	var zero T
 	if n == zero {
@@ -172,7 +173,7 @@ func flowRulesOf(p backpressure.Policy) flowRules {
 	return flowRules{}
 }
 
-// flowRulesOfNone holds of a pressure that cannot be: it refuses all.
+// flowRulesOfNone are the rules of an invalid pressure: it refuses everything.
 func flowRulesOfNone() flowRules {
 	return flowRules{
 		model: func([]flowCall, int) (int, bool) { return 0, true },
@@ -194,14 +195,14 @@ func flowRulesOfAtMost(n int) flowRules {
 	}
 }
 
-// atMost says whether no more run than may.
+// atMost checks that at most n tasks run.
 func (u *flowUsage) atMost(n int) {
 	if u.running > n {
 		u.fault("more than %d run", n)
 	}
 }
 
-// flowRulesOfAdaptive cuts all ends into tens, and follows their failures.
+// flowRulesOfAdaptive divides all ends into tens, and uses their failures.
 func flowRulesOfAdaptive(a backpressure.Adaptive) flowRules {
 	lowest, highest, every, halve := orElse(a.Min, 1), orElse(a.Max, 16), orElse(a.Every, 10),
 		orElse(a.Halve, 0.1)
@@ -239,9 +240,9 @@ func flowRulesOfAdaptive(a backpressure.Adaptive) flowRules {
 	}
 }
 
-// flowRulesOfBatched looks back to where the batch began: there nothing ran.
+// flowRulesOfBatched looks back to the start of the batch: at that time nothing ran.
 func flowRulesOfBatched(size int) flowRules {
-	began, from := 0, 0 // of the batch, by who begins; and where in the past it began
+	began, from := 0, 0 // tasks begun in the batch; the start of the batch in past
 	return flowRules{
 		model: func(past []flowCall, running int) (int, bool) {
 			for i := len(past) - 1; !past[i].asked || past[i].running > 0; i-- {
@@ -269,7 +270,7 @@ func flowRulesOfBatched(size int) flowRules {
 	}
 }
 
-// flowRulesOfBreaker reads the ends since the state changed as a word.
+// flowRulesOfBreaker reads the ends since the last change of state as a word.
 func flowRulesOfBreaker(failures int, recovery time.Duration, successes int) flowRules {
 	state := func(past []flowCall) (name, word string, since time.Time) {
 		name = "closed"
@@ -332,9 +333,9 @@ func flowRulesOfBreaker(failures int, recovery time.Duration, successes int) flo
 	}
 }
 
-// somePressure gives one of any kind, now and then one that cannot be.
+// somePressure returns a pressure of a random kind. Some are invalid.
 func somePressure(rng *rand.Rand) backpressure.Policy {
-	n := func(most int) int { return rng.IntN(most+2) - rng.IntN(10)/9 } // now and then one too few
+	n := func(most int) int { return rng.IntN(most+2) - rng.IntN(10)/9 } // sometimes one too few
 	some := func(x float64) float64 { return x * float64(rng.IntN(2)) }
 	switch rng.IntN(5) {
 	case 0:
@@ -355,10 +356,10 @@ func somePressure(rng *rand.Rand) backpressure.Policy {
 	}
 }
 
-// Whatever happens, a pressure answers as its model does; where nothing runs, there is
-// room or an error; no more go on than may; batches do not overlap; nothing begins while
-// a breaker is open, and few while it is half-open. Two uses know nothing of each other,
-// and the same calls have the same answers.
+// In every situation a pressure answers like its model. When nothing runs, there is room or an
+// error. No more tasks run than are allowed. Batches do not overlap. Nothing begins while a breaker
+// is open, and few tasks while it is half-open. Two uses do not affect each other, and the same
+// calls have the same answers.
 //
 // spec: P-12
 func TestPressuresDoAsTheirModels(t *testing.T) {

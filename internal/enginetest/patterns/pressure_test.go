@@ -16,11 +16,11 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// flowBegan is when uses of pressures begin.
+// flowBegan is the time when uses of pressures begin.
 var flowBegan = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// roomIn asks a flow at a time after flowBegan: "3" is the room, "none" no room, "any" more
-// than can be counted, and an error's text what is refused.
+// roomIn asks a limiter at a time after flowBegan. It returns the room, such as "3"; "none" for no
+// room; "any" for room without limit; or the text of an error.
 func roomIn(f backpressure.Limiter, running int, after time.Duration) string {
 	n, err := f.Room(running, flowBegan.Add(after))
 	switch {
@@ -34,7 +34,7 @@ func roomIn(f backpressure.Limiter, running int, after time.Duration) string {
 	return fmt.Sprint(n)
 }
 
-// endIn tells a flow of ends at a time after flowBegan: s is a success, f a failure.
+// endIn reports ends to a limiter at a time after flowBegan: s is a success, f a failure.
 func endIn(f backpressure.Limiter, how string, after time.Duration) {
 	for _, c := range how {
 		if c == 'f' {
@@ -60,7 +60,7 @@ func TestAdaptiveFollowsTheShareOfFailures(t *testing.T) {
 		{"sssssssss", "4"}, // nine: not judged yet
 		{"s", "5"},
 		{"fsssssssss", "5"}, // 10 %: neither over 10 nor under 5
-		{"sfssssssss", "5"}, // each ten alone: not 20 % of twenty
+		{"sfssssssss", "5"}, // each ten separately: not 20 % of twenty
 		{"ffssssssss", "2"}, // over 10 %: half of 5
 		{"ffssssssss", "1"},
 		{"ffffffffff", "1"}, // never fewer than 1
@@ -96,7 +96,7 @@ func TestAdaptiveTakesItsNumbers(t *testing.T) {
 		a          backpressure.Adaptive
 		ends, room string
 	}{
-		{backpressure.Adaptive{Max: 2}, "", "2"}, // a start that is not given fits
+		{backpressure.Adaptive{Max: 2}, "", "2"}, // a start that is not set has a valid default
 		{backpressure.Adaptive{Min: 7}, "", "7"},
 		{backpressure.Adaptive{Every: 20}, s19, "4"},
 		{backpressure.Adaptive{Every: 20}, s19 + "s", "5"},

@@ -17,7 +17,7 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// A moodyPressure is of the user's own, and says itself whether it can be.
+// A moodyPressure is a user's own pressure. It decides itself whether it is valid.
 type moodyPressure struct{ err error }
 
 func (*moodyPressure) Begin() backpressure.Limiter { return backpressure.Limit(3) }

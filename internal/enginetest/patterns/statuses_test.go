@@ -18,14 +18,14 @@ import (
 	"github.com/perdure/perdure/tcc"
 )
 
-// A journey sees runs on their way, and notes the statuses that it has met.
+// A journey observes runs in progress, and notes the statuses that it has seen.
 type journey struct {
 	*world.World
 	runs  map[journal.Status]bool
 	steps map[journal.StepStatus]bool
 }
 
-// look notes what a run is now; steps are those that are asked for by name too.
+// look notes the current statuses of a run; steps are read by name, too.
 func (s *journey) look(id string, steps ...string) report.Run {
 	s.T.Helper()
 	r, err := s.Engine.Report(context.Background(), id)
@@ -43,7 +43,7 @@ func (s *journey) look(id string, steps ...string) report.Run {
 	return r
 }
 
-// follow looks at a run twice a second until it has ended, or done says that it is enough.
+// follow looks at a run twice a second until it has ended or done returns true.
 func (s *journey) follow(id string, done func(report.Run) bool) {
 	s.T.Helper()
 	for range 10_000 {
@@ -55,7 +55,7 @@ func (s *journey) follow(id string, done func(report.Run) bool) {
 	s.T.Fatalf("%s does not end", id)
 }
 
-// unhurried takes a second, in the body of a step, and then fails where it is told to.
+// unhurried returns a body of a step that takes a second, and then fails if fails is true.
 func unhurried[A any](fails bool) func(context.Context, A) (int, error) {
 	return func(ctx context.Context, _ A) (int, error) {
 		select {
@@ -96,8 +96,7 @@ func transferOf(name string, fails ...perdure.Phase) *tcc.TCC[int] {
 	return t
 }
 
-// Every status that a run, and a step, may have is one that some run really has on its
-// way, as its report tells.
+// Every status that a run or a step may have is reached by some run, as its report shows.
 //
 // spec: F-1, F-3, F-7
 func TestEveryStatusIsReached(t *testing.T) {
