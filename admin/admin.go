@@ -1,5 +1,6 @@
-// Package admin is what operators and their tools need beside a client: dead letters, runs that
-// wait for an operator, runs that do not go on, and which versions of code open runs need.
+// Package admin has the functions that operators and their tools need beside a client: for dead
+// letters, for runs that wait for an operator, for runs that do not go on, and for the versions of
+// code that open runs need.
 package admin
 
 import (
@@ -14,8 +15,8 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// A Client reads of runs and dead letters what operators need, and acts on it. It is made by
-// [New]. Its methods may be called by many goroutines.
+// A Client reads and changes runs and dead letters for operators. [New] makes it. Many goroutines
+// may call its methods.
 type Client struct {
 	client *sealed.Client
 	caller retrier
@@ -26,7 +27,7 @@ type retrier interface {
 	Retry(ctx context.Context, id string) (*perdure.Run[json.RawMessage], error)
 }
 
-// New returns what an engine or a client lets operators do.
+// New returns a Client for an engine or a client.
 func New(c interface {
 	perdure.Caller
 	retrier
@@ -37,16 +38,16 @@ func New(c interface {
 // A Parked is a run that waits for an operator.
 type Parked struct {
 	Head journal.Head
-	// Why is what parked it: the reason that was given to [perdure.Client.Suspend], what
-	// the engine found, or what [perdure.Park] asks for.
+	// Why is the reason why the run was parked: the reason that was given to
+	// [perdure.Client.Suspend], the defect that the engine found, or the reason of [perdure.Park].
 	Why string
-	// Decisions are what it asks for by [perdure.Park], with the choices; without one
-	// [perdure.Client.Resume] lets it go on.
+	// Decisions are the questions that the run asks by [perdure.Park], with their choices. If there
+	// is none, [perdure.Client.Resume] lets the run go on.
 	Decisions []journal.Wait
 }
 
-// Parked returns the runs that wait for an operator, newest first, and the cursor of
-// the next page; zero when there is none. Limit 0 is 100, and at most 1,000.
+// Parked returns the runs that wait for an operator, newest first, and the cursor of the next page,
+// which is zero if there is no next page. Zero limit means 100; the limit is at most 1,000.
 func (a *Client) Parked(ctx context.Context, after journal.Number, limit int) ([]Parked,
 	journal.Number, error) {
 	heads, next, err := a.client.FrontEnd.Heads(ctx, store.Filter{

@@ -15,12 +15,12 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// A DeadLetterQuery says which dead letters are meant; zero fields do not limit.
+// A DeadLetterQuery selects dead letters. A zero field does not limit the selection.
 type DeadLetterQuery struct {
 	Workflow   string
 	WorkflowID string
-	After      journal.Number // the cursor that the page before gave
-	Limit      int            // 0 for 100; at most 1,000
+	After      journal.Number // the cursor that the last page returned
+	Limit      int            // 0 means 100; at most 1,000
 }
 
 func (q DeadLetterQuery) filter() store.Filter {
@@ -46,9 +46,9 @@ func noLetter(op string) error {
 	}
 }
 
-// DeadLetters returns the open dead letters by query, newest first, and the cursor of the
-// next page; zero when there is none. A page may have fewer than it could. One that cannot
-// be read whole is among them, and says so.
+// DeadLetters returns the open dead letters that the query selects, newest first, and the cursor of
+// the next page, which is zero if there is no next page. A page may have fewer dead letters than
+// its limit. A dead letter that is damaged is in the list, with the damage in its field Damaged.
 func (a *Client) DeadLetters(ctx context.Context, q DeadLetterQuery) ([]deadletter.Letter,
 	journal.Number, error) {
 	heads, next, err := a.client.FrontEnd.Heads(ctx, q.filter())
@@ -68,8 +68,8 @@ func (a *Client) DeadLetters(ctx context.Context, q DeadLetterQuery) ([]deadlett
 	return out, next, nil
 }
 
-// CountDeadLetters counts the open dead letters by query, whatever its cursor and limit.
-// One that was settled just now may be counted still.
+// CountDeadLetters returns the number of open dead letters that the query selects, whatever its
+// cursor and limit. It may still count a dead letter that was settled just now.
 func (a *Client) CountDeadLetters(ctx context.Context, q DeadLetterQuery) (int, error) {
 	f := q.filter()
 	f.After, f.Limit = 0, store.MaxLimit
@@ -82,14 +82,14 @@ func (a *Client) CountDeadLetters(ctx context.Context, q DeadLetterQuery) (int, 
 	}
 }
 
-// DeadLetter returns an open dead letter by its ID, and a [perdure.Error] of code not_found where
-// there is none.
+// DeadLetter returns an open dead letter by its ID. If there is none, it returns a [perdure.Error]
+// of code not_found.
 func (a *Client) DeadLetter(ctx context.Context, id string) (deadletter.Letter, error) {
 	_, l, err := a.letter(ctx, "dead letter "+id, id)
 	return l, err
 }
 
-// DeleteDeadLetter ends a dead letter. What it is about stays as it is.
+// DeleteDeadLetter ends a dead letter. The run that it is about stays as it is.
 func (a *Client) DeleteDeadLetter(ctx context.Context, id string) error {
 	op := "delete dead letter " + id
 	h, _, err := a.letter(ctx, op, id)
@@ -105,12 +105,13 @@ func (a *Client) DeleteDeadLetter(ctx context.Context, id string) error {
 	return nil
 }
 
-// RetryDeadLetter retries the run that a dead letter is about from the failed step; see
-// [perdure.Client.Retry]. In the same commit the letter counts that. It ends by itself when the
-// new run comes past the step, and has the new error where that fails. Children are retried
-// with it, and their letters are settled too. Several calls
-// make one run, until that has failed. Of a run that is not here any more it returns an
-// error of code not_found, and of a letter too damaged to name its run one of code corrupt.
+// RetryDeadLetter retries the run of a dead letter from the failed step; see
+// [perdure.Client.Retry]. The same commit counts the retry in the dead letter. The dead letter ends
+// by itself when the new run has passed the step, and gets the new error if the new run fails
+// there. Children are retried with the run, and their dead letters are settled too. Several calls
+// make one run, until that run has failed. If the run does not exist any more, RetryDeadLetter
+// returns an error of code not_found. If the dead letter is too damaged to name its run, it returns
+// an error of code corrupt.
 func (a *Client) RetryDeadLetter(ctx context.Context, id string) (*perdure.Run[json.RawMessage],
 	error) {
 	op := "retry dead letter " + id
@@ -156,9 +157,9 @@ func (a *Client) letter(ctx context.Context, op, id string) (journal.Head, deadl
 	return journal.Head{}, deadletter.Letter{}, noLetter(op)
 }
 
-// readLetter returns a letter with all that it has heard, also what it has not read yet,
-// and whether it is open still. One that is damaged says so, and keeps nobody from reading
-// of the others.
+// readLetter returns a dead letter with all its news, also the news that it has not read yet, and
+// reports whether it is still open. A damaged dead letter has the damage in its field Damaged, so
+// that the other dead letters can be read.
 func (a *Client) readLetter(ctx context.Context, h journal.Head) (deadletter.Letter, bool, error) {
 	var l deadletter.Letter
 	damage := func(err error) error {
@@ -203,7 +204,7 @@ func (a *Client) readLetter(ctx context.Context, h journal.Head) (deadletter.Let
 		switch e := &inbox[i]; {
 		case e.Kind == journal.CancelAsked:
 			open = false
-		case e.Op.Name == kernel.DeadLetterNews && e.Seq > last: // it may have been read meanwhile
+		case e.Op.Name == kernel.DeadLetterNews && e.Seq > last: // not in entries yet
 			hear(e)
 		}
 	}

@@ -15,12 +15,12 @@ type Payment struct{ Cents int }
 
 var Paid = perdure.NewSignal[Payment]("paid")
 
-// newEngine returns an engine that runs, and what stops it.
+// newEngine returns an engine that runs, and a function that stops it.
 func newEngine(workflows ...perdure.Definition) (e *perdure.Engine, stop func()) {
 	return newEngineOn(memory.New(), perdure.Options{}, workflows...)
 }
 
-// newEngineOn is newEngine on a store that there is already, with options.
+// newEngineOn is newEngine with options, on a store that exists already.
 func newEngineOn(s store.Store, o perdure.Options,
 	workflows ...perdure.Definition) (e *perdure.Engine, stop func()) {
 	e, err := perdure.New(s, o)
@@ -41,7 +41,7 @@ func newEngineOn(s store.Store, o perdure.Options,
 	}
 }
 
-// startRun starts a run of a workflow and waits for nothing.
+// startRun starts a run of a workflow and returns without waiting.
 func startRun[I, O any](e *perdure.Engine, w *perdure.Workflow[I, O], in I,
 	opts ...perdure.StartOption) *perdure.Run[O] {
 	run, err := w.Start(context.Background(), e, in, opts...)
@@ -51,7 +51,7 @@ func startRun[I, O any](e *perdure.Engine, w *perdure.Workflow[I, O], in I,
 	return run
 }
 
-// untilStatus returns when a run has a status.
+// untilStatus waits until a run has a status, and returns its description.
 func untilStatus(c *perdure.Client, id string, status journal.Status) perdure.Description {
 	for {
 		d, err := c.Describe(context.Background(), id)

@@ -14,7 +14,7 @@ import (
 	"github.com/perdure/perdure/store/memory"
 )
 
-// What open runs need of the changes in their code: what none needs can go.
+// The list has the changes in the code that open runs need. Code that no run needs can go.
 func ExampleClient_Versions() {
 	order := perdure.Define("order", func(ctx context.Context, _ string) (int, error) {
 		v, err := perdure.Version(ctx, "carriers", 2)
@@ -37,7 +37,7 @@ func ExampleClient_Versions() {
 	// <nil>
 }
 
-// A run that waits for something is not stale, however long it does.
+// A run that waits for something is not stale, however long it waits.
 func ExampleClient_Stale() {
 	order := perdure.Define("order", func(ctx context.Context, _ int) (int, error) {
 		p, err := Paid.Wait(ctx)
@@ -56,8 +56,8 @@ func ExampleClient_Stale() {
 	// Output: 0 <nil>
 }
 
-// A workflow with DeadLetters writes a letter when a run of it fails. An operator lists
-// the letters, and retries or deletes them.
+// A workflow with DeadLetters writes a dead letter when a run of it fails. An operator lists the
+// dead letters, and retries or deletes them.
 func ExampleClient_DeadLetters() {
 	var bankIsOpen atomic.Bool
 	order := perdure.Define("order", func(ctx context.Context, cents int) (string, error) {

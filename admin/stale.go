@@ -17,15 +17,15 @@ import (
 // A Stale is a run that should have gone on and did not.
 type Stale struct {
 	Head journal.Head
-	Last time.Time // when its journal got its last entry
+	Last time.Time // the time of the last entry of its journal
 	Why  string
 }
 
 const defaultStale = time.Hour
 
-// Stale returns the open runs that an engine has or that are due, and whose journals
-// have got no entry for so long; 0 is an hour. Runs that wait for a time, a signal,
-// a child, a slot or an operator are never among them.
+// Stale returns the open runs that are loaded or due, and whose journals have got no entry for the
+// time after. Zero means 1 h. Runs that wait for a time, a signal, a child, a slot or an operator
+// are never in the list.
 func (a *Client) Stale(ctx context.Context, after time.Duration) ([]Stale, error) {
 	if after < 0 {
 		return nil, failure.Invalid("stale", "%v is negative", after)
@@ -72,8 +72,8 @@ func (a *Client) Stale(ctx context.Context, after time.Duration) ([]Stale, error
 	}
 }
 
-// stale returns why a run would be stale if its last entry is old; empty where it
-// waits for something.
+// stale returns the reason why a run is stale if its last entry is old; empty if the run waits for
+// something.
 func (a *Client) stale(h journal.Head, since time.Time, engines bool) string {
 	switch {
 	case h.Status == journal.Suspended, h.Status == journal.CompensationFailed:
@@ -103,8 +103,8 @@ func (a *Client) stale(h journal.Head, since time.Time, engines bool) string {
 		", and no engine took it up"
 }
 
-// waits reports whether a run that an engine has waits for something, where its status
-// does not tell: one of a pattern stays while it waits.
+// waits reports whether a loaded run waits for something when its status does not show it: a run of
+// a pattern keeps its status while it waits.
 func (a *Client) waits(ctx context.Context, h journal.Head) (bool, error) {
 	if h.Owner == 0 || h.Status == journal.Running || a.client.Live != nil && len(
 		a.client.Live.Live(h.Number).Running) > 0 {

@@ -11,17 +11,17 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// A Marker is what a [perdure.Version] has decided for open runs.
+// A Marker is a decision of [perdure.Version] that open runs have recorded.
 type Marker struct {
 	Change  string
 	Version int
-	Runs    []journal.RunID // that need it; newest first
+	Runs    []journal.RunID // the runs that need it, newest first
 }
 
-// Versions returns the markers that open runs of a workflow need, of every one where
-// the name is empty, by change and version: the code of a change that no marker
-// names, or only its newest version, need not be kept. It reads the journals of all
-// open runs, of a damaged one up to the damage.
+// Versions returns the markers that open runs of a workflow need, sorted by change and version. An
+// empty name means all workflows. The code of a change need not be kept if no marker names the
+// change, or if markers name only its newest version. Versions reads the journals of all open runs;
+// it reads a damaged journal up to the damage.
 func (a *Client) Versions(ctx context.Context, workflow string) ([]Marker, error) {
 	var out []Marker
 	f := store.Filter{
@@ -49,7 +49,7 @@ func (a *Client) Versions(ctx context.Context, workflow string) ([]Marker, error
 	}
 }
 
-// need adds a run to a marker, keeping the order.
+// need adds a run to a marker and keeps the order of the markers.
 func need(all []Marker, change string, version int, run journal.RunID) []Marker {
 	at, known := slices.BinarySearchFunc(all, Marker{Change: change, Version: version},
 		func(a, b Marker) int {

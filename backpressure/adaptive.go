@@ -6,22 +6,22 @@ import (
 	"github.com/perdure/perdure/internal/failure"
 )
 
-// Adaptive is a policy under which more go on at a time while few fail, and fewer
-// where many do. Whenever Every have ended, it judges by the share of these that failed,
-// and counts anew.
+// Adaptive is a policy that lets more things go on at a time while few fail, and fewer while many
+// fail. Each time that Every things have ended, it decides by the share of these that failed, and
+// counts anew.
 //
-// A zero field has its default, which stands beside it.
+// A zero field has the default that stands beside it.
 type Adaptive struct {
-	// how many may go on at a time at first; 4, or what is nearest to it of Min to Max
+	// Start is the limit at first. Zero means 4, or the number of Min to Max that is nearest to 4.
 	Start int
-	Min   int     // never fewer, at least 1; 1
-	Max   int     // never more; 16
-	Halve float64 // half as many where a larger share failed, up to 1; 0.1
-	Grow  float64 // one more where a smaller share failed, less than Halve; half of Halve
-	Every int     // how many results it judges at a time; 10
+	Min   int     // lower bound of the limit, at least 1; 0 means 1
+	Max   int     // upper bound of the limit; 0 means 16
+	Halve float64 // a larger share of failures halves the limit; at most 1; 0 means 0.1
+	Grow  float64 // a smaller share adds one; less than Halve; 0 means half of Halve
+	Every int     // number of results in each decision; 0 means 10
 }
 
-// Begin is [Policy].Begin. Where Validate complains, nothing begins and all get that
+// Begin implements [Policy]. If Validate returns an error, nothing begins and each thing gets that
 // error.
 func (a Adaptive) Begin() Limiter {
 	if err := a.Validate(); err != nil {
@@ -31,7 +31,7 @@ func (a Adaptive) Begin() Limiter {
 	return &adaptiveLimiter{of: a, limit: a.Start}
 }
 
-// Validate returns an error of code invalid where a field is not valid.
+// Validate returns an error of code invalid if a field is not valid.
 func (a Adaptive) Validate() error {
 	const op = "adaptive"
 	a = a.filled()
@@ -79,7 +79,7 @@ func (a Adaptive) filled() Adaptive {
 type adaptiveLimiter struct {
 	of            Adaptive
 	limit         int
-	ended, failed int // since it judged
+	ended, failed int // since the last decision
 }
 
 func (f *adaptiveLimiter) Room(running int, _ time.Time) (int, error) {

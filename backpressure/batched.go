@@ -6,14 +6,14 @@ import (
 	"github.com/perdure/perdure/internal/failure"
 )
 
-// Batched is a policy under which the many go on in batches: the members of one go on
-// at once, and none of the next begins before they have all ended. Once one of a batch
-// has ended, no other joins it.
+// Batched is a policy that does things in batches: the members of a batch go on at once, and no
+// member of the next batch begins before all of them have ended. After the first member of a batch
+// has ended, no other thing joins the batch.
 type Batched struct {
-	Size int // of a batch; 0 is 10
+	Size int // of a batch; 0 means 10
 }
 
-// Begin is [Policy].Begin. Where Validate complains, nothing begins and all get that
+// Begin implements [Policy]. If Validate returns an error, nothing begins and each thing gets that
 // error.
 func (b Batched) Begin() Limiter {
 	if err := b.Validate(); err != nil {
@@ -39,7 +39,7 @@ func (b Batched) filled() Batched {
 
 type batchedLimiter struct {
 	size   int
-	closed bool // one of the batch has ended
+	closed bool // a member of the batch has ended
 }
 
 func (f *batchedLimiter) Room(running int, _ time.Time) (int, error) {

@@ -8,23 +8,25 @@ import (
 	"github.com/perdure/perdure/internal/failure"
 )
 
-// A CircuitBreaker is a policy that stops what fails again and again. Failures in a row open it:
-// then nothing begins, and what would have gets a [OpenError]. Closed, it lets at most as many go
-// on at a time as failures are still needed for that, so that it is open before there are more of
-// them. After Recovery it is half-open: at most as many go on at a time as successes are still
-// needed. So many successes close it, and one failure opens it again.
+// A CircuitBreaker is a policy that stops things which fail again and again. It has three states:
 //
-// What ends while it is open does not count: it began before. What ends while it is
-// half-open counts, whenever it began.
+//   - Closed, at first: as many failures in a row as Failures open it. At most as many things go on
+//     at a time as failures are missing to open it, so that not more fail before it opens.
+//   - Open: nothing begins, and each thing gets an [OpenError]. After Recovery it is half-open.
+//   - Half-open: as many successes as Successes close it, and one failure opens it again. At most
+//     as many things go on at a time as successes are missing to close it.
 //
-// A zero field has its default, which stands beside it.
+// A thing that ends while the breaker is open does not count, because it began before. A thing that
+// ends while it is half-open counts, whenever it began.
+//
+// A zero field has the default that stands beside it.
 type CircuitBreaker struct {
-	Failures  int           // in a row, that open it; 5
-	Recovery  time.Duration // how long it is open; 30 s
-	Successes int           // that close it when it is half-open; 3
+	Failures  int           // failures in a row that open it; 0 means 5
+	Recovery  time.Duration // how long it is open; 0 means 30 s
+	Successes int           // successes that close it when it is half-open; 0 means 3
 }
 
-// Begin is [Policy].Begin. Where Validate complains, nothing begins and all get that
+// Begin implements [Policy]. If Validate returns an error, nothing begins and each thing gets that
 // error.
 func (b CircuitBreaker) Begin() Limiter {
 	if err := b.Validate(); err != nil {
@@ -33,7 +35,7 @@ func (b CircuitBreaker) Begin() Limiter {
 	return &breakerLimiter{of: b.filled()}
 }
 
-// Validate returns an error of code invalid where a field is not valid.
+// Validate returns an error of code invalid if a field is not valid.
 func (b CircuitBreaker) Validate() error {
 	const op = "circuit breaker"
 	b = b.filled()
@@ -65,8 +67,8 @@ type breakerLimiter struct {
 	of       CircuitBreaker
 	failures int // in a row, while closed
 	open     bool
-	since    time.Time // when it opened last
-	needed   int       // successes, while half-open
+	since    time.Time // when it opened the last time
+	needed   int       // successes that are missing, while half-open
 }
 
 func (f *breakerLimiter) Room(running int, now time.Time) (int, error) {
@@ -94,19 +96,19 @@ func (f *breakerLimiter) Ended(err error, now time.Time) {
 	}
 }
 
-// An OpenError is the error of those that may not begin because a [CircuitBreaker] is open.
+// An OpenError is the error of a thing that may not begin because a [CircuitBreaker] is open.
 // Journals keep it: errors.As finds it in the chain of a recorded error.
 type OpenError struct {
 	Since time.Time `json:"since"`
 	Until time.Time `json:"until"`
 }
 
-// Error says since when and until when.
+// Error names the times when the breaker opened and when it becomes half-open.
 func (e *OpenError) Error() string {
 	const layout = "2006-01-02T15:04:05.999Z07:00"
 	return fmt.Sprintf("perdure: the circuit breaker is open since %s, until %s", e.Since.UTC().
 		Format(layout), e.Until.UTC().Format(layout))
 }
 
-// It cannot fail: no name is taken before this one.
+// It never fails: no name is registered before this one.
 var _ = failure.RegisterType("perdure.breaker-open", reflect.TypeFor[*OpenError]())

@@ -9,27 +9,27 @@ import (
 	"github.com/perdure/perdure/internal/failure"
 )
 
-// Config is a policy as configuration says it, in JSON or any other form.
-// Numbers that are zero are not given.
+// Config is a policy as configuration, in JSON or any other form. A zero number means that the
+// configuration does not set it.
 type Config struct {
-	Strategy string `json:"strategy,omitempty"` // a name that is registered; adaptive
+	Strategy string `json:"strategy,omitempty"` // a registered name; empty means adaptive
 
-	BatchSize int `json:"batch_size,omitempty"` // Size, of a Batched
+	BatchSize int `json:"batch_size,omitempty"` // Size of a Batched
 
-	FailureThreshold int    `json:"failure_threshold,omitempty"`   // Failures, of a Breaker
-	RecoveryTimeout  string `json:"recovery_timeout,omitempty"`    // Recovery, as 30s or 1m30s
+	FailureThreshold int    `json:"failure_threshold,omitempty"`   // Failures of a CircuitBreaker
+	RecoveryTimeout  string `json:"recovery_timeout,omitempty"`    // Recovery, such as 30s or 1m30s
 	HalfOpenMaxCalls int    `json:"half_open_max_calls,omitempty"` // Successes
 
-	InitialConcurrency int     `json:"initial_concurrency,omitempty"`  // Start, of an Adaptive
+	InitialConcurrency int     `json:"initial_concurrency,omitempty"`  // Start of an Adaptive
 	MinConcurrency     int     `json:"min_concurrency,omitempty"`      // Min
 	MaxConcurrency     int     `json:"max_concurrency,omitempty"`      // Max
 	ErrorRateThreshold float64 `json:"error_rate_threshold,omitempty"` // Halve; Grow is half of it
 }
 
-// Policy returns the policy of the strategy's name, with the numbers that are given
-// instead of its own. It fails on a name that is not registered, on numbers that cannot
-// be, and on numbers that the strategy has not: one that is no [Adaptive], [Batched] or
-// [CircuitBreaker] has none.
+// Policy returns the policy that has the name of the strategy. Numbers of the configuration replace
+// its own numbers. It fails if the name is not registered, if a number is not valid, or if the
+// strategy has no such number: a policy that is not an [Adaptive], [Batched] or [CircuitBreaker]
+// has no numbers.
 func (c Config) Policy() (Policy, error) {
 	const op = "policy configuration"
 	name := cmp.Or(c.Strategy, "adaptive")
@@ -74,7 +74,7 @@ func (c Config) Policy() (Policy, error) {
 	return p, nil
 }
 
-// take moves a number that is given.
+// take moves a value that is set.
 func take[T comparable](to, from *T) {
 	var zero T
 	if *from != zero {
@@ -82,7 +82,7 @@ func take[T comparable](to, from *T) {
 	}
 }
 
-// given names what is given, as in JSON.
+// given returns the names of the fields that are set, as in JSON.
 func (c Config) given() (names []string) {
 	v := reflect.ValueOf(c)
 	for i := range v.NumField() {

@@ -14,10 +14,10 @@ import (
 	"github.com/perdure/perdure/store/memory"
 )
 
-// errThrottled is what services say that cannot keep up.
+// errThrottled is the error of services that have too many requests.
 var errThrottled = errors.New("too many requests")
 
-// Of many things, at most so many go on at a time.
+// At most three things go on at a time.
 func ExampleLimit() {
 	limiter := backpressure.Limit(3).Begin()
 	for running := range 4 {
@@ -34,7 +34,7 @@ func ExampleLimit() {
 	// perdure: limit: -1 at a time: at least 1, or 0 for no limit
 }
 
-// While all goes well more go on at a time, and where too many fail half as many.
+// While few things fail, more go on at a time. If too many fail, half as many go on.
 func ExampleAdaptive() {
 	limiter := backpressure.Adaptive{Start: 4, Every: 5}.Begin()
 	tell := func(results ...error) {
@@ -63,7 +63,7 @@ func ExampleAdaptive_Validate() {
 	// perdure: adaptive: Halve is 10: 0 to 1
 }
 
-// The members of a batch begin together, and the next batch when all of it have ended.
+// The members of a batch begin together. The next batch begins when all of them have ended.
 func ExampleBatched() {
 	limiter := backpressure.Batched{Size: 2}.Begin()
 	ask := func(running int) {
@@ -85,7 +85,7 @@ func ExampleBatched() {
 	// perdure: batched: Size is -2: at least 1
 }
 
-// What fails again and again is left alone for a while, then tried with care.
+// A service that fails again and again gets no calls for a while, and then a few at first.
 func ExampleCircuitBreaker() {
 	limiter := backpressure.CircuitBreaker{Failures: 2, Recovery: time.Minute, Successes: 1}.Begin()
 	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -103,7 +103,7 @@ func ExampleCircuitBreaker() {
 	// perdure: circuit breaker: Recovery is -1s: no time is negative
 }
 
-// Who gets the error can tell when it is worth trying again.
+// The error has the time from which another try makes sense.
 func ExampleOpenError() {
 	limiter := backpressure.CircuitBreaker{Failures: 1}.Begin()
 	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -116,7 +116,7 @@ func ExampleOpenError() {
 	// Output: true 12:00:00 12:00:30
 }
 
-// A policy of one's own, or with one's own numbers, has a name by which others find it.
+// A policy of the application, or a policy with other numbers, has a name by which it is found.
 func ExampleRegister() {
 	defer backpressure.Reset()
 	if err := backpressure.Register("gentle", backpressure.Adaptive{Start: 1, Max: 3}); err != nil {
@@ -159,7 +159,7 @@ func ExampleConfig() {
 	// <nil> perdure: policy configuration: the strategy batched has no max_concurrency
 }
 
-// Each photo is a step of its own: two at a time, known by their names, and one may fail.
+// Each photo is a step: two at a time, identified by their names, and one may fail.
 func ExampleForEach() {
 	album := perdure.Define("album", func(ctx context.Context, photos []string) ([]string, error) {
 		small, err := backpressure.ForEach(ctx, "shrink", photos, backpressure.Each[string]{

@@ -14,17 +14,19 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// Each is how the items of a [ForEach] are done. The zero value is good: all at a time, and
-// none may fail.
+// Each has the options of a [ForEach]. With the zero value all items are done at once, and no item
+// may fail.
 type Each[T any] struct {
-	// Policy limits how many go on at a time; nil is no limit. [Batched] does them in batches.
+	// Policy limits the number of items that go on at a time; nil means no limit. [Batched] does
+	// them in batches.
 	Policy Policy
-	// Key returns the name of an item, by which its step is known: two items have two
-	// names. It decides by its argument alone. Nil numbers the items from 0; then the items
-	// must be in the same order on replay, also in a newer build.
+	// Key returns the name of an item, which identifies its step: each item has another name. Key
+	// must decide by its argument alone. If Key is nil, the items are numbered from 0; then the
+	// items must be in the same order on replay, also in a newer build.
 	Key func(item T) string
-	// Failures is how many items may fail, FailedShare which share of them, 0 to 1. The
-	// larger of the two numbers counts. Once more have failed, no further one begins.
+	// Failures is the number of items that may fail, and FailedShare is the share of items that may
+	// fail, 0 to 1. The larger of the two numbers counts. Once more items have failed, no further
+	// item begins.
 	Failures    int
 	FailedShare float64
 }
@@ -32,16 +34,16 @@ type Each[T any] struct {
 // A StepOption is a perdure.StepOption.
 type StepOption interface{ ApplyToStep(*sealed.Operation) error }
 
-// A Result is what has become of one item.
+// A Result is the result of one item.
 type Result[R any] struct {
-	Value R     // zero where it has failed
-	Err   error // of the step, or of the policy that refused it
+	Value R     // zero if the item has failed
+	Err   error // the error of the step, or of the policy that refused it
 }
 
-// Results are those of all items, in the order of the items.
+// Results are the results of all items, in the order of the items.
 type Results[R any] []Result[R]
 
-// Values returns the values of all items, in their order; zero for those that failed.
+// Values returns the values of all items, in their order; zero for items that failed.
 func (r Results[R]) Values() []R {
 	out := make([]R, len(r))
 	for i := range r {
@@ -50,7 +52,7 @@ func (r Results[R]) Values() []R {
 	return out
 }
 
-// Failed returns the numbers of the items that have failed, or were not begun.
+// Failed returns the numbers of the items that have failed or have not begun.
 func (r Results[R]) Failed() []int {
 	var out []int
 	for i := range r {
@@ -61,14 +63,14 @@ func (r Results[R]) Failed() []int {
 	return out
 }
 
-// ForEach runs fn for each item as a step of the workflow, as many at a time as the policy
-// allows, and waits for them. The step of an item is known by the name and the item's key,
-// has an idempotency key of its own, and is durable and replayed as any other; opts are
-// options of all of them, such as perdure.Retry and perdure.Timeout.
+// ForEach runs fn for each item as a step of the workflow, and waits for the steps. The policy
+// limits the number of steps at a time. The name and the item's key identify the step of an item.
+// Each step has an idempotency key of its own, and is durable and replayed as any other step. opts
+// are options of all steps, such as perdure.Retry and perdure.Timeout.
 //
-// Where more items have failed than may, those that go on end, no other begins, and the
-// error is of code failed and has the errors of the items; the results are there too. They
-// are nil where the run ends first, or what was asked is not valid.
+// If more items have failed than may, the steps that have begun run to their end, and no other step
+// begins. Then the error is of code failed and has the errors of the items; the results are
+// returned too. The results are nil if the run ends first, or if an argument is not valid.
 func ForEach[T, R any](
 	ctx context.Context, name string, items []T, how Each[T],
 	fn func(context.Context, T) (R, error), opts ...StepOption,
@@ -115,12 +117,12 @@ type each[T, R any] struct {
 // A begun is the step of an item that has begun; see [paced.Awaitable].
 type begun struct {
 	op  *kernel.Operation
-	err error // why it has not
+	err error // the reason if it has not begun
 }
 
 func (b begun) Operation() (*kernel.Operation, error) { return b.op, b.err }
 
-// check refuses what is not valid, and names the items.
+// check refuses arguments that are not valid, and sets the keys of the items.
 func (e *each[T, R]) check() error {
 	op := "for each " + e.name
 	switch {
@@ -158,13 +160,13 @@ func (e *each[T, R]) check() error {
 	return nil
 }
 
-// mayFail is how many items may fail.
+// mayFail returns the number of items that may fail.
 func (e *each[T, R]) mayFail() int {
-	const bit = 1e-9 // 0.29 of 100 are 29, though the product is less
+	const bit = 1e-9 // 0.29 of 100 is 29, although the product is less
 	return max(e.how.Failures, int(e.how.FailedShare*float64(len(e.items))+bit))
 }
 
-// errNotBegun is what becomes of an item where too many have failed.
+// errNotBegun is the error of an item that does not begin because too many have failed.
 var errNotBegun = &journal.Error{
 	Code: journal.CodeCancelled, Message: "not begun, since too many items have failed",
 }
@@ -190,7 +192,7 @@ func (e *each[T, R]) begin(i int, _ bool) (paced.Awaitable, error) {
 	return begun{op, err}, nil
 }
 
-// ended takes in what has become of an item.
+// ended takes in the result of an item.
 func (e *each[T, R]) ended(i int, f paced.Awaitable, refused error) (paced.Awaitable, error) {
 	r := &e.results[i]
 	if r.Err = refused; refused == nil {
@@ -215,7 +217,7 @@ func (e *each[T, R]) result(f paced.Awaitable) (v R, err error) {
 	return payload.Result[R]("step", e.name, out.Data, out.Failure)
 }
 
-// verdict is the error of the whole.
+// verdict returns the error of ForEach; nil if no more items have failed than may.
 func (e *each[T, R]) verdict() error {
 	if e.failed <= e.mayFail() {
 		return nil

@@ -24,7 +24,7 @@ func init() {
 	}
 }
 
-// A crowd sees how many bodies are called at a time, and for what.
+// A crowd records how many bodies are called at a time, and for which items.
 type crowd struct {
 	mu    sync.Mutex
 	now   int
@@ -32,7 +32,7 @@ type crowd struct {
 	calls []string
 }
 
-// work lasts as long as the number in front of the item says, in seconds; one with a ! fails.
+// work lasts as many seconds as the number in front of the item. An item with a ! fails.
 func (c *crowd) work(_ context.Context, item string) (string, error) {
 	c.mu.Lock()
 	c.now++
@@ -49,7 +49,7 @@ func (c *crowd) work(_ context.Context, item string) (string, error) {
 	return strings.ToUpper(item), nil
 }
 
-// each is a workflow over its input.
+// each returns a workflow that calls ForEach over its input.
 func each(c *crowd, how backpressure.Each[string], seen func(backpressure.Results[string],
 	error)) *perdure.Workflow[[]string, []string] {
 	return perdure.Define("each", func(ctx context.Context, items []string) ([]string, error) {
@@ -90,7 +90,7 @@ func TestItemsAreStepsAFewAtATimeWithResultsInTheirOrder(t *testing.T) {
 	}
 }
 
-// Where more have failed than may, no further item begins, and the error has those of the
+// If more items have failed than may, no further item begins, and the error has the errors of the
 // items.
 //
 // spec: F-45
@@ -171,7 +171,7 @@ func TestForEachBearsCrashes(t *testing.T) {
 	}, w)
 }
 
-// What is known by keys is found again where a newer build has another order and more items.
+// Items with keys are found again if a newer build has another order and more items.
 //
 // spec: F-45
 func TestItemsAreKnownByTheirKeys(t *testing.T) {
@@ -201,7 +201,7 @@ func TestItemsAreKnownByTheirKeys(t *testing.T) {
 
 var errClosed = errors.New("closed")
 
-// A closing is a policy under which one goes on at a time, and none after one that failed.
+// closing is a policy that lets one thing go on at a time, and nothing after a failure.
 type closing struct{}
 
 func (closing) Begin() backpressure.Limiter { return &closer{} }
@@ -216,7 +216,7 @@ func (c *closer) Ended(err error, _ time.Time) {
 	}
 }
 
-// A policy that refuses an item gives it its error, and that counts as a failure.
+// An item that the policy refuses gets the policy's error, and counts as a failure.
 //
 // spec: F-45
 func TestARefusedItemHasTheErrorOfThePolicy(t *testing.T) {

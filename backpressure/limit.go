@@ -6,10 +6,10 @@ import (
 	"github.com/perdure/perdure/internal/failure"
 )
 
-// Limit is a policy under which at most so many go on at a time; 0 is no limit.
+// Limit is a policy that limits the number of things that go on at a time; 0 means no limit.
 type Limit int
 
-// Begin is [Policy].Begin.
+// Begin implements [Policy].
 func (n Limit) Begin() Limiter { return n }
 
 // Validate returns an error of code invalid for a negative number.
@@ -20,7 +20,8 @@ func (n Limit) Validate() error {
 	return nil
 }
 
-// Room is [Limiter].Room. Where Validate complains, nothing begins and all get that error.
+// Room implements [Limiter]. If Validate returns an error, nothing begins and each thing gets that
+// error.
 func (n Limit) Room(running int, _ time.Time) (int, error) {
 	if n == 0 {
 		return noLimit, nil
@@ -28,5 +29,5 @@ func (n Limit) Room(running int, _ time.Time) (int, error) {
 	return int(n) - running, n.Validate()
 }
 
-// Ended is [Limiter].Ended.
+// Ended implements [Limiter].
 func (Limit) Ended(error, time.Time) {}

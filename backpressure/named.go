@@ -6,13 +6,13 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// Named is the name of a registered [Policy]. As an option of a start it holds
-// for that run, of a graph, a saga or a composition of TCCs, instead of the definition's;
-// as an option of a saga's Inline it holds for that part. A start with it is refused where
-// no policy has the name, and where the workflow does nothing under a policy.
+// Named is the name of a registered [Policy]. As an option of a start of a graph, a saga or a
+// composition of TCCs it replaces the policy of the definition for that run. As an option of a
+// saga's Inline it replaces the policy for that part. A start with it is refused if no policy has
+// the name, or if the workflow does nothing under a policy.
 //
-// The name is kept with the run and those that it continues as, and every engine that
-// takes the run up looks it up. One that does not know it parks the run.
+// The name is kept with the run and with the runs that it continues as. Every engine that loads the
+// run looks the name up. An engine that does not know the name parks the run.
 type Named string
 
 func (n Named) ApplyToStart(o *sealed.Start) error {

@@ -36,10 +36,10 @@ func builtIn() map[string]Policy {
 	}
 }
 
-// Register gives a policy a name, by which [Lookup] and [Config]
-// find it. It fails on a name that is taken, and on a policy that says, by a method
-// Validate as those of this package have, that it is not valid. It may be called at any
-// time, by many goroutines, as all that deals with names of policies.
+// Register registers a policy under a name, by which [Lookup] and [Config] find it. It fails if the
+// name is registered already, or if the policy has a method Validate, as the policies of this
+// package have, that returns an error. Register and the other functions for names of policies may
+// be called at any time, by many goroutines.
 func Register(name string, p Policy) error {
 	op := "register policy " + name
 	v := reflect.ValueOf(p)
@@ -63,7 +63,7 @@ func Register(name string, p Policy) error {
 	return nil
 }
 
-// Check returns what is wrong with a policy of a definition; nil is none.
+// Check returns the defects of a policy of a definition; nil for none.
 func Check(where string, p Policy) []definition.Issue {
 	if err := flawOf(p); err != nil {
 		return []definition.Issue{
@@ -73,7 +73,7 @@ func Check(where string, p Policy) []definition.Issue {
 	return nil
 }
 
-// check returns what a policy says is wrong with it, if it can say so.
+// check returns the defect that a policy reports, if it has a method Validate.
 func check(op string, p Policy) error {
 	if err := flawOf(p); err != nil {
 		return &journal.Error{Code: journal.CodeInvalid, Op: op, Err: err}
@@ -81,7 +81,7 @@ func check(op string, p Policy) error {
 	return nil
 }
 
-// flawOf asks a policy that can say so. One that panics then cannot be either.
+// flawOf calls the method Validate of a policy that has one. A panic in it counts as a defect.
 func flawOf(p Policy) error {
 	if v, can := p.(interface{ Validate() error }); can {
 		return guard.Call(v.Validate)
@@ -89,8 +89,8 @@ func flawOf(p Policy) error {
 	return nil
 }
 
-// Lookup returns the policy that has a name. Where none has, the error is of
-// code not_found and says which names there are.
+// Lookup returns the policy that has a name. If there is no such policy, the error is of code
+// not_found and lists the names that exist.
 func Lookup(name string) (Policy, error) {
 	registry.RLock()
 	p := registry.named[name]
@@ -105,17 +105,18 @@ func Lookup(name string) (Policy, error) {
 	return p, nil
 }
 
-// Names returns the names of all policies that have one, sorted.
+// Names returns the names of all registered policies, sorted.
 func Names() []string {
 	registry.RLock()
 	defer registry.RUnlock()
 	return slices.Sorted(maps.Keys(registry.named))
 }
 
-// Reset leaves the five names that there are from the beginning: adaptive is
-// [Adaptive] and batched [Batched], both without numbers; circuit-breaker,
-// circuit-breaker-aggressive and circuit-breaker-conservative are a [CircuitBreaker] of 5
-// failures, 30 s and 3 successes, of 2, 60 s and 1, and of 10, 15 s and 5.
+// Reset restores the five names of the beginning and removes all others. "adaptive" is an
+// [Adaptive] and "batched" a [Batched], both with default numbers. The others are a
+// [CircuitBreaker]: "circuit-breaker" has 5 failures, 30 s and 3 successes,
+// "circuit-breaker-aggressive" has 2 failures, 60 s and 1 success, and
+// "circuit-breaker-conservative" has 10 failures, 15 s and 5 successes.
 func Reset() {
 	registry.Lock()
 	defer registry.Unlock()

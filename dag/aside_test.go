@@ -13,7 +13,7 @@ import (
 	"github.com/perdure/perdure/perduretest"
 )
 
-// held is a callback that keeps a graph busy for a while when a step has ended.
+// held returns a callback that keeps a graph busy for a while when a step has ended.
 func held(step string, d time.Duration, async bool) pattern.Callback {
 	return pattern.Callback{Steps: []string{step}, Async: async, Step: func(ctx context.Context,
 		_ string) error {
@@ -25,8 +25,8 @@ func held(step string, d time.Duration, async bool) pattern.Callback {
 	}}
 }
 
-// An async step that ends while the graph waits for a callback has ended in the graph
-// too: it is told of, its result is the output, and it is undone, in the order of ends.
+// An async step that ends while the graph waits for a callback has ended in the graph too: its
+// callback is called, its result is the output, and it is undone, in the order of ends.
 //
 // spec: F-19, F-20
 func TestAnAsyncStepThatEndsDuringACallbackCounts(t *testing.T) {

@@ -20,7 +20,7 @@ import (
 	"github.com/perdure/perdure/store/memory"
 )
 
-// register gives the issues of a definition, one in a line; empty where it is accepted.
+// register returns the issues of a definition, one in a line; empty if the definition is accepted.
 func register(t *testing.T, g perdure.Definition, opts perdure.Options) string {
 	t.Helper()
 	eng, err := perdure.New(memory.New(), opts)
@@ -132,7 +132,7 @@ func TestAWarningRefusesAGraphWhereThatIsAskedFor(t *testing.T) {
 	}
 }
 
-// What is built after the registration does not count, also while runs go on.
+// Changes after the registration have no effect, also while runs go on.
 func TestAGraphIsCompleteWhenItIsRegistered(t *testing.T) {
 	var d diary
 	g := dag.New[int]("g")

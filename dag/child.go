@@ -15,20 +15,20 @@ import (
 	"github.com/perdure/perdure/internal/guard"
 )
 
-// A prelude is workflow code that does what a step stands for, in a branch of its own,
-// and gives what the step records. Arguments are made of given.
+// A prelude is workflow code that does the work of a step in a branch of its own, and returns the
+// result that the step records. Arguments are made from given.
 type prelude func(ctx context.Context, s *step, given pattern.Sources) (json.RawMessage, error)
 
-// A ChildResult is the result of a step that is a run of its own. In JSON, which
-// conditions see, it has run_id, status by its name, output and error.
+// A ChildResult is the result of a step that starts a child. In JSON, which conditions see, it has
+// the fields run_id, status (by its name), output and error.
 type ChildResult[O any] struct {
 	RunID  string
-	Status perdure.RunStatus // zero where it is not waited for
+	Status perdure.RunStatus // zero if the step does not wait for the child
 	Output O
 	Error  string
 }
 
-// childResult is a ChildResult as conditions and people read it.
+// A childResult is a ChildResult in the form that conditions and people read.
 type childResult[O any] struct {
 	RunID  string `json:"run_id"`
 	Status string `json:"status,omitempty"`
@@ -45,7 +45,7 @@ func (r ChildResult[O]) MarshalJSON() ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// UnmarshalJSON reads what MarshalJSON has written.
+// UnmarshalJSON reads the output of MarshalJSON.
 func (r *ChildResult[O]) UnmarshalJSON(data []byte) error {
 	var in childResult[O]
 	if err := json.Unmarshal(data, &in); err != nil {
@@ -71,11 +71,10 @@ type child struct {
 	any      bool
 }
 
-// AddChild adds a step that starts a run of a workflow and waits for it; input makes its
-// input of the step's argument, and is workflow code: a panic in it fails the step. A
-// child that does not succeed fails the step. A step starts one child, however often its
-// code is replayed, and a retry of the graph retries that one; when the graph is
-// cancelled, so is the child.
+// AddChild adds a step that starts a run of a workflow and waits for it. input makes the input of
+// the run from the argument of the step. It is workflow code: a panic in it fails the step. A child
+// that does not succeed fails the step. A step starts one child, however often its code is
+// replayed. A retry of the graph retries that child. If the graph is cancelled, so is the child.
 func AddChild[I, A, CI, O any](g *Graph[I], id string, wf *perdure.Workflow[CI, O],
 	input func(A) CI) *ChildStep[A, O] {
 	args := pattern.NewArguments[A]()
@@ -98,20 +97,21 @@ func AddChild[I, A, CI, O any](g *Graph[I], id string, wf *perdure.Workflow[CI, 
 	return &ChildStep[A, O]{&Step[A, ChildResult[O]]{s, args}, c}
 }
 
-// Detached has the step be DONE once the child is started.
+// Detached makes the step DONE as soon as the child has started.
 func (s *ChildStep[A, O]) Detached() *ChildStep[A, O] {
 	s.c.detached = true
 	return s
 }
 
-// AnyOutcome has a child that does not succeed not fail the step: the result tells.
+// AnyOutcome lets the step succeed also if the child does not succeed. The result has the status of
+// the child.
 func (s *ChildStep[A, O]) AnyOutcome() *ChildStep[A, O] {
 	s.c.any = true
 	return s
 }
 
-// runChild starts a child, and waits for it unless it is detached. One that is waited for
-// ends with its parent, however that ends.
+// runChild starts a child, and waits for it unless it is detached. A child that the step waits for
+// ends with its parent, however the parent ends.
 func runChild[CI, O any](ctx context.Context, c *child, async bool, wf *perdure.Workflow[CI, O],
 	in CI) (json.RawMessage, error) {
 	var opts []perdure.ChildOption
@@ -121,7 +121,7 @@ func runChild[CI, O any](ctx context.Context, c *child, async bool, wf *perdure.
 	run := wf.Child(ctx, in, opts...)
 	r := ChildResult[O]{RunID: string(run.RunID())}
 	if c.detached {
-		if r.RunID == "" { // it was not started
+		if r.RunID == "" { // the child was not started
 			_, err := run.Await(ctx)
 			return nil, err
 		}
@@ -143,9 +143,9 @@ func runChild[CI, O any](ctx context.Context, c *child, async bool, wf *perdure.
 	return pattern.Encode(r)
 }
 
-// AddBranch adds a step whose function is workflow code: it waits, has steps of its own,
-// starts children. A panic in it is one of the run's code, which is replayed, and then
-// parked. What it does is named within in:ID, or in:ID/body where it has a
+// AddBranch adds a step whose function is workflow code: it may wait, have steps of its own, and
+// start children. A panic in it is a panic of the run's code: the code is replayed, and then the
+// run is parked. Its operations have names within in:ID, or within in:ID/body if the step has a
 // timeout.
 func AddBranch[I, A, R any](g *Graph[I], id string, fn func(context.Context, A) (R,
 	error)) *Step[A, R] {
@@ -175,7 +175,7 @@ func addPrelude(d *declaration, id, word string, check func(pattern.SourceTypes)
 	return s
 }
 
-// do does the prelude, for at most as long as the step may take.
+// do runs the prelude, for at most the timeout of the step.
 func (s *step) do(ctx context.Context, given pattern.Sources) (json.RawMessage, error) {
 	if s.timeout == 0 {
 		return s.before(ctx, s, given)
@@ -205,7 +205,7 @@ func (s *step) do(ctx context.Context, given pattern.Sources) (json.RawMessage, 
 	return body.Await(ctx)
 }
 
-// passed ends what takes too long.
+// passed cancels a prelude that takes too long.
 func (s *step) passed(ctx context.Context, body *perdure.Future[json.RawMessage]) error {
 	if _, err := body.Cancel(ctx, "the step has passed its timeout"); err != nil {
 		return err
@@ -216,7 +216,7 @@ func (s *step) passed(ctx context.Context, body *perdure.Future[json.RawMessage]
 	}
 }
 
-// made makes a value by code of the application's, in workflow code.
+// made returns a value that code of the application makes, in workflow code.
 func made[T any](f func() T) (out T, err error) {
 	err = guard.Try(func() error {
 		out = f()

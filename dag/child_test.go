@@ -63,7 +63,8 @@ func TestAChildThatIsWaitedForOrNot(t *testing.T) {
 			}
 			env.Sleep(time.Hour)
 			if got := fmt.Sprint(children(env)); got != "["+c.children+"]" {
-				env.Errorf("the children are %s", got) // one, however often the code was replayed
+				// one child, however often the code was replayed
+				env.Errorf("the children are %s", got)
 			}
 			return r.Status
 		}, g, c.child)
@@ -116,7 +117,7 @@ func TestAChildCanBeASaga(t *testing.T) {
 	}, g, pay)
 }
 
-// What the user's code does wrong fails its step, and nothing else.
+// A defect in code of the application fails its step, and nothing else.
 //
 // spec: F-16, F-18, F-20
 func TestWhatPanicsOrDoesNotEncodeFailsItsStep(t *testing.T) {
@@ -219,7 +220,7 @@ func TestTheFirstStepThatFailsIsTheErrorOfTheRun(t *testing.T) {
 	}, g)
 }
 
-// Conditions read of a child how it has ended, by name.
+// Conditions read the status of an ended child, by name.
 //
 // spec: F-16, F-18
 func TestAConditionReadsHowAChildHasEnded(t *testing.T) {
@@ -239,8 +240,8 @@ func TestAConditionReadsHowAChildHasEnded(t *testing.T) {
 	}, g, broken)
 }
 
-// A step that is a run of its own, or a branch, is there from its beginning: reports tell
-// that it goes on, since when, and that it was cancelled.
+// A step that starts a child, or a branch, is in the report from its beginning: that it goes on,
+// since when, and that it was cancelled.
 //
 // spec: F-3, F-7, F-18, F-25
 func TestAStepThatIsARunOfItsOwnIsReportedFromItsBeginning(t *testing.T) {

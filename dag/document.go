@@ -18,14 +18,15 @@ import (
 	"github.com/perdure/perdure/internal/jsontype"
 )
 
-// A Registry has what a document names.
+// A Registry has the values that a document names.
 type Registry struct {
-	Handlers map[string]Func // of steps
-	// whose argument finds the result of their step as that of the step "result"
+	Handlers map[string]Func // functions of steps
+	// Compensations undo steps. In their argument, the source step=result is the result of the step
+	// that is undone.
 	Compensations map[string]Func
-	Workflows     map[string]Child               // that are children
-	Pressures     map[string]backpressure.Policy // how many steps go on at once
-	Errors        map[string]error               // that are tried again
+	Workflows     map[string]Child               // workflows of children
+	Pressures     map[string]backpressure.Policy // limits for the number of steps at once
+	Errors        map[string]error               // errors that are retried
 	Condition     func(text string) (pattern.Condition, error)
 }
 
@@ -36,7 +37,7 @@ type Func struct {
 	result reflect.Type
 }
 
-// Handler makes a [Func] of a function whose argument is made as that of a step.
+// Handler makes a [Func] from a function whose argument is made like the argument of a step.
 func Handler[A, R any](fn func(context.Context, A) (R, error)) Func {
 	if fn == nil {
 		return Func{}
@@ -53,7 +54,7 @@ type Child struct {
 	result reflect.Type
 }
 
-// ChildOf makes a [Child] of a workflow.
+// ChildOf makes a [Child] from a workflow.
 func ChildOf[I, O any](wf *perdure.Workflow[I, O]) Child {
 	if wf == nil {
 		return Child{}
@@ -68,30 +69,38 @@ func ChildOf[I, O any](wf *perdure.Workflow[I, O]) Child {
 	}, reflect.TypeFor[I](), reflect.TypeFor[ChildResult[O]]()}
 }
 
-// Read makes a graph of a document in JSON:
+// Read makes a graph from a document in JSON:
 //
 //	{
-//	  "name": "fulfil", "version": "3", "description": "…", "mode": "ASYNC", "trigger": "order.placed",
-//	  "timeout": "72h", "retry": {"attempts": 3, "first": "1s", "cap": "5m", "factor": 2, "jitter": 0.1, "on": ["busy"]},
+//	  "name": "fulfil", "version": "3", "description": "…",
+//	  "mode": "ASYNC", "trigger": "order.placed", "timeout": "72h",
+//	  "retry": {"attempts": 3, "first": "1s", "cap": "5m", "factor": 2, "jitter": 0.1,
+//	            "on": ["busy"]},
 //	  "publish_events": true, "concurrency": 4, "output": "ship",
 //	  "steps": [
 //	    {"id": "check", "handler": "check"},
-//	    {"id": "charge", "handler": "charge", "undo": "refund", "after": ["check"], "timeout": "30s", "variable": "receipt"},
-//	    {"id": "gift", "handler": "wrap", "after": ["check"], "when": "input.gift", "async": true, "order": 1},
-//	    {"id": "bill", "child": {"workflow": "billing", "input": "charge", "any_outcome": true}, "after": ["charge"]},
-//	    {"id": "ship", "handler": "ship", "after": ["charge"], "event": {"topic": "orders", "type": "shipped", "key": "order"},
-//	     "wait": {"signal": {"name": "packed", "within": "24h"}, "timer": {"name": "cool-off", "after": "1h"},
-//	              "any": {"within": "48h", "gates": [{"signal": "picked-up"}, {"timer": "evening", "after": "8h"}]}}}
+//	    {"id": "charge", "handler": "charge", "undo": "refund", "after": ["check"],
+//	     "timeout": "30s", "variable": "receipt"},
+//	    {"id": "gift", "handler": "wrap", "after": ["check"], "when": "input.gift",
+//	     "async": true, "order": 1},
+//	    {"id": "bill", "after": ["charge"],
+//	     "child": {"workflow": "billing", "input": "charge", "any_outcome": true}},
+//	    {"id": "ship", "handler": "ship", "after": ["charge"],
+//	     "event": {"topic": "orders", "type": "shipped", "key": "order"},
+//	     "wait": {"signal": {"name": "packed", "within": "24h"},
+//	              "timer": {"name": "cool-off", "after": "1h"},
+//	              "any": {"within": "48h", "gates": [{"signal": "picked-up"},
+//	                                                 {"timer": "evening", "after": "8h"}]}}}
 //	  ]
 //	}
 //
-// Times are as [time.ParseDuration] reads them. A child's input is the result of the step
-// that it names, else the graph's. "pressure" names one instead of "concurrency", "all"
-// takes the place of "any", and a child may be "detached".
+// Times have the format of [time.ParseDuration]. The input of a child is the result of the step
+// that "input" names; without "input" it is the input of the graph. "pressure" names a policy and
+// replaces "concurrency". "all" replaces "any". A child may be "detached".
 //
-// All that is wrong is told at once, each with its place, as a [definition.Error]:
-// what is not known is refused. A compensation that is named and not there is a warning,
-// which the graph has when it is registered.
+// Read reports all defects at once, each with its place, as a [definition.Error]. Anything that is
+// not known is refused. A compensation that is named and does not exist is a warning: the graph
+// has it when it is registered.
 func Read(document []byte, r Registry) (*Graph[json.RawMessage], error) {
 	d := &reader{registry: r}
 	if d.registry.Condition == nil {
@@ -127,11 +136,11 @@ type form struct {
 	steps    []*step
 }
 
-// fill makes a definition of it.
+// fill puts the form into a definition.
 func (f *form) fill(d *declaration) {
 	d.output, d.events.On, d.pressure = f.output, f.events, f.pressure
 	for _, s := range f.steps {
-		if s.id != "" { // else it was told already
+		if s.id != "" { // else the issue is in the list already
 			d.steps = append(d.steps, s)
 		}
 	}
@@ -140,7 +149,7 @@ func (f *form) fill(d *declaration) {
 	}
 }
 
-// placed gives issues of steps the places that these have in the document.
+// placed returns the issues with the place in the document instead of the ID of the step.
 func (f *form) placed(issues []definition.Issue) []definition.Issue {
 	at := map[string]int{}
 	for i, s := range f.steps {
@@ -160,10 +169,10 @@ func (f *form) placed(issues []definition.Issue) []definition.Issue {
 	return issues
 }
 
-// before gives what is before the last dot.
+// before returns the part of a place before its last dot.
 func before(where string) string { return where[:max(strings.LastIndexByte(where, '.'), 0)] }
 
-// place is a place within another one.
+// place returns the path of a place within another place.
 func place(at, within string) string {
 	if at == "" {
 		return within
@@ -271,10 +280,10 @@ func (d *reader) step(at string, v json.RawMessage) *step {
 	return s
 }
 
-// be has the step do what a function does.
+// be sets the function of the step.
 func (s *step) be(f Func) { s.call, s.check, s.result = f.call, f.check, f.result }
 
-// child reads the child that a step is.
+// child reads the child of a step.
 func (d *reader) child(at string, v json.RawMessage, s *step) {
 	c, of, from, named := &child{}, Child{}, "", false
 	d.object(at, v, fields{
@@ -310,7 +319,7 @@ func (d *reader) child(at string, v json.RawMessage, s *step) {
 	s.before = func(ctx context.Context, s *step, given pattern.Sources) (json.RawMessage, error) {
 		in := given.Input
 		if from != "" {
-			if in, _ = given.Result(from); in == nil { // the step was skipped, or gave nothing
+			if in, _ = given.Result(from); in == nil { // the step was skipped, or has no result
 				in = json.RawMessage("null")
 			}
 		}
@@ -344,7 +353,7 @@ func (d *reader) event(at string, v json.RawMessage) *pattern.StepEvent {
 	return e
 }
 
-// wait reads what a step waits for.
+// wait reads the gates of a step.
 func (d *reader) wait(at string, v json.RawMessage, s *step) {
 	add := func(read func(at string, v json.RawMessage) gate) func(string, json.RawMessage) {
 		return func(at string, v json.RawMessage) {
@@ -399,7 +408,7 @@ func (d *reader) several(kind gateKind, at string, v json.RawMessage) gate {
 	return g
 }
 
-// gate reads one of several.
+// gate reads one of several gates.
 func (d *reader) gate(at string, v json.RawMessage) (g Gate) {
 	d.object(at, v, fields{
 		"signal": func(at string, v json.RawMessage) { g.signal = d.name(at, v) },

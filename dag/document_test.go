@@ -20,7 +20,7 @@ import (
 	"github.com/perdure/perdure/report"
 )
 
-// isTrue is a condition that holds where the input has a key.
+// isTrue is a condition that holds if the input has a key.
 type isTrue string
 
 func (isTrue) Check() error { return nil }
@@ -30,7 +30,7 @@ func (c isTrue) Holds(_ context.Context, k pattern.View) (bool, error) {
 	return in[string(c)] != nil, err
 }
 
-// registry has what the documents of the tests name.
+// registry returns the values that the documents of the tests name.
 func registry(d *diary) dag.Registry {
 	return dag.Registry{
 		Handlers: map[string]dag.Func{

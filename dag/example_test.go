@@ -17,14 +17,14 @@ import (
 	"github.com/perdure/perdure/store/memory"
 )
 
-// An Order is what the graphs of the examples are about.
+// An Order is the input of the graphs in the examples.
 type Order struct {
 	ID    string
 	Cents int
 	Gift  bool
 }
 
-// with runs an engine that knows some definitions while use uses it.
+// with runs an engine that knows some definitions, while use runs.
 func with(use func(context.Context, *perdure.Engine), definitions ...perdure.Definition) {
 	ctx, stop := context.WithCancel(context.Background())
 	engine, err := perdure.New(memory.New(), perdure.Options{})
@@ -41,7 +41,7 @@ func with(use func(context.Context, *perdure.Engine), definitions ...perdure.Def
 	<-done
 }
 
-// says prints how the steps of a run went.
+// says prints the statuses of the steps of a run.
 func says(r dag.Result, err error) {
 	if err != nil {
 		log.Fatal(err)
@@ -54,8 +54,8 @@ func says(r dag.Result, err error) {
 
 func check(_ context.Context, o Order) (string, error) { return "checked " + o.ID, nil }
 
-// The steps of a graph, and which come after which. A step's function gets the input of
-// the graph, or a struct whose tags say what it is made of.
+// A graph declares its steps and their order. A step's function takes the input of the graph, or a
+// struct whose tags name the sources of its fields.
 func Example() {
 	type parcel struct {
 		Order   Order  `perdure:"input"`
@@ -93,7 +93,7 @@ func Example() {
 	// - ship DONE "o-1 for 42 cents, a gift: false"
 }
 
-// When a step has failed, what is done is undone, the step that ended last first.
+// When a step has failed, the steps that are done are undone, the step that ended last first.
 func ExampleStep_Undo() {
 	book := dag.New[Order]("book")
 	debit := dag.Add(book, "debit", func(_ context.Context, o Order) (int, error) {
@@ -129,7 +129,7 @@ func ExampleStep_Undo() {
 	// FAILED step ship failed: no courier
 }
 
-// A step can wait at gates before it begins. The payload of a signal becomes a variable.
+// A step may wait at gates before it begins. The payload of a signal becomes a variable.
 func ExampleStep_WaitSignal() {
 	release := dag.New[string]("release").Mode(dag.Async)
 	approve := dag.Add(release, "deploy", func(_ context.Context, in struct {
@@ -156,7 +156,7 @@ func ExampleStep_WaitSignal() {
 	// "deployed, approved by ann" <nil>
 }
 
-// All of several gates.
+// A step waits for all of several gates.
 func ExampleStep_WaitAll() {
 	g := dag.New[string]("both").Mode(dag.Both)
 	dag.Add(g, "go", func(context.Context, string) (string, error) { return "both came", nil }).
@@ -182,7 +182,7 @@ func ExampleStep_WaitAll() {
 	// - go DONE "both came"
 }
 
-// A step can be a run of another workflow, which it waits for or not.
+// A step may start a run of another workflow, and wait for it or not.
 func ExampleAddChild() {
 	billing := perdure.Define("billing", func(_ context.Context, cents int) (string, error) {
 		if cents > 1000 {
@@ -208,7 +208,7 @@ func ExampleAddChild() {
 	// COMPLETED COMPLETED bill over 42 FAILED too much
 }
 
-// A step can be workflow code: it waits, and has steps of its own.
+// A step may be workflow code: it waits, and has steps of its own.
 func ExampleAddBranch() {
 	g := dag.New[string]("hunt")
 	g.Output(dag.AddBranch(g, "search", func(ctx context.Context, what string) (string, error) {
@@ -237,7 +237,7 @@ func ExampleAddBranch() {
 	// "boots in the cellar" <nil>
 }
 
-// What else can be said of a graph and its steps.
+// A graph and its steps have more options.
 func ExampleGraph() {
 	g := dag.New[int]("count", perdure.About{Version: "2"}, perdure.Timeout(time.Hour)).
 		Concurrency(2).
@@ -282,7 +282,7 @@ func ExampleGraph() {
 	// true <nil>
 }
 
-// A graph can be read from a document: what it names is in a registry.
+// A graph may be read from a document. A registry has the values that the document names.
 func ExampleRead() {
 	document := `{
 		"name": "fulfil", "output": "bill",

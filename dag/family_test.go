@@ -19,8 +19,8 @@ import (
 	"github.com/perdure/perdure/tcc"
 )
 
-// A kin is a workflow that is a child in the tests below, what has to be registered
-// with it, and what takes effect before and after it was retried.
+// A kin is a workflow that is a child in the tests below, with the definitions that must be
+// registered with it, and with its expected effects before and after a retry.
 type kin struct {
 	child  *perdure.Workflow[int, int]
 	others []perdure.Definition
@@ -28,7 +28,8 @@ type kin struct {
 	after  string
 }
 
-// kindred makes one of each kind. Each does "one", and fails by "two" while that is broken.
+// kindred makes one workflow of each kind. Each does "one", and fails by "two" while "two" is
+// broken.
 func kindred(l *patterntest.Ledger) map[string]kin {
 	does := func(what string) func(context.Context, none) (int, error) {
 		return func(ctx context.Context, _ none) (int, error) { return 1, l.Book(ctx, what) }
@@ -86,7 +87,7 @@ func kindred(l *patterntest.Ledger) map[string]kin {
 	}
 }
 
-// wrapped is a workflow that has another one as its child.
+// wrapped returns a workflow that has another workflow as its child.
 func wrapped[O any](name string, wf *perdure.Workflow[int, O]) *perdure.Workflow[int, int] {
 	return perdure.Define(name, func(ctx context.Context, n int) (int, error) {
 		out, err := wf.Child(ctx, n).Outcome(ctx)
@@ -100,8 +101,8 @@ func wrapped[O any](name string, wf *perdure.Workflow[int, O]) *perdure.Workflow
 	}, deadletter.Automatic(true))
 }
 
-// Whoever is retried first, the parent or the child, what ended well is done once, and no
-// letter is left. So it is for a code workflow and a graph as the parent.
+// The parent or the child may be retried first: the steps that succeeded are done once, and no dead
+// letter stays. The parent is a code workflow or a graph.
 //
 // spec: F-18, P-4
 func TestARetryOfARunWithAChildRetriesThatChild(t *testing.T) {
@@ -155,7 +156,7 @@ func TestARetryOfARunWithAChildRetriesThatChild(t *testing.T) {
 	}
 }
 
-// start starts the run x of a parent, whatever it is.
+// start starts the run x of a parent of any kind.
 func start(env *perduretest.Env, def perdure.Definition) {
 	if g, ok := def.(*dag.Graph[int]); ok {
 		perduretest.Start(env, g.Workflow, 7, perdure.ID("x"))
@@ -164,14 +165,14 @@ func start(env *perduretest.Env, def perdure.Definition) {
 	perduretest.Start(env, def.(*perdure.Workflow[int, int]), 7, perdure.ID("x"))
 }
 
-// retryAll retries every dead letter, one after the other, until none is left: that of
-// the run x first or last.
+// retryAll retries every dead letter, one after the other, until there is none. It retries the dead
+// letter of run x first or last.
 func retryAll(env *perduretest.Env, first bool) {
 	env.Helper()
 	for range 5 {
 		var all []deadletter.Letter
 		err := env.Do(func(eng *perdure.Engine) (err error) {
-			// the newest, which is the parent's, first
+			// newest first: the newest is that of the parent
 			all, _, err = admin.New(eng).DeadLetters(env.Context(), admin.DeadLetterQuery{})
 			return err
 		})
@@ -187,7 +188,7 @@ func retryAll(env *perduretest.Env, first bool) {
 				_, err := admin.New(eng).RetryDeadLetter(env.Context(), l.ID)
 				switch journal.CodeOf(err) {
 				case journal.CodeNotFound, journal.CodeWrongState, journal.CodeConflict:
-					return nil // it is settled, or somebody goes on with it
+					return nil // it is settled, or a retry of it goes on
 				}
 				return err
 			})

@@ -20,16 +20,16 @@ type Gate struct {
 	after  time.Duration
 }
 
-// Signal is a gate that a signal of this name opens; one that was sent before does too.
-// Its payload becomes the variable signal.NAME; one that is not JSON becomes that in
-// base64, and one that is empty null.
+// Signal returns a gate that a signal of this name opens, also if it was sent before. The payload
+// becomes the variable signal.NAME: as base64 if it is not JSON, and null if it is empty.
 func Signal(name string) Gate { return Gate{signal: name} }
 
-// Timer is a gate that opens after a while, and when the timer is cancelled from outside
-// ([perdure.Client.CancelTimer], by the path gate:STEP/NAME).
+// Timer returns a gate that opens after a time, or when the timer is cancelled from outside
+// ([perdure.Client.CancelTimer], with the path gate:STEP/NAME).
 func Timer(name string, after time.Duration) Gate { return Gate{timer: name, after: after} }
 
-// A gateKind says how gates are waited for. Those of a step are passed in this order.
+// A gateKind is the way gates are waited for. The gates of a step are passed in the order of these
+// kinds.
 type gateKind int
 
 const (
@@ -39,40 +39,41 @@ const (
 	forAny
 )
 
-// String is the word for it.
+// String returns the word for the kind.
 func (k gateKind) String() string { return [...]string{"signal", "timer", "all", "any"}[k] }
 
-// A gate is what a step waits for at one time: one, all or any of several.
+// A gate is a condition that a step waits for at one time: one gate, all of several or any of
+// several.
 type gate struct {
 	kind   gateKind
 	of     []Gate
-	within time.Duration // 0 for ever
+	within time.Duration // 0 means without limit
 }
 
-// WaitSignal has the step wait for a signal first, for ever where within is 0. A step
-// whose signal does not come in time fails.
+// WaitSignal makes the step wait for a signal first. Zero within means without limit. If the signal
+// does not come in time, the step fails.
 func (s *Step[A, R]) WaitSignal(name string, within time.Duration) *Step[A, R] {
 	s.s.wait(gate{forSignal, []Gate{Signal(name)}, within})
 	return s
 }
 
-// WaitTimer has the step wait for a time, after its signal if it waits for one.
+// WaitTimer makes the step wait for a time, after its signal if it waits for a signal.
 func (s *Step[A, R]) WaitTimer(name string, after time.Duration) *Step[A, R] {
 	s.s.wait(gate{kind: forTimer, of: []Gate{Timer(name, after)}})
 	return s
 }
 
-// WaitAll has the step wait for all of the gates, after its signal and timer; for ever
-// where within is 0.
+// WaitAll makes the step wait for all of the gates, after its signal and timer. Zero within means
+// without limit.
 func (s *Step[A, R]) WaitAll(within time.Duration, gates ...Gate) *Step[A, R] {
 	s.s.wait(gate{forAll, gates, within})
 	return s
 }
 
-// WaitAny has the step wait for one of the gates, after its signal and timer; for ever
-// where within is 0. A step waits for all or for any, not both. Of several signals that
-// are there already it takes the one that is named first, and leaves the others; of those
-// that come at the same time later it may take more than one.
+// WaitAny makes the step wait for one of the gates, after its signal and timer. Zero within means
+// without limit. A step waits for all or for any, not both. If several signals are there already,
+// the step takes the signal that is named first and leaves the others. If several signals come
+// later at the same time, the step may take more than one.
 func (s *Step[A, R]) WaitAny(within time.Duration, gates ...Gate) *Step[A, R] {
 	s.s.wait(gate{forAny, gates, within})
 	return s
@@ -80,7 +81,7 @@ func (s *Step[A, R]) WaitAny(within time.Duration, gates ...Gate) *Step[A, R] {
 
 func (s *step) wait(g gate) { s.gates = append(s.gates, g) }
 
-// checkGates says what is wrong with the gates of a step.
+// checkGates reports the defects of the gates of a step.
 func (s *step) checkGates() {
 	kinds := map[gateKind]bool{}
 	for _, g := range s.gates {
@@ -109,7 +110,7 @@ func (g Gate) check(s *step) {
 	}
 }
 
-// variableOf is the variable that has the payload of a signal.
+// variableOf returns the name of the variable that has the payload of a signal.
 func variableOf(signal string) string { return "signal." + signal }
 
 // pass waits for the gates of a step, in a branch of its own.
@@ -130,7 +131,7 @@ var errLate = &perdure.Error{
 	Code: perdure.CodeTimedOut, Op: "gate", Message: "what the step waits for did not come in time",
 }
 
-// open waits until a gate is open. It gives false where that takes too long.
+// open waits until a gate is open. It returns false if the time limit passes first.
 func (g gate) open(ctx context.Context) (bool, error) {
 	if g.kind == forSignal {
 		return g.of[0].signalled(ctx, g.within)
@@ -180,8 +181,8 @@ func (g Gate) signalled(ctx context.Context, within time.Duration) (bool, error)
 	return false, err
 }
 
-// there takes the first of the signals that is there already, so that no other is taken
-// with it.
+// there takes the first of the signals that is there already, so that no other signal is taken with
+// it.
 func (g gate) there(ctx context.Context) (bool, error) {
 	for _, one := range g.of {
 		if one.signal == "" {
@@ -198,7 +199,7 @@ func (g gate) there(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// keep keeps the payload of a signal.
+// keep stores the payload of a signal as a variable.
 func (g Gate) keep(ctx context.Context, payload json.RawMessage) error {
 	switch {
 	case len(payload) == 0:
@@ -209,12 +210,12 @@ func (g Gate) keep(ctx context.Context, payload json.RawMessage) error {
 	return perdure.SetVariable(ctx, variableOf(g.signal), payload)
 }
 
-// A wait is a gate that several things open, while it is waited for.
+// A wait is a gate with several signals and timers, while a step waits for it.
 type wait struct {
 	set  *pattern.Set
-	open map[pattern.Awaitable]Gate // what has not come
-	all  []pattern.Awaitable        // in the order in which they began
-	late *perdure.Future[time.Time] // nil for never
+	open map[pattern.Awaitable]Gate // not opened yet
+	all  []pattern.Awaitable        // in the order of their start
+	late *perdure.Future[time.Time] // nil if there is no limit
 }
 
 // begin begins to wait.
@@ -244,7 +245,7 @@ func (g gate) begin(ctx context.Context) (*wait, error) {
 	return w, nil
 }
 
-// opened takes in what has come: a timer also where it was cancelled.
+// opened takes in a signal that has come, or a timer that has ended or was cancelled.
 func (w *wait) opened(ctx context.Context, f pattern.Awaitable) error {
 	g := w.open[f]
 	delete(w.open, f)
@@ -259,8 +260,8 @@ func (w *wait) opened(ctx context.Context, f pattern.Awaitable) error {
 	return g.keep(ctx, payload)
 }
 
-// end ends the waiting for what has not come. A signal that was taken all the same is
-// kept, as those before it.
+// end cancels the signals and timers that have not come. A signal that was taken nevertheless is
+// kept, as the signals before it.
 func (w *wait) end(ctx context.Context) error {
 	for _, f := range w.all {
 		if _, waits := w.open[f]; !waits {

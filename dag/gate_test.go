@@ -29,7 +29,7 @@ func send(env *perduretest.Env, id, name, payload string) {
 	}
 }
 
-// waits gives what a run waits for, by path.
+// waits returns the things that a run waits for, by path.
 func waits(env *perduretest.Env, id string) (paths []string) {
 	env.Helper()
 	env.Settle()
@@ -53,7 +53,7 @@ func wantWaits(env *perduretest.Env, id string, want ...string) {
 	}
 }
 
-// variable gives a variable of a run as text.
+// variable returns a variable of a run as text.
 func variable(r dag.Result, name string) string { return string(r.Variables[name]) }
 
 // spec: F-17
@@ -148,7 +148,7 @@ func TestABufferedSignalPassesAtOnceAndHasOneConsumer(t *testing.T) {
 	}, g)
 }
 
-// Of two signals that are there, wait-any takes one, and a later step gets the other.
+// If two signals are there, wait-any takes one, and a later step gets the other.
 //
 // spec: F-17, F-22
 func TestWaitAnyTakesOneOfTheSignalsThatAreThere(t *testing.T) {
@@ -168,8 +168,8 @@ func TestWaitAnyTakesOneOfTheSignalsThatAreThere(t *testing.T) {
 	}, g)
 }
 
-// Signals that come at the same time to a run that is not in memory are not lost: what
-// wait-any takes beyond the first is a variable too.
+// Signals that come at the same time to a run that is not loaded are not lost: each further signal
+// that wait-any takes is a variable too.
 //
 // spec: F-17, F-22
 func TestWaitAnyLosesNoSignal(t *testing.T) {
@@ -249,8 +249,8 @@ func TestAnyPayloadOfASignalIsKept(t *testing.T) {
 	}
 }
 
-// A gate, a condition and a child on one step: the condition is asked first, then the
-// gate is waited for, then the child is started.
+// One step has a gate, a condition and a child: the condition is evaluated first, then the step
+// waits at the gate, then the child starts.
 //
 // spec: F-16, F-17, F-18
 func TestAStepWithAConditionAGateAndAChild(t *testing.T) {
@@ -282,7 +282,7 @@ func TestAStepWithAConditionAGateAndAChild(t *testing.T) {
 	}, g, goodChild)
 }
 
-// How long a step waits at most is no timer that anybody may cancel.
+// The time limit of a gate is not a timer that a client may cancel.
 //
 // spec: F-17, F-23
 func TestTheDeadlineOfAGateIsNoTimer(t *testing.T) {

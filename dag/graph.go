@@ -16,34 +16,33 @@ import (
 	"github.com/perdure/perdure/pattern"
 )
 
-// A Mode says how runs of a graph are started, by the graph and by its name.
+// A Mode is the way runs of a graph are started, by the graph and by its name.
 type Mode = pattern.Mode
 
 // The modes.
 const (
 	Sync  = pattern.ModeSync  // by [Graph.Execute], which waits for the end
 	Async = pattern.ModeAsync // by [Graph.Start], which does not
-	Both  = pattern.ModeBoth  // as the caller likes
+	Both  = pattern.ModeBoth  // the caller chooses
 )
 
-// A Graph is a definition. It is built once, usually into a package variable, by one
-// goroutine; it is complete when it is registered, and what is added to it or changed
-// afterwards does not count. Input is of type I. It is a [perdure.Workflow] too: it is
-// registered and found as one, and its output is that of the step that [Graph.Output]
-// names.
+// A Graph is a definition. It is built once, usually into a package variable, by one goroutine. It
+// is complete when it is registered; later changes have no effect. Its input is of type I. A Graph
+// is also a [perdure.Workflow]: it is registered and found as a workflow, and its output is the
+// output of the step that [Graph.Output] names.
 type Graph[I any] struct {
 	*perdure.Workflow[I, json.RawMessage]
 	def *declaration
 }
 
-// A declaration is a graph without its types, as it is being built.
+// A declaration is a graph without its types, while it is being built.
 type declaration struct {
 	declared
 	once     sync.Once
 	complete atomic.Pointer[plan] // nil while it is being built
 }
 
-// declared is what the author has said.
+// declared has the declarations of the author.
 type declared struct {
 	name     string
 	input    reflect.Type
@@ -58,7 +57,7 @@ type declared struct {
 	issues   []definition.Issue
 }
 
-// copied gives a copy that what is said later does not change.
+// copied returns a copy that later declarations do not change.
 func (d declared) copied() declared {
 	d.steps = slices.Clone(d.steps)
 	for i, s := range d.steps {
@@ -75,13 +74,13 @@ func (d *declared) complain(where, format string, args ...any) {
 	})
 }
 
-// finish completes the definition, the first time.
+// finish completes the definition, the first time that it is called.
 func (d *declaration) finish() *plan {
 	d.once.Do(func() { d.complete.Store(newPlan(d.declared)) })
 	return d.complete.Load()
 }
 
-// now gives the plan of what is declared so far.
+// now returns the plan of the declarations so far.
 func (d *declaration) now() *plan {
 	if p := d.complete.Load(); p != nil {
 		return p
@@ -89,8 +88,8 @@ func (d *declaration) now() *plan {
 	return newPlan(d.declared)
 }
 
-// New begins the definition of a graph. Of the options a retry policy is that of steps
-// that have none, and the timeout that of a whole run; without one there is none.
+// New begins the definition of a graph. A retry policy in the options is for steps that have no
+// policy. A timeout in the options is for a whole run; without it a run has no timeout.
 func New[I any](name string, opts ...perdure.WorkflowOption) *Graph[I] {
 	d := &declaration{
 		declared: declared{
@@ -117,15 +116,15 @@ func New[I any](name string, opts ...perdure.WorkflowOption) *Graph[I] {
 		}, opts...)}
 }
 
-// Mode says how runs are started; without it [Sync]. It holds by name too, where the graph
-// is known: see [perdure.Client.Start]. Who starts the Workflow of the graph instead, or a
-// child, does it as they like.
+// Mode sets the way runs are started; the default is [Sync]. It also holds for a start by name if
+// the graph is known: see [perdure.Client.Start]. It does not hold for a start of the Workflow of
+// the graph, or for a child.
 func (g *Graph[I]) Mode(m Mode) *Graph[I] {
 	g.def.mode = m
 	return g
 }
 
-// Output has the result of a step be the output of the graph; without it there is none.
+// Output makes the result of a step the output of the graph. Without it the graph has no output.
 func (g *Graph[I]) Output(step Dependency) *Graph[I] {
 	switch id, is := idOf(step); {
 	case !is:
@@ -138,8 +137,8 @@ func (g *Graph[I]) Output(step Dependency) *Graph[I] {
 	return g
 }
 
-// Concurrency limits how many steps go on at once; 0 is no limit. A step that waits at
-// its gates counts, one that nobody waits for does not.
+// Concurrency limits the number of steps that go on at once; 0 means no limit. A step that waits at
+// its gates counts. A step that nobody waits for does not count.
 func (g *Graph[I]) Concurrency(n int) *Graph[I] {
 	if n < 0 {
 		g.def.complain("concurrency", "it is %d: at least 0", n)
@@ -147,29 +146,30 @@ func (g *Graph[I]) Concurrency(n int) *Graph[I] {
 	return g.Pressure(backpressure.Limit(max(n, 0)))
 }
 
-// Pressure says how many steps go on at once, and whether more may begin; without it, and
-// where it is nil, all of a layer. A step that it refuses has failed.
+// Pressure sets the policy for the number of steps that go on at once, and for the start of further
+// steps. Without it, and if it is nil, all steps of a layer go on at once. A step that the policy
+// refuses has failed.
 func (g *Graph[I]) Pressure(p backpressure.Policy) *Graph[I] {
 	g.def.pressure = p
 	return g
 }
 
-// PublishEvents has the publisher told when a run starts and ends, and of every step
-// that succeeds or fails; of a dry run it is told nothing.
+// PublishEvents sends an event to the publisher when a run starts and ends, and when a step
+// succeeds or fails. A dry run sends no events.
 func (g *Graph[I]) PublishEvents() *Graph[I] {
 	g.def.events.On = true
 	return g
 }
 
-// On adds a callback. Those for a success are called of a dry run too: the report says
-// that it was one.
+// On adds a callback. Callbacks for a success are also called in a dry run; the report shows that
+// the run was a dry run.
 func (g *Graph[I]) On(c pattern.Callback) *Graph[I] {
 	g.def.calls = append(g.def.calls, c)
 	return g
 }
 
-// Again is asked when all steps have ended whether the run continues as new, and with
-// what input. It is workflow code: it must decide by its argument alone.
+// Again sets a function that decides whether the run continues as new, and with which input. It is
+// called when all steps have ended. It is workflow code: it must decide by its argument alone.
 func (g *Graph[I]) Again(next func(k pattern.View) (I, bool)) *Graph[I] {
 	if next == nil {
 		g.def.complain("again", "it needs a function")
@@ -185,8 +185,8 @@ func (g *Graph[I]) Again(next func(k pattern.View) (I, bool)) *Graph[I] {
 	return g
 }
 
-// Layers returns the IDs of the steps, layer by layer, as the graph is now. Those of a run
-// are in its report.
+// Layers returns the IDs of the steps, layer by layer, as the graph is now. The layers of a run are
+// in its report.
 func (g *Graph[I]) Layers() [][]string {
 	layers := slices.Clone(g.def.now().layers)
 	for i, ids := range layers {
@@ -195,18 +195,19 @@ func (g *Graph[I]) Layers() [][]string {
 	return layers
 }
 
-// Graph gives the steps and what they come after, to be drawn.
+// Graph returns the steps and their dependencies, to be drawn.
 func (g *Graph[I]) Graph() definition.Graph { return g.def.now().graph }
 
-// Start starts a run, as [perdure.Workflow.Start] does, of a graph whose mode allows it.
+// Start starts a run, as [perdure.Workflow.Start] does. The mode of the graph must allow [Async].
 func (g *Graph[I]) Start(ctx context.Context, c perdure.Caller, in I,
 	opts ...perdure.StartOption) (*perdure.Run[json.RawMessage], error) {
 	return g.Workflow.Start(ctx, c, in, append([]perdure.StartOption{Async}, opts...)...)
 }
 
-// Execute starts a run, of a graph whose mode allows it, waits for its end and tells how
-// it went; where the run continues as new, how the last run of the chain did. A run that
-// has failed is no error here: the result says so. The end of ctx ends only the waiting.
+// Execute starts a run, waits for its end and returns its result. The mode of the graph must allow
+// [Sync]. If the run continues as new, the result is that of the last run of the chain. A run that
+// has failed is not an error here: the result has the failure. The end of ctx ends only the
+// waiting.
 func (g *Graph[I]) Execute(ctx context.Context, c perdure.Caller, in I,
 	opts ...perdure.StartOption) (Result, error) {
 	run, err := g.Workflow.Start(ctx, c, in, append(slices.Clip(opts), Sync)...)

@@ -11,8 +11,8 @@ import (
 	"github.com/perdure/perdure/store/memory"
 )
 
-// The layers in a report are those that the run began with, also when another build has the
-// graph in another shape, and whoever has started it.
+// The layers in a report are those that the run began with, also if another build has the graph in
+// another shape, and whichever client has started the run.
 //
 // spec: F-3, F-25
 func TestAReportHasTheLayersThatTheRunBeganWith(t *testing.T) {

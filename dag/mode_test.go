@@ -16,14 +16,15 @@ import (
 	"github.com/perdure/perdure/store/memory"
 )
 
-// refuses reports whether err says that a mode does not allow the start.
+// refuses reports whether err means that a mode does not allow the start.
 func refuses(err error) bool {
 	return journal.CodeOf(err) == journal.CodeInvalid &&
 		strings.Contains(err.Error(), "its mode is")
 }
 
-// A graph's mode holds however it is started and by whoever knows it. Who does not know it
-// starts it as they like, and so does everybody what has no mode.
+// A graph's mode holds for every way of starting it, by every client that knows the graph. A client
+// that does not know the graph starts it in any mode. A workflow without a mode is started in any
+// mode.
 //
 // spec: F-15
 func TestTheModeHoldsForStartsByName(t *testing.T) {
@@ -71,7 +72,8 @@ func TestTheModeHoldsForStartsByName(t *testing.T) {
 			t.Errorf("a start that asks for both gives %v", err)
 		}
 		for name, m := range modes {
-			// of the engine, the friend and the stranger
+			// starts by the engine, by the client that knows the graphs and by the one that does
+			// not
 			want := map[dag.Mode]int{dag.Sync: 3 + 3 + 5, dag.Async: 2 + 2 + 5, dag.Both: 5 + 5 +
 				5}[m]
 			heads, _, err := eng.List(t.Context(), perdure.Query{Workflow: name})
@@ -82,7 +84,7 @@ func TestTheModeHoldsForStartsByName(t *testing.T) {
 	})
 }
 
-// byName are the ways to start a run by name, and what each asks for.
+// byName has the ways to start a run by name, and the mode that each asks for.
 var byName = map[string]struct {
 	mode  dag.Mode
 	start func(context.Context, *perdure.Client, string) error

@@ -9,16 +9,16 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// The model of a graph: what must come of a shape, whatever happens meanwhile. It knows
-// no time and no engine, and was written from the rows alone.
+// The model of a graph computes the result that a shape must have, whatever happens meanwhile. It
+// knows no time and no engine, and was written from the rows of the specification alone.
 
 // A spec is one step of a shape.
 type spec struct {
 	id       string
 	after    []string
 	order    int
-	fails    int    // so many attempts fail
-	attempts int    // that its policy allows
+	fails    int    // the number of attempts that fail
+	attempts int    // the attempts that its policy allows
 	when     string // "", "no", "broken", "panics"
 	gate     string // "", "signal", "timer", "all", "any", "never"
 	child    string // "", "good", "bad", "any", "detached"
@@ -33,17 +33,17 @@ type shape struct {
 	suppresses bool
 }
 
-// An expectation is what must come of a shape.
+// An expectation is the result that a shape must have.
 type expectation struct {
 	status journal.Status
-	layers []map[string]bool // that may begin
-	// of all that somebody waits for and that are begun or skipped
+	layers []map[string]bool // the steps that may begin
+	// the steps that the graph waits for and that have begun or are skipped
 	steps  map[string]journal.StepStatus
-	beside map[string]journal.StepStatus // of async ones, where they come to their ends
+	beside map[string]journal.StepStatus // async steps, if they come to their ends
 	failed map[string]bool
 }
 
-// level is the layer of each step: one after the last of those that it comes after.
+// level returns the layer of each step: the layer after the last of its dependencies.
 func (s shape) level() map[string]int {
 	byID := map[string]spec{}
 	for _, p := range s.specs {
@@ -68,7 +68,7 @@ func (s shape) level() map[string]int {
 	return known
 }
 
-// comesTo is what one step comes to that is taken up.
+// comesTo returns the status with which a step ends if it is taken up.
 func (p spec) comesTo() journal.StepStatus {
 	switch {
 	case p.when == "no":
@@ -81,7 +81,7 @@ func (p spec) comesTo() journal.StepStatus {
 	return journal.StepIsDone
 }
 
-// tries is how many attempts that takes.
+// tries returns the number of attempts of the step.
 func (p spec) tries() int {
 	switch {
 	case p.when == "no":
@@ -92,7 +92,7 @@ func (p spec) tries() int {
 	return min(p.fails+1, p.attempts)
 }
 
-// expect says what must come of a shape.
+// expect returns the result that a shape must have.
 func (s shape) expect() expectation {
 	e := expectation{
 		status: journal.Completed, steps: map[string]journal.StepStatus{},
@@ -127,24 +127,24 @@ func (s shape) expect() expectation {
 	return e
 }
 
-// An observation is what has come of a shape.
+// An observation is the observed result of a shape.
 type observation struct {
 	status      journal.Status
 	suppressed  bool
 	compensates bool
-	steps       map[string]journal.StepStatus // as the report has them
+	steps       map[string]journal.StepStatus // as in the report
 	attempts    map[string]int
-	ended       []string // steps that were done, in the order of their records
-	undone      []string // steps whose compensation has a verdict, in that order
+	ended       []string // steps that are done, in the order of their records
+	undone      []string // steps whose compensation has ended, in the order of their ends
 	letters     []string
 	why         string // the step that the error of the run names
 	calls       map[string]int
 	diary       []string // "begin id", "end id"
-	// idempotency keys that a step, or its compensation, was executed with
+	// the idempotency keys that a step, or its compensation, was executed with
 	keys map[string]map[string]bool
 }
 
-// judge gives what of an observation is not as the model says.
+// judge returns the differences between an observation and the model.
 func (s shape) judge(o observation) (bad []string) {
 	e := s.expect()
 	wrong := func(format string, args ...any) { bad = append(bad, fmt.Sprintf(format, args...)) }
@@ -172,7 +172,7 @@ func (s shape) judge(o observation) (bad []string) {
 		wrong("%q are undone, not %q", o.undone, undos)
 	}
 	want := slices.Sorted(maps.Keys(e.failed))
-	if s.suppresses { // a success is nothing to look at
+	if s.suppresses { // a success has no dead letters
 		want = nil
 	}
 	if !slices.Equal(slices.Sorted(slices.Values(o.letters)), want) {
@@ -195,7 +195,7 @@ func (s shape) judgeStep(p spec, e expectation, o observation,
 	got, is := o.steps[p.id]
 	want, waited := e.steps[p.id]
 	beside, aside := e.beside[p.id]
-	if done[p.id] && len(e.failed) > 0 && p.undo != "" { // its report tells of the compensation
+	if done[p.id] && len(e.failed) > 0 && p.undo != "" { // its status is that of the compensation
 		undone := map[string]journal.StepStatus{
 			"good": journal.StepIsCompensated,
 			"bad":  journal.StepIsCompensationFailed,
@@ -229,7 +229,7 @@ func (s shape) judgeStep(p spec, e expectation, o observation,
 	return bad
 }
 
-// judgeOrder says where a step has begun before the layer before had ended.
+// judgeOrder returns the steps that began before the layer before them had ended.
 func (s shape) judgeOrder(o observation) (bad []string) {
 	levels := s.level()
 	for _, p := range s.specs {
@@ -249,7 +249,7 @@ func (s shape) judgeOrder(o observation) (bad []string) {
 	return bad
 }
 
-// judgeLimit says where more steps have gone on at once than may.
+// judgeLimit returns the places where more steps went on at once than the limit allows.
 func (s shape) judgeLimit(o observation) (bad []string) {
 	going := 0
 	for _, line := range o.diary {

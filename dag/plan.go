@@ -12,16 +12,16 @@ import (
 	"github.com/perdure/perdure/definition"
 )
 
-// A plan is a definition that is complete: it is never changed.
+// A plan is a complete definition: it is never changed.
 type plan struct {
 	declared
 	byID   map[string]*step
 	layers [][]string
-	layer  map[string]int // of each step, counted from 1; 0 where it is in none
+	layer  map[string]int // of each step, counted from 1; 0 if it is in no layer
 	graph  definition.Graph
 }
 
-// newPlan completes what is declared.
+// newPlan completes the declarations.
 func newPlan(d declared) *plan {
 	p := &plan{declared: d.copied(), byID: map[string]*step{}, layer: map[string]int{}}
 	for _, s := range p.steps {
@@ -52,12 +52,13 @@ func newPlan(d declared) *plan {
 	return p
 }
 
-// ownWords begin the names of what belongs to a step: no step has such a name itself.
+// ownWords begin the names of the operations that belong to a step. No step has a name that begins
+// with them.
 var ownWords = []string{"gate:", "in:", childWord, "undo:", "perdure:"}
 
-const childWord = "child:" // the longest of them
+const childWord = "child:" // the longest word
 
-// checkStep says what is wrong with a step.
+// checkStep adds the defects of a step to the issues.
 func (p *plan) checkStep(s *step) {
 	s.checkID()
 	s.checkTimes()
@@ -98,8 +99,8 @@ func (s *step) checkID() {
 	}
 }
 
-// types is what is known of what arguments of a step are made of; of its compensation
-// where it is not forward.
+// types returns the types of the sources of a step's argument, or of the argument of its
+// compensation if forward is false.
 func (p *plan) types(s *step, forward bool) pattern.SourceTypes {
 	types := pattern.SourceTypes{Input: p.input, Result: func(id string) (reflect.Type, bool) {
 		if !forward && id == ownResult {

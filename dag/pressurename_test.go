@@ -11,7 +11,7 @@ import (
 	"github.com/perdure/perdure/perduretest"
 )
 
-// The pressure that a start names holds instead of the graph's, for that run.
+// The policy that a start names replaces the policy of the graph, for that run.
 //
 // spec: P-12
 func TestAStartNamesThePressureOfAGraph(t *testing.T) {

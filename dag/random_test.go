@@ -22,7 +22,7 @@ import (
 	"github.com/perdure/perdure/perduretest"
 )
 
-// A world is a shape as a graph, and what is seen of it.
+// A world is a shape as a graph, and the observations of it.
 type world struct {
 	shape
 	graph *dag.Graph[int]
@@ -65,7 +65,7 @@ func (w *world) use(ctx context.Context, name string) {
 	w.keys[name][perdure.IdempotencyKey(ctx)] = true
 }
 
-// body is the function of a step.
+// body returns the function of a step.
 func (w *world) body(p spec) func(context.Context, none) (string, error) {
 	return func(ctx context.Context, _ none) (string, error) {
 		w.note("begin " + p.id)
@@ -126,7 +126,7 @@ func build(s shape, rng *rand.Rand) *world {
 	return w
 }
 
-// decorate says of a step what its spec says.
+// decorate sets the properties of a step as in its spec.
 func decorate[A, R any](w *world, s *dag.Step[A, R], p spec,
 	steps map[string]dag.Dependency) *dag.Step[A, R] {
 	s.Order(p.order)
@@ -175,7 +175,7 @@ func decorate[A, R any](w *world, s *dag.Step[A, R], p spec,
 	return s
 }
 
-// pick gives one of some words, mostly the first.
+// pick returns one of some words, mostly the first.
 func pick(rng *rand.Rand, words ...string) string {
 	if rng.IntN(3) > 0 {
 		return words[0]
@@ -208,8 +208,8 @@ func randomShape(rng *rand.Rand) shape {
 	return s
 }
 
-// live runs the graph of a world: each signal is sent at some time, the engine crashes so
-// many times, and more is done.
+// live runs the graph of a world: it sends each signal at some time, crashes the engine some times,
+// and does more.
 func (w *world) live(env *perduretest.Env, rng *rand.Rand, crashes int,
 	more map[time.Duration]func()) {
 	run := perduretest.Start(env, w.graph.Workflow, 1, perdure.ID("run"))
@@ -249,7 +249,7 @@ func (w *world) live(env *perduretest.Env, rng *rand.Rand, crashes int,
 	_, _ = run.Result()
 }
 
-// observe gives what has come of it.
+// observe returns the observed result.
 func (w *world) observe(env *perduretest.Env) observation {
 	r := reportOf(env, "run")
 	o := observation{
@@ -290,7 +290,7 @@ func (w *world) observe(env *perduretest.Env) observation {
 	return o
 }
 
-// holdsTo runs a shape and judges what comes of it.
+// holdsTo runs a shape and judges the result.
 func holdsTo(t *testing.T, s shape, seed uint64, crashes int) bool {
 	t.Helper()
 	ok := true
@@ -326,8 +326,8 @@ func TestRandomGraphsAreAsTheModelSays(t *testing.T) {
 	}
 }
 
-// A graph that is cancelled at some time ends so, or as it would have: where it has begun
-// to compensate, it does that to the end.
+// A graph that is cancelled at some time ends as CANCELLED, or as it would have ended without the
+// cancel: if it has begun to compensate, it compensates to the end.
 //
 // spec: F-20, F-21
 func TestRandomGraphsBearACancelAtAnyTime(t *testing.T) {

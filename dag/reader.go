@@ -15,16 +15,16 @@ import (
 	"github.com/perdure/perdure/definition"
 )
 
-// A reader reads a document and keeps all that is wrong with it.
+// A reader reads a document and keeps all its defects.
 type reader struct {
 	registry Registry
 	issues   []definition.Issue
 }
 
-// fields are those that an object may have, and what takes in each.
+// fields has the fields that an object may have, with the function that takes in each field.
 type fields map[string]func(at string, v json.RawMessage)
 
-// maxIssues bounds what is told of one document.
+// maxIssues limits the number of issues of one document.
 const maxIssues = 1000
 
 func (d *reader) complain(at, format string, args ...any) {
@@ -35,7 +35,7 @@ func (d *reader) complain(at, format string, args ...any) {
 	}
 }
 
-// object reads an object. A field that is not known, or there twice, is refused.
+// object reads an object. A field that is not known, or that is there twice, is refused.
 func (d *reader) object(at string, v json.RawMessage, known fields) {
 	dec := json.NewDecoder(bytes.NewReader(v))
 	if start, err := dec.Token(); err != nil || start != json.Delim('{') || !json.Valid(v) {
@@ -70,7 +70,7 @@ func (d *reader) list(at string, v json.RawMessage, take func(at string, v json.
 	}
 }
 
-// readOK reads a value of a type, and says whether it is one; null is none.
+// readOK reads a value of a type, and reports whether the value is of that type; null is not.
 func readOK[T any](d *reader, at string, v json.RawMessage) (T, bool) {
 	var out, zero T
 	if err := json.Unmarshal(v, &out); err != nil || string(v) == "null" {
@@ -85,13 +85,13 @@ var typeNames = map[reflect.Kind]string{
 	reflect.Float64: "a number", reflect.Slice: "a list",
 }
 
-// read reads a value of a type, and gives zero where it is none.
+// read reads a value of a type, and returns zero if the value is not of that type.
 func read[T any](d *reader, at string, v json.RawMessage) T {
 	out, _ := readOK[T](d, at, v)
 	return out
 }
 
-// name reads what can be a name; empty is none.
+// name reads a text that must be valid as a name. It returns an empty text for any other value.
 func (d *reader) name(at string, v json.RawMessage) string {
 	s, ok := readOK[string](d, at, v)
 	if ok && !pattern.ValidName(s) {
@@ -117,7 +117,7 @@ func (d *reader) duration(at string, v json.RawMessage) time.Duration {
 	return max(t, 0)
 }
 
-// number reads a number from least on, and up to most.
+// number reads a number of at least least and at most most.
 func number[N int | float64](d *reader, at string, v json.RawMessage, least, most N) N {
 	n, ok := readOK[N](d, at, v)
 	switch {
@@ -129,7 +129,7 @@ func number[N int | float64](d *reader, at string, v json.RawMessage, least, mos
 	return min(max(n, least), most)
 }
 
-// retry reads a policy.
+// retry reads a retry policy.
 func (d *reader) retry(at string, v json.RawMessage) perdure.Retry {
 	var r perdure.Retry
 	d.object(at, v, fields{

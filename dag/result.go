@@ -9,13 +9,13 @@ import (
 	"github.com/perdure/perdure/report"
 )
 
-// A Result tells how a run of a graph went, or how far it has come.
+// A Result is the report of a run of a graph that has ended, or of a run so far.
 type Result struct {
 	report.Run
 }
 
-// A Query answers a question about a run, by its report, with arguments. It changes
-// nothing, and is called by whoever asks.
+// A Query answers a question about a run, from its report and arguments. It must change nothing. It
+// is called in the process of the caller.
 type Query func(r report.Run, args json.RawMessage) (any, error)
 
 // Query adds a query under a name.
@@ -49,7 +49,7 @@ func (g *Graph[I]) Ask(r report.Run, name string, args json.RawMessage) (any, er
 	return answer, err
 }
 
-// Current gives the IDs of the steps that go on.
+// Current returns the IDs of the steps that have not ended.
 func (r Result) Current() []string {
 	var ids []string
 	for _, s := range r.Steps {

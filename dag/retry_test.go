@@ -13,9 +13,9 @@ import (
 	"github.com/perdure/perdure/perduretest"
 )
 
-// A graph that is retried goes on from the steps that have failed. One that nothing was
-// undone of has the keys that it had: what a failed attempt may have done is not done
-// twice. What was undone is done again, under new keys.
+// A graph that is retried goes on from the steps that have failed. If nothing was undone, the steps
+// have the keys that they had: an effect of a failed attempt does not happen twice. Steps that were
+// undone are done again, under new keys.
 //
 // spec: P-4, F-20
 func TestAGraphIsRetriedFromTheFailedSteps(t *testing.T) {
@@ -72,9 +72,8 @@ func TestAGraphIsRetriedFromTheFailedSteps(t *testing.T) {
 	}
 }
 
-// A step that failed because of what it waited for, or stood for, is retried with that:
-// the gate is waited for anew, the child is retried, and of a branch what failed is
-// done again.
+// A step that failed because of its gate, its child or its branch is retried with it: the step
+// waits for the gate again, the child is retried, and the failed steps of a branch are done again.
 //
 // spec: P-4, F-17, F-18
 func TestAGraphIsRetriedFromWhatItsStepsWaitedFor(t *testing.T) {
@@ -174,9 +173,9 @@ func TestAGraphIsRetriedFromWhatItsStepsWaitedFor(t *testing.T) {
 	}
 }
 
-// What begins after a sibling has failed for good, behind a gate, in a branch or when the
-// pressure has room for it, and ends well before the graph fails, is not run again by a
-// retry; nor is what it waited for waited for again.
+// A step may begin after another step of its layer has failed for good: behind a gate, in a branch,
+// or when the policy has room for it. If it succeeds before the graph fails, a retry does not run
+// it again, and does not wait again at its gates.
 //
 // spec: F-18, F-20, P-4
 func TestARetriedGraphKeepsWhatBeganBesideTheFailure(t *testing.T) {

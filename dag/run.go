@@ -10,8 +10,8 @@ import (
 	"github.com/perdure/perdure/report"
 )
 
-// An execution is a graph that goes on. What it knows is a fold of what its operations
-// gave: a replay makes it anew. Workflow code writes it, the bodies of steps read it.
+// An execution is a graph that goes on. It is a fold of the results of its operations: a replay
+// makes it anew. Workflow code writes it, and the bodies of steps read it.
 type execution struct {
 	*plan
 	ctx   context.Context
@@ -19,10 +19,10 @@ type execution struct {
 	info  perdure.Info
 	calls *pattern.Calls
 
-	passed map[string]int    // how many of its stages a step has passed
-	begun  map[string]future // of steps that are begun and not settled
-	asides []*step           // that nobody waits for, in the order of their starts
-	done   []*step           // in the order in which they ended
+	passed map[string]int    // the number of stages that a step has passed
+	begun  map[string]future // steps that have begun and are not settled
+	asides []*step           // async steps, in the order of their starts
+	done   []*step           // in the order of their ends
 	failed []failure
 
 	mu       sync.RWMutex
@@ -37,10 +37,10 @@ type future = *perdure.Future[json.RawMessage]
 type failure struct {
 	s      *step
 	err    error
-	status perdure.RunStatus // of the run when it failed
+	status perdure.RunStatus // the status of the run when the step failed
 }
 
-// run is the workflow.
+// run is the workflow function of the graph.
 func (p *plan) run(ctx context.Context, input json.RawMessage) (json.RawMessage, error) {
 	x := &execution{
 		plan: p, ctx: ctx, input: input, calls: p.calls.Begin(),
@@ -94,7 +94,7 @@ func (x *execution) skip(s *step, why string) error {
 	return pattern.Record(x.ctx, pattern.Fact{Kind: pattern.StepSkipped, Name: s.id, Reason: why})
 }
 
-// walk does the steps, layer by layer. It fails where the run ends meanwhile.
+// walk does the steps, layer by layer. It fails if the run ends meanwhile.
 func (x *execution) walk() error {
 	return pattern.Walk{
 		Layers: x.layers, Policy: x.pressure,
@@ -113,7 +113,7 @@ func (x *execution) walk() error {
 	}.Run(x.ctx)
 }
 
-// awaitable keeps a future that is nil from being an interface that is not.
+// awaitable returns a nil interface for a nil future.
 func awaitable(f future, err error) (pattern.Awaitable, error) {
 	if f == nil {
 		return nil, err
@@ -121,7 +121,7 @@ func awaitable(f future, err error) (pattern.Awaitable, error) {
 	return f, err
 }
 
-// begin begins a step: with its condition, a stage, or itself.
+// begin begins a step: it evaluates the condition, then begins the first stage or the step itself.
 func (x *execution) begin(s *step, alone bool) (future, error) {
 	if s.condition != nil {
 		holds, err := pattern.Evaluate(x.ctx, s.condition, x.known())
@@ -138,15 +138,15 @@ func (x *execution) begin(s *step, alone bool) (future, error) {
 	return x.advance(s, nil, alone)
 }
 
-// A stage is what a step waits for before it begins.
+// A stage is work that a step waits for before it begins.
 type stage struct {
-	word string // before the ID of the step, it is the name of its branch
+	word string // the branch of the stage has this word and the ID of the step as its name
 	do   func(context.Context) (json.RawMessage, error)
 
 	options []perdure.BranchOption
 }
 
-// stages gives those of a step: its gates, then its prelude.
+// stages returns the stages of a step: its gates, then its prelude.
 func (x *execution) stages(s *step) (all []stage) {
 	if len(s.gates) > 0 {
 		all = append(all, stage{word: "gate:", do: s.pass})
@@ -162,8 +162,7 @@ func (x *execution) stages(s *step) (all []stage) {
 	return all
 }
 
-// advance goes on with the next stage of a step, or begins it; out is what the last stage
-// gave.
+// advance begins the next stage of a step, or the step itself. out is the result of the last stage.
 func (x *execution) advance(s *step, out json.RawMessage, alone bool) (future, error) {
 	var f future
 	if all, at := x.stages(s), x.passed[s.id]; at < len(all) {
@@ -181,10 +180,10 @@ func (x *execution) advance(s *step, out json.RawMessage, alone bool) (future, e
 	return f, nil
 }
 
-// isBegun says whether a step has passed its stages.
+// isBegun reports whether a step has passed its stages.
 func (x *execution) isBegun(s *step) bool { return x.passed[s.id] > len(x.stages(s)) }
 
-// ended takes in what a step has waited for: a stage, or itself.
+// ended takes in the end of a stage of a step, or of the step itself.
 func (x *execution) ended(s *step, out json.RawMessage, err error) (future, error) {
 	delete(x.begun, s.id)
 	switch {
@@ -210,7 +209,7 @@ func (x *execution) refuse(s *step, why error) error {
 	return x.settle(s, nil, err)
 }
 
-// settle takes in how a step has ended, and gives its error.
+// settle takes in the end of a step, and returns the error of the step.
 func (x *execution) settle(s *step, out json.RawMessage, err error) error {
 	if pattern.EndedBy(x.ctx) != nil {
 		return err
@@ -248,8 +247,8 @@ func (x *execution) finish() error {
 	}
 }
 
-// takeIn takes in the async steps that have ended, in the order in which they have, and
-// says whether there were any.
+// takeIn takes in the async steps that have ended, in the order of their ends, and reports whether
+// there were any.
 func (x *execution) takeIn() (any bool, err error) {
 	var ended []future
 	steps := map[future]*step{}
@@ -260,7 +259,7 @@ func (x *execution) takeIn() (any bool, err error) {
 		}
 		if status, _, _ := f.State(); status == report.StepIsRunning ||
 			!x.isBegun(s) && s.before == nil {
-			continue // it goes on, or waits at its gates
+			continue // it has not ended, or it waits at its gates
 		}
 		ended, steps[f] = append(ended, f), s
 	}
@@ -271,7 +270,7 @@ func (x *execution) takeIn() (any bool, err error) {
 		s := steps[f]
 		out, err := f.Await(x.ctx)
 		next, _ := x.ended(s, out, err)
-		if next != nil { // what the step stood for has ended: it records that
+		if next != nil { // the prelude has ended, and the step records its result
 			out, err = next.Await(x.ctx)
 			_, _ = x.ended(s, out, err)
 		}
@@ -282,7 +281,8 @@ func (x *execution) takeIn() (any bool, err error) {
 	return len(ended) > 0, nil
 }
 
-// task is what a step does. One that has a prelude records what that gave.
+// task returns the task of a step. The task of a step with a prelude records the result of the
+// prelude.
 func (x *execution) task(s *step, out json.RawMessage) pattern.Task {
 	t := pattern.Task{
 		Name: s.id, Call: s.call, Retry: s.retry, Timeout: s.timeout, Variable: s.variable,
@@ -297,7 +297,7 @@ func (x *execution) task(s *step, out json.RawMessage) pattern.Task {
 	return t
 }
 
-// given is what arguments of steps are made of.
+// given returns the sources of the arguments of steps.
 func (x *execution) given() pattern.Sources {
 	return pattern.Sources{Input: x.input, Result: func(id string) (json.RawMessage, bool) {
 		x.mu.RLock()
@@ -307,8 +307,8 @@ func (x *execution) given() pattern.Sources {
 	}}
 }
 
-// known is what conditions decide by. Workflow code alone writes the results, and it does
-// not while it asks.
+// known returns the values that conditions decide by. Only workflow code writes the results, and it
+// does not write them while it evaluates a condition.
 func (x *execution) known() pattern.View {
 	return pattern.View{
 		Input: x.input, Results: x.results, Headers: x.info.Headers,

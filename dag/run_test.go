@@ -21,15 +21,15 @@ import (
 
 var errDown = errors.New("it is down")
 
-// none is an argument that takes nothing.
+// none is an argument that takes no input.
 type none struct{}
 
-// does gives the function of a step that takes nothing.
+// does returns the function of a step that takes no input.
 func does[R any](out R, err error) func(context.Context, none) (R, error) {
 	return func(context.Context, none) (R, error) { return out, err }
 }
 
-// lasts gives the function of a step that takes some time.
+// lasts returns the function of a step that takes some time.
 func lasts(d time.Duration) func(context.Context, none) (string, error) {
 	return func(ctx context.Context, _ none) (string, error) {
 		select {
@@ -41,7 +41,7 @@ func lasts(d time.Duration) func(context.Context, none) (string, error) {
 	}
 }
 
-// A diary notes what is done, in order.
+// A diary records calls, in order.
 type diary struct {
 	mu    sync.Mutex
 	lines []string
@@ -63,7 +63,7 @@ func (d *diary) want(t testing.TB, lines ...string) {
 	}
 }
 
-// notes gives the function of a step that notes its name.
+// notes returns the function of a step that notes a line.
 func (d *diary) notes(line string) func(context.Context, none) (string, error) {
 	return func(context.Context, none) (string, error) {
 		d.note("%s", line)
@@ -71,7 +71,7 @@ func (d *diary) notes(line string) func(context.Context, none) (string, error) {
 	}
 }
 
-// undoes gives a compensation that notes its name.
+// undoes returns a compensation that notes a line.
 func (d *diary) undoes(line string) func(context.Context, none, string) error {
 	return func(context.Context, none, string) error {
 		d.note("%s", line)
@@ -95,7 +95,7 @@ func execute[I any](env *perduretest.Env, g *dag.Graph[I], in I,
 	return r
 }
 
-// reportOf gives the report of a run.
+// reportOf returns the report of a run.
 func reportOf(env *perduretest.Env, id string) dag.Result {
 	env.Helper()
 	var r report.Run
@@ -183,8 +183,8 @@ func TestNothingWaitsForAnAsyncStep(t *testing.T) {
 	}, g, child)
 }
 
-// An async step that ends while the last thing that the graph waits for is a callback has
-// ended: it is told of, and the graph's decision to go on knows its result.
+// An async step that ends while the graph waits only for a callback has ended: its callback is
+// called, and the function of Again gets its result.
 //
 // spec: F-9, F-19, F-26
 func TestAnAsyncStepThatEndsDuringTheLastCallback(t *testing.T) {

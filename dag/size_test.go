@@ -16,7 +16,7 @@ import (
 	"github.com/perdure/perdure/store/memory"
 )
 
-// A slowStore takes a millisecond for a commit, and counts them.
+// A slowStore takes a millisecond for a commit, and counts the commits.
 type slowStore struct {
 	store.Store
 	commits atomic.Int64
@@ -28,7 +28,7 @@ func (s *slowStore) Commit(ctx context.Context, g *store.Group) error {
 	return s.Store.Commit(ctx, g)
 }
 
-// layered gives a graph of layers of instant steps.
+// layered returns a graph of layers of instant steps.
 func layered(layers, width int) *dag.Graph[int] {
 	g := dag.New[int]("layered")
 	var before []dag.Dependency
@@ -43,8 +43,8 @@ func layered(layers, width int) *dag.Graph[int] {
 	return g
 }
 
-// A layer costs one commit, however wide it is. Now and then the engine does not keep a
-// result for the others to join it, so the best of some runs counts.
+// A layer costs one commit, however wide it is. Sometimes the engine commits a result before the
+// others are there, so the best of some runs counts.
 //
 // spec: F-2
 func TestALayerCostsOneCommit(t *testing.T) {
@@ -97,8 +97,8 @@ func TestManyStepsInALayerAndInAChain(t *testing.T) {
 	}
 }
 
-// BenchmarkBuild builds graphs in layers of ten steps, each of which comes after all ten
-// of the layer before, and registers them.
+// BenchmarkBuild builds graphs in layers of ten steps and registers them. Each step comes after all
+// ten steps of the layer before.
 func BenchmarkBuild(b *testing.B) {
 	for _, n := range []int{100, 1_000, 10_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {

@@ -247,7 +247,7 @@ func TestAStepAndAGraphHaveTimeouts(t *testing.T) {
 	}, g, slow)
 }
 
-// children gives the runs that are no runs of a graph, and their statuses.
+// children returns the runs that are not runs of a graph, and their statuses.
 func children(env *perduretest.Env) (out []string) {
 	env.Helper()
 	env.Settle()

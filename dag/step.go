@@ -15,10 +15,10 @@ import (
 	"github.com/perdure/perdure/report"
 )
 
-// A Dependency is a step that another one comes after.
+// A Dependency is a step that another step comes after.
 type Dependency interface{ step() *step }
 
-// idOf gives the ID of a step, and false for nil.
+// idOf returns the ID of a step, and false for nil.
 func idOf(d Dependency) (string, bool) {
 	if d == nil || d.step() == nil {
 		return "", false
@@ -26,14 +26,14 @@ func idOf(d Dependency) (string, bool) {
 	return d.step().id, true
 }
 
-// A Step is one step of a graph. Its function gets an A, which is the graph's input, or a
-// struct with tags: see [pattern.Arguments]. Its methods build it, and return it.
+// A Step is one step of a graph. Its function takes an A, which is the graph's input or a struct
+// with tags: see [pattern.Arguments]. The methods of Step set its properties and return the step.
 type Step[A, R any] struct {
 	s    *step
 	args *pattern.Arguments[A]
 }
 
-// A step is one without its types.
+// A step is a [Step] without its types.
 type step struct {
 	of        *declaration
 	id        string
@@ -41,8 +41,8 @@ type step struct {
 	order     int
 	condition pattern.Condition
 	gates     []gate
-	before    prelude // nil for none
-	word      string  // before the ID, it is the name of the branch of the prelude
+	before    prelude // nil for no prelude
+	word      string  // the branch of the prelude has this word and the ID as its name
 	call      pattern.TaskFunc
 	check     func(pattern.SourceTypes) []definition.Issue
 	result    reflect.Type
@@ -51,13 +51,13 @@ type step struct {
 	async     bool
 	undo      pattern.TaskFunc
 	undoCheck func(pattern.SourceTypes) []definition.Issue
-	undone    reflect.Type // the result of the compensation; nil for none
+	undone    reflect.Type // the type of the compensation's result; nil for none
 	event     *pattern.StepEvent
 	variable  string
 	issues    []definition.Issue
 }
 
-// copied gives a copy that its builder does not change. Its gates are in order.
+// copied returns a copy that its builder does not change. The gates of the copy are sorted.
 func (s *step) copied() *step {
 	c := *s
 	c.after, c.gates, c.issues = slices.Clone(s.after), slices.Clone(s.gates),
@@ -66,7 +66,7 @@ func (s *step) copied() *step {
 	return &c
 }
 
-// Add adds a step. What is wrong with it is told when the graph is registered.
+// Add adds a step. Its defects are reported when the graph is registered.
 func Add[I, A, R any](g *Graph[I], id string, fn func(context.Context, A) (R, error)) *Step[A, R] {
 	args := pattern.NewArguments[A]()
 	s := &step{
@@ -80,7 +80,7 @@ func Add[I, A, R any](g *Graph[I], id string, fn func(context.Context, A) (R, er
 	return &Step[A, R]{s, args}
 }
 
-// where is the place of something of the step.
+// where returns the place of a part of the step.
 func (s *step) where(parts ...string) string {
 	parts = slices.DeleteFunc(append([]string{s.id}, parts...), func(part string) bool {
 		return part == ""
@@ -98,7 +98,7 @@ func (s *step) complain(where, format string, args ...any) {
 	s.note(definition.SeverityError, where, format, args...)
 }
 
-// take takes in issues of a part of it.
+// take adds the issues of a part of the step.
 func (s *step) take(where string, issues []definition.Issue) {
 	for _, i := range issues {
 		i.Where = s.where(where, i.Where)
@@ -106,7 +106,7 @@ func (s *step) take(where string, issues []definition.Issue) {
 	}
 }
 
-// checkTimes tells of times that are odd.
+// checkTimes adds issues for times that are negative or very long.
 func (s *step) checkTimes() {
 	odd := func(at string, d time.Duration) time.Duration {
 		d, issues := definition.CheckTimeout(s.where(at), d)
@@ -123,7 +123,7 @@ func (s *step) checkTimes() {
 	}
 }
 
-// checkNames says which names cannot be recorded.
+// checkNames adds issues for names that are not valid in a journal.
 func (s *step) checkNames() {
 	if s.variable != "" && !pattern.ValidName(s.variable) {
 		s.complain("variable", "this cannot be the name of a variable: %s", s.variable)
@@ -140,10 +140,10 @@ func (s *Step[A, R]) step() *step {
 	return s.s
 }
 
-// ID is the step's ID.
+// ID returns the step's ID.
 func (s *Step[A, R]) ID() string { return s.s.id }
 
-// After has the step begin when those have ended.
+// After makes the step begin when the given steps have ended.
 func (s *Step[A, R]) After(steps ...Dependency) *Step[A, R] {
 	for _, d := range steps {
 		switch id, is := idOf(d); {
@@ -158,14 +158,15 @@ func (s *Step[A, R]) After(steps ...Dependency) *Step[A, R] {
 	return s
 }
 
-// Order sorts the steps of one layer; equal ones are as declared.
+// Order sets the position of the step in its layer. Steps of equal order are sorted as declared.
 func (s *Step[A, R]) Order(n int) *Step[A, R] {
 	s.s.order = n
 	return s
 }
 
-// When has the step run only where the condition holds; else it is SKIPPED, and those
-// that come after it get no value of it. It is asked before the step waits at its gates.
+// When sets a condition: the step runs only if the condition holds. Otherwise the step is SKIPPED,
+// and later steps get no result of it. The condition is evaluated before the step waits at its
+// gates.
 func (s *Step[A, R]) When(c pattern.Condition) *Step[A, R] {
 	if c == nil {
 		s.s.complain("when", "a nil condition")
@@ -174,31 +175,33 @@ func (s *Step[A, R]) When(c pattern.Condition) *Step[A, R] {
 	return s
 }
 
-// Retry is the step's policy; without one it is the graph's. What is workflow code, a
-// child or a branch, is done once: for those it is the policy of what undoes them.
+// Retry sets the step's policy. The default is the policy of the graph. The work of a child or a
+// branch is workflow code and is done once: for these steps the policy is for their compensation.
 func (s *Step[A, R]) Retry(r perdure.Retry) *Step[A, R] {
 	s.s.retry = &r
 	return s
 }
 
-// Timeout limits one attempt of the step, and of what undoes it; without it the latter has
-// five minutes. A child that passes it is cancelled.
+// Timeout limits one attempt of the step, and of its compensation. Without it an attempt of the
+// step has no limit, and an attempt of the compensation has 5 min. A child that passes the timeout
+// is cancelled.
 func (s *Step[A, R]) Timeout(d time.Duration) *Step[A, R] {
 	s.s.timeout = d
 	return s
 }
 
-// Async has nothing wait for the step: its layer counts it as ended once it is taken up,
-// also while it waits at its gates. A failure of it is recorded and fails nothing else;
-// what still runs when all else has ended is cancelled.
+// Async lets the graph go on without waiting for the step: its layer counts the step as ended when
+// it is taken up, also while it waits at its gates. A failure of the step is recorded and fails
+// nothing else. A step that still runs when everything else has ended is cancelled.
 func (s *Step[A, R]) Async() *Step[A, R] {
 	s.s.async = true
 	return s
 }
 
-// Undo is what undoes the step when the graph fails: it gets what the step got, made once
-// more of the same sources, and what it gave. Variables have the values that they have
-// then: what undoing depends on belongs into the result.
+// Undo sets the compensation of the step, which is called when the graph fails. It takes the
+// argument of the step, made again from the same sources, and the step's result. Variables have
+// their values at the time of the compensation: put a value that the compensation depends on into
+// the result.
 func (s *Step[A, R]) Undo(fn func(ctx context.Context, in A, out R) error) *Step[A, R] {
 	s.s.setUndo(fn == nil, nil, func(ctx context.Context, given pattern.Sources) (json.RawMessage,
 		error) {
@@ -218,9 +221,9 @@ func (s *Step[A, R]) Undo(fn func(ctx context.Context, in A, out R) error) *Step
 // ownResult is the name under which a compensation finds the result of its step.
 const ownResult = "result"
 
-// UndoWith is [Step.Undo] by a function whose argument is made as that of a step: the
-// result of what it undoes is that of the step "result", and undo and undo-error are of
-// those that were undone before.
+// UndoWith sets the compensation as [Step.Undo] does, with a function whose argument is made like
+// the argument of a step. In this argument, step "result" is the result of the step itself; undo
+// and undo-error are the results and errors of compensations that were done before.
 func UndoWith[A, R, C, U any](s *Step[A, R], fn func(context.Context, C) (U, error)) *Step[A, R] {
 	args := pattern.NewArguments[C]()
 	s.s.setUndo(fn == nil, args.Check, pattern.TaskOf(args, fn))
@@ -239,26 +242,26 @@ func (s *step) setUndo(missing bool, check func(pattern.SourceTypes) []definitio
 	s.undo, s.undoCheck = undo, check
 }
 
-// Event is the type under which the publisher is told of the step's success, where the
-// graph publishes events; without it that is STEP_COMPLETED.
+// Event sets the event that the publisher gets at the step's success, if the graph publishes
+// events. Without it the type is STEP_COMPLETED.
 func (s *Step[A, R]) Event(e pattern.StepEvent) *Step[A, R] {
 	s.s.event = &e
 	return s
 }
 
-// Variable has the result stored as a variable of the run.
+// Variable stores the result as a variable of the run.
 func (s *Step[A, R]) Variable(name string) *Step[A, R] {
 	s.s.variable = name
 	return s
 }
 
-// Output gives the step's result in the body of a step that comes after it, and false
-// where it has none: it was skipped, or is [Step.Async] and has not ended.
+// Output returns the step's result. It is called in the body of a later step. It returns false if
+// the step has no result: the step was skipped, or it is [Step.Async] and has not ended.
 func (s *Step[A, R]) Output(ctx context.Context) (R, bool, error) {
 	return pattern.Output[R](ctx, s.s.id)
 }
 
-// Of gives the step's result of a run, and false where it has none.
+// Of returns the step's result in a run, and false if the step has no result.
 func (s *Step[A, R]) Of(r Result) (R, bool, error) {
 	return report.ResultOf[R](r.Run, s.s.id)
 }

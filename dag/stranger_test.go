@@ -21,7 +21,8 @@ import (
 	"github.com/perdure/perdure/tcc"
 )
 
-// A trio has a workflow of each pattern, whose one step fails while it is asked to.
+// A trio has a code workflow and a workflow of each pattern. The one step of each fails while err
+// is set.
 type trio struct {
 	code  *perdure.Workflow[int, int]
 	graph *dag.Graph[int]
@@ -66,8 +67,8 @@ func (o *trio) all() []perdure.Definition {
 	return []perdure.Definition{o.code, o.graph, o.saga, o.tcc}
 }
 
-// Only a graph can be walked through: whoever else is asked to be is not started, however
-// it is asked, and neither is what the one who asks does not know.
+// Only graphs have a dry run. A dry run of any other workflow is not started, in any way, and
+// neither is a dry run of a workflow that the client does not know.
 //
 // spec: F-27
 func TestADryRunOfAnythingButAGraphIsRefused(t *testing.T) {
@@ -124,8 +125,8 @@ func TestADryRunOfAnythingButAGraphIsRefused(t *testing.T) {
 	})
 }
 
-// The pattern of a run that was started by one who does not know its workflow is that of
-// the workflow, wherever it is told.
+// A run that was started by a client which does not know its workflow has the pattern of the
+// workflow, in every place that shows the pattern.
 //
 // spec: F-3, P-4
 func TestARunThatAStrangerStartsHasThePatternOfItsWorkflow(t *testing.T) {

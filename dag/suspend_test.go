@@ -12,9 +12,9 @@ import (
 	"github.com/perdure/perdure/report"
 )
 
-// While a graph is suspended, the step that was under way ends and nothing else begins,
-// over a restart too: not what its timer or its signal lets go, nor what comes after the
-// step. All of that happens when it is resumed, and nothing twice.
+// While a graph is suspended, the step that was under way ends and nothing else begins, over a
+// restart too: no step whose timer or signal has come, and no later step. All of them begin when
+// the graph is resumed, and none twice.
 //
 // spec: F-21
 func TestASuspendedGraphHoldsItsGates(t *testing.T) {
@@ -50,7 +50,8 @@ func TestASuspendedGraphHoldsItsGates(t *testing.T) {
 			len(r.Failed()) != 1 || r.Failed()[0].ID != late.ID() {
 			env.Errorf("it is %v: %v", r.Status, err)
 		}
-		if len(d.lines) != 2 { // both gates have opened, and the one that has not fails the layer
+		// both gates have opened, and the gate that has not opened fails the layer
+		if len(d.lines) != 2 {
 			env.Errorf("done: %v", d.lines)
 		}
 		run.Executed("slow", 1)
@@ -68,7 +69,7 @@ func TestASuspendedGraphHoldsItsGates(t *testing.T) {
 			},
 			func(eng *perdure.Engine) error { return eng.Resume(env.Context(), run.ID()) },
 		} {
-			// a crash hid that it was done
+			// the act was done, and a crash hid it
 			if err := env.Do(act); err != nil && journal.CodeOf(err) != journal.CodeWrongState {
 				env.Error(err)
 			}

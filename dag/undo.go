@@ -9,7 +9,7 @@ import (
 	"github.com/perdure/perdure/pattern"
 )
 
-// fail undoes what is done and ends the run.
+// fail undoes the steps that are done and ends the run.
 func (x *execution) fail() error {
 	err := pattern.FailedStep(x.failed[0].s.id, x.failed[0].err)
 	if e := x.stopAsides("workflow failed: " + err.Error()); e != nil {
@@ -40,8 +40,8 @@ func (x *execution) fail() error {
 	return perdure.Fail(x.ctx, err)
 }
 
-// stopAsides cancels the async steps that go on, so that none ends while others are
-// undone, and takes in those that have ended meanwhile.
+// stopAsides cancels the async steps that have not ended, so that no step ends while others are
+// undone. It takes in the steps that have ended meanwhile.
 func (x *execution) stopAsides(why string) error {
 	for _, s := range x.asides {
 		if f := x.begun[s.id]; f != nil {
@@ -58,8 +58,8 @@ func (x *execution) stopAsides(why string) error {
 	return err
 }
 
-// compensate undoes the steps that are done, the one that ended last first. As long as the
-// run is COMPENSATING, neither a cancel nor its timeout ends it.
+// compensate undoes the steps that are done, the step that ended last first. As long as the run is
+// COMPENSATING, neither a cancel nor its timeout ends it.
 func (x *execution) compensate() error {
 	undos := slices.DeleteFunc(slices.Clone(x.done), func(s *step) bool { return s.undo == nil })
 	if len(undos) == 0 {
@@ -102,8 +102,8 @@ func (x *execution) undo(s *step) error {
 	return pattern.Record(x.ctx, fact)
 }
 
-// undoGiven is what the argument of a compensation is made of: what that of its step was
-// made of, and the result of it.
+// undoGiven returns the sources of the argument of a compensation: the sources of its step's
+// argument, and the result of the step.
 func (x *execution) undoGiven(s *step) pattern.Sources {
 	given := x.given()
 	results := given.Result

@@ -13,7 +13,7 @@ import (
 	"github.com/perdure/perdure/perduretest"
 )
 
-// A compensation that hangs has failed after five minutes where its step has no timeout.
+// A compensation that hangs fails after five minutes if its step has no timeout.
 //
 // spec: F-29
 func TestACompensationThatHangsFails(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// Arguments make the argument of a step's function in a declared pattern out of what
-// its run knows. An A of a struct type says with tags what its fields are:
+// Arguments make the argument of a step's function in a declared pattern from values that
+// the run knows. If A is a struct, tags name the source of each field:
 //
 //	type shipping struct {
 //		Order   Order           `perdure:"input"`                 // of the run, or of the step
@@ -19,47 +19,47 @@ import (
 //		Receipt Receipt         `perdure:"step=charge,required"`  // the result of a step
 //		Hold    string          `perdure:"try=debit"`             // of a participant's try
 //		Refund  Refund          `perdure:"undo=charge"`           // of a step's compensation
-//		Why     error           `perdure:"undo-error=charge"`     // that it failed with
+//		Why     error           `perdure:"undo-error=charge"`     // of that compensation
 //		Tenant  string          `perdure:"header=X-Tenant"`
 //		All     perdure.Headers `perdure:"headers"`
 //		Rank    int             `perdure:"variable=rank"`
 //		Vars    map[string]any  `perdure:"variables"`
 //		ID      string          `perdure:"id"`                    // the workflow ID
-//		Run     perdure.Info                                      // by its type, as a context.Context is
+//		Run     perdure.Info                                      // by type, like context.Context
 //	}
 //
-// A value that is not there is zero; with "required" the step fails. One field may have
-// no tag: it is the input, where that decodes into its type, else zero. An A that has no
-// tag at all is such a value itself, and so is a context.Context or an Info. The tags of
-// a struct that is embedded count as those of A. A []byte and a json.RawMessage get an
-// input or a result as it is.
+// A value that does not exist is zero; with "required" the step fails. One field may have no
+// tag: it is the input if the input decodes into the field's type, else zero. An A that has no
+// tag at all is the input itself. An A that is a context.Context or an Info is that context or
+// Info. The tags of an embedded struct count as tags of A. A []byte and a json.RawMessage get
+// an input or a result unchanged.
 //
-// Arguments are made once for each function, and used by many goroutines.
+// Arguments are made once for each function. Many goroutines may use them.
 type Arguments[A any] struct{ parts *parts }
 
-// NewArguments reads the tags of A. What is wrong with them is told by
-// [Arguments.Check]; until then Fill fails.
+// NewArguments reads the tags of A. [Arguments.Check] reports tags that are not valid; until they
+// are corrected Fill fails.
 func NewArguments[A any]() *Arguments[A] { return &Arguments[A]{partsOf(reflect.TypeFor[A]())} }
 
-// Sources are what arguments are made of. A function that is nil knows nothing.
+// Sources are the values that arguments are made of. A nil function knows no value.
 type Sources struct {
-	Input     json.RawMessage // nil for none
+	Input     json.RawMessage // nil for no input
 	Result    func(step string) (json.RawMessage, bool)
 	Tried     func(participant string) (json.RawMessage, bool)
 	Undone    func(step string) (json.RawMessage, bool)
-	UndoError func(step string) error // nil where there is none
+	UndoError func(step string) error // nil if there is no such error
 }
 
 type sourcesKey struct{}
 
-// SourcesOf returns what the argument of the task was made of whose body ctx belongs to.
+// SourcesOf returns the sources of the argument of a task. ctx is the context of the task's body.
 func SourcesOf(ctx context.Context) (Sources, bool) {
 	g, ok := ctx.Value(sourcesKey{}).(Sources)
 	return g, ok
 }
 
-// Output gives the result of a step in the body of one that comes after it, and false
-// where there is none: it was skipped.
+// Output returns the result of a step. It is called in the body of a later step. It returns false
+// if the step has no result because it was skipped.
 func Output[R any](ctx context.Context, step string) (R, bool, error) {
 	var zero R
 	given, ok := SourcesOf(ctx)
@@ -75,17 +75,17 @@ func Output[R any](ctx context.Context, step string) (R, bool, error) {
 	return v, err == nil, err
 }
 
-// SourceTypes is what is known of that before it is there. A type that is nil is not
-// known, and fits everything; a function that is nil knows no step.
+// SourceTypes are the types of [Sources] before the values exist. A nil type is not known and fits
+// every field. A nil function knows no step.
 type SourceTypes struct {
 	Input  reflect.Type
-	Result func(step string) (reflect.Type, bool) // false where there is no such step
+	Result func(step string) (reflect.Type, bool) // false if there is no such step
 	Tried  func(participant string) (reflect.Type, bool)
-	Undone func(step string) (reflect.Type, bool) // false where the step has no compensation
+	Undone func(step string) (reflect.Type, bool) // false if the step has no compensation
 }
 
-// Check says what is wrong with A: with its tags, with what they name that is not there,
-// and with types, as far as they are known, that never decode into those of its fields.
+// Check returns the defects of A: tags that are not valid, tags that name something that does not
+// exist, and known types whose values never decode into the type of the field.
 func (a *Arguments[A]) Check(types SourceTypes) []definition.Issue { return a.parts.check(types) }
 
 // Fill makes an argument, in the body of a step.

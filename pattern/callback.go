@@ -19,32 +19,34 @@ import (
 	"github.com/perdure/perdure/report"
 )
 
-// A Callback is called at what a run of a declared pattern comes to: exactly one of
-// Step, Failure and Complete is set. It is called at least once, over crashes. An error
-// that it gives, a panic, and a call of Failure that lasts longer than five minutes are
-// told to observers and change nothing.
+// A Callback is called at a step, a failure or the completion of a run of a declared pattern:
+// exactly one of Step, Failure and Complete is set. It is called at least once, also after crashes.
+// Observers get a notice if it returns an error, if it panics, or if a call of Failure lasts longer
+// than five minutes. None of these changes the run.
 type Callback struct {
-	Priority int // lower ones are called first; equal ones as they were declared
-	// nothing waits for it but the end of the run; its context ends with a cancel and a timeout
+	Priority int // lower numbers are called first; equal ones in the order of their declaration
+	// Async lets the run go on beside the callback: only the end of the run waits for it. Its
+	// context ends with a cancel and with a timeout.
 	Async bool
-	// errors, found anywhere in the chain, that it is called for; none for all. A sentinel is found
-	// where it is registered ([perdure.RegisterError])
+	// On has the errors that the callback is called for, found anywhere in the chain; none for all.
+	// A sentinel is found if it is registered ([perdure.RegisterError]).
 	On    []error
-	Steps []string // steps that it is called for, by ID; none for all
+	Steps []string // IDs of the steps that it is called for; none for all
 
-	// Step is called when a step has succeeded, after that is durable.
+	// Step is called after the success of a step is durable.
 	Step func(ctx context.Context, step string) error
-	// Failure is called when the run is about to fail, before that is recorded. The first
-	// that suppresses the error makes a success of it; one that is Async cannot.
+	// Failure is called when the run is about to fail, before the failure is recorded. The first
+	// callback that suppresses the error turns it into a success. A callback with Async cannot
+	// suppress it.
 	Failure func(ctx context.Context, err error) (suppress bool, e error)
 	// Complete is called after a success of the run is durable.
 	Complete func(ctx context.Context, r report.Run) error
 }
 
-// Callbacks are those of one definition.
+// Callbacks are the callbacks of one definition.
 type Callbacks []Callback
 
-// Check says what is wrong with them; the steps of the definition are known.
+// Check returns the defects of the callbacks. known reports whether the definition has a step.
 func (c Callbacks) Check(known func(step string) bool) []definition.Issue {
 	var issues []definition.Issue
 	for i, b := range c {
@@ -87,7 +89,7 @@ func (c Callbacks) Check(known func(step string) bool) []definition.Issue {
 	return issues
 }
 
-// ordered gives those that are meant, in the order in which they are called.
+// ordered returns the callbacks that meant selects, in the order in which they are called.
 func (c Callbacks) ordered(meant func(Callback) bool) Callbacks {
 	out := slices.DeleteFunc(slices.Clone(c), func(b Callback) bool { return !meant(b) })
 	slices.SortStableFunc(out, func(a, b Callback) int {
@@ -105,8 +107,8 @@ type Calls struct {
 // Begin is called when an execution begins.
 func (c Callbacks) Begin() *Calls { return &Calls{of: c} }
 
-// StepEnded calls those that are for the success of a step, and waits for them. It may
-// be known by other IDs too: one of a step over a list by that of the list's.
+// StepEnded calls the callbacks for the success of a step, and waits for them. The step may have
+// other IDs too: a step for an item of a list also has the ID of the list.
 func (c *Calls) StepEnded(ctx context.Context, step string, also ...string) error {
 	return c.call(ctx, strings.ReplaceAll(step, "#", "."), c.of.ordered(func(b Callback) bool {
 		return b.Step != nil && b.isFor(append(also, step))
@@ -114,15 +116,15 @@ func (c *Calls) StepEnded(ctx context.Context, step string, also ...string) erro
 		nil)
 }
 
-// A Failing is a step that has failed, by all IDs that it is known by, and its error.
+// A Failing is a failed step: all IDs that it is known by, and its error.
 type Failing struct {
 	Err error
 	IDs []string
 }
 
-// Failed calls those that are for an error of the run, or of one of the steps that have
-// failed, and says whether one suppresses it; then that is recorded. They are given the
-// error of the run.
+// Failed calls the callbacks for an error of the run, or of a step that has failed, and reports
+// whether a callback suppresses it. A suppressed error is recorded. The callbacks get the error of
+// the run.
 func (c *Calls) Failed(ctx context.Context, err error, steps ...Failing) (suppressed bool,
 	e error) {
 	e = c.call(ctx, "failure", c.of.ordered(func(b Callback) bool {
@@ -140,7 +142,7 @@ func (c *Calls) Failed(ctx context.Context, err error, steps ...Failing) (suppre
 	return suppressed, e
 }
 
-// isFor says whether it is for one of these steps.
+// isFor reports whether the callback is for any of these steps.
 func (b Callback) isFor(steps []string) bool {
 	return len(b.Steps) == 0 || slices.ContainsFunc(steps, func(s string) bool {
 		return slices.Contains(b.Steps, s)
@@ -153,8 +155,8 @@ func matches(err error, on []error) bool {
 	})
 }
 
-// call calls callbacks: those that are not Async one after the other in one step, until
-// one says that it is enough.
+// call calls callbacks. Those without Async are called one after the other in one step, until a
+// callback reports that no more are needed.
 func (c *Calls) call(ctx context.Context, key string, all Callbacks,
 	do func(context.Context, Callback) (bool, error), enough *bool) error {
 	var inLine Callbacks
@@ -185,12 +187,12 @@ func (c *Calls) call(ctx context.Context, key string, all Callbacks,
 	return err
 }
 
-// failureTimeout limits one call of a callback while a run is about to fail: nothing else
-// ends one that hangs then.
+// failureTimeout limits one call of a callback while a run is about to fail: nothing else ends a
+// call that hangs then.
 const failureTimeout = 5 * time.Minute
 
-// try calls one and returns what it says. Where it fails or does not return in time,
-// observers are told.
+// try calls one callback and returns its answer. If it fails or does not return in time, observers
+// are told.
 func (b Callback) try(ctx context.Context, do func(context.Context, Callback) (bool, error)) bool {
 	type answer struct {
 		done bool
@@ -223,7 +225,7 @@ func (b Callback) try(ctx context.Context, do func(context.Context, Callback) (b
 	return a.done && a.err == nil
 }
 
-// Wait waits for those that are Async. It is called before the execution ends.
+// Wait waits for the callbacks with Async. It is called before the execution ends.
 func (c *Calls) Wait(ctx context.Context) error {
 	for _, f := range c.pending {
 		if _, err := f.Await(ctx); err != nil && EndedBy(ctx) != nil {
@@ -234,8 +236,8 @@ func (c *Calls) Wait(ctx context.Context) error {
 	return nil
 }
 
-// Completed calls those that are for the success of an execution that is a part of a
-// run. Those of a whole run are called by its listeners.
+// Completed calls the callbacks for the success of an execution that is a part of a run. The
+// callbacks of a whole run are called by its listeners.
 func (c *Calls) Completed(ctx context.Context) error {
 	return c.call(ctx, "complete", c.of.ordered(func(b Callback) bool { return b.Complete != nil }),
 		func(ctx context.Context, b Callback) (bool, error) {
@@ -247,7 +249,7 @@ func (c *Calls) Completed(ctx context.Context) error {
 		}, nil)
 }
 
-// Listeners are what tells those that are for the success of a whole run.
+// Listeners returns the listeners that call the callbacks for the success of a whole run.
 func (c Callbacks) Listeners() []perdure.Listener {
 	var out []perdure.Listener
 	var inLine Callbacks
@@ -264,9 +266,9 @@ func (c Callbacks) Listeners() []perdure.Listener {
 	return out
 }
 
-// Calling is an option of a workflow that is made of a declaration: it gives the
-// callbacks of that. It is called once, when the workflow is registered for the first
-// time; those for the success of a run are its listeners from then on.
+// Calling is an option of a workflow that is made of a declaration: the function returns the
+// callbacks of the declaration. It is called once, when the workflow is registered for the first
+// time. From then on the callbacks for the success of a run are listeners of the workflow.
 type Calling func() Callbacks
 
 func (c Calling) ApplyToWorkflow(w *sealed.Workflow) error {
@@ -275,13 +277,14 @@ func (c Calling) ApplyToWorkflow(w *sealed.Workflow) error {
 	}
 	w.Later = append(w.Later, func(w *sealed.Workflow) {
 		for _, l := range c().Listeners() {
-			_ = l.ApplyToWorkflow(w) // one that is made of callbacks has nothing wrong
+			_ = l.ApplyToWorkflow(w) // a listener that is made of callbacks is always valid
 		}
 	})
 	return nil
 }
 
-// listenerOf calls callbacks one after the other; one that fails keeps no other from it.
+// listenerOf returns a listener that calls callbacks one after the other. If a callback fails, the
+// others are still called.
 func listenerOf(all ...Callback) perdure.Listener {
 	return perdure.Listener{Statuses: []journal.Status{journal.Completed, journal.Confirmed},
 		Call: func(ctx context.Context, e perdure.Ended) error {

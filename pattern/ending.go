@@ -11,9 +11,9 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// End ends the run with a status of a pattern, such as CONFIRMED or COMPENSATED,
-// with an output and an error, from inside. See [perdure.Fail] for what follows. In a clean-up
-// it changes how the run will end, and nothing else.
+// End ends the run from inside, with a status of a pattern, such as CONFIRMED or COMPENSATED, and
+// with an output and an error. See [perdure.Fail] for what follows. In a clean-up it changes the
+// status with which the run will end, and nothing else.
 func End(ctx context.Context, status journal.Status, output any, err error) error {
 	if !status.IsTerminal() || status == journal.ContinuedAsNew {
 		return failure.Invalid("end", "%v is not a status that a run ends in", status)
@@ -32,9 +32,9 @@ func End(ctx context.Context, status journal.Status, output any, err error) erro
 }
 
 // CleansUp is an option of a workflow whose code calls [perdure.OnCancel] or [perdure.Finally]
-// before any other durable operation, however it is started: then that plan need not be recorded,
-// which saves the first commit of a run that has nothing else to record. A run that has begun under
-// it goes on so: its code must plan a clean-up first as long as it is open.
+// before any other durable operation, however it is started. Then that plan need not be recorded,
+// which saves the first commit of a run that has nothing else to record. A run that has begun with
+// the option keeps it: as long as the run is open, its code must plan a clean-up first.
 var CleansUp perdure.WorkflowOption = cleansUp{}
 
 type cleansUp struct{}
@@ -44,9 +44,9 @@ func (cleansUp) ApplyToWorkflow(w *sealed.Workflow) error {
 	return nil
 }
 
-// EndingBy gives, in a clean-up, the error that the run will end with: that it was
-// cancelled, say. It gives nil where the run has succeeded. In what is done for a branch
-// that was cancelled while the run goes on, it is that error.
+// EndingBy returns, in a clean-up, the error that the run will end with, such as its cancel. It
+// returns nil if the run has succeeded. In the clean-up of a branch that was cancelled while the
+// run goes on, it returns the cancel of the branch.
 func EndingBy(ctx context.Context) error {
 	f, err := kernel.EndingBy(ctx)
 	if err != nil {
@@ -55,8 +55,8 @@ func EndingBy(ctx context.Context) error {
 	return failure.Err(f)
 }
 
-// SetStatus sets the status that a pattern has while its run goes on: RUNNING,
-// TRYING, CONFIRMING, CANCELING or COMPENSATING.
+// SetStatus sets the status that a pattern has while its run goes on: RUNNING, TRYING, CONFIRMING,
+// CANCELING or COMPENSATING.
 func SetStatus(ctx context.Context, s journal.Status) error {
 	switch s {
 	case journal.Running, journal.Trying, journal.Confirming, journal.Canceling,

@@ -11,16 +11,16 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// A StepEvent tells of each success of a step.
+// A StepEvent describes the event that is emitted at each success of a step.
 type StepEvent struct {
 	Topic string
-	Type  string // of the event; empty is STEP_COMPLETED
-	// the field of the result that is the event's key; without one, or where it is not there, the
-	// workflow ID
+	Type  string // the type of the event; empty means STEP_COMPLETED
+	// Key names the field of the result that is the event's key. If it is empty, or the result has
+	// no such field, the key is the workflow ID.
 	Key string
 }
 
-// emit emits it in the body of the step.
+// emit emits the event in the body of the step.
 func (s *StepEvent) emit(ctx context.Context, result json.RawMessage) error {
 	info, err := perdure.InfoOf(ctx)
 	if err != nil {
@@ -36,7 +36,7 @@ func (s *StepEvent) emit(ctx context.Context, result json.RawMessage) error {
 	return EmitEvent(ctx, e)
 }
 
-// fieldOf gives a field of an object as text; empty where there is none.
+// fieldOf returns a field of an object as text; empty if there is no such field.
 func fieldOf(object json.RawMessage, field string) string {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(object, &fields) != nil {
@@ -49,17 +49,18 @@ func fieldOf(object json.RawMessage, field string) string {
 	return string(fields[field])
 }
 
-// ExecutionEvents say whether a definition of a declared pattern tells the publisher of
-// its executions: that one has started, each success and failure of a step, and that it
-// has ended. The zero value tells nothing but what steps ask for themselves.
+// ExecutionEvents selects whether a definition of a declared pattern emits events of its
+// executions: the start, each success and failure of a step, and the end. The zero value emits no
+// events except those that steps declare themselves.
 type ExecutionEvents struct {
 	On    bool
 	Topic string
 }
 
-// Begin tells that an execution has started, and has it told how it ends, with its
-// status then. It is called before any other durable operation of the run, as [CleansUp]
-// demands; clean-ups that are planned after it run before the end is told.
+// Begin emits the event of the start of an execution, and plans the event of its end, which will
+// have the status at the end. It is called before any other durable operation of the run, as
+// [CleansUp] demands. Clean-ups that are planned after it run before the event of the end is
+// emitted.
 func (e ExecutionEvents) Begin(ctx context.Context) error {
 	if !e.On {
 		return nil
@@ -74,7 +75,7 @@ func (e ExecutionEvents) Begin(ctx context.Context) error {
 	return e.emit(ctx, perdure.Event{Kind: ExecutionStarted, Data: info.Payload})
 }
 
-// end tells that the execution ends.
+// end emits the event of the end of the execution.
 func (e ExecutionEvents) end(ctx context.Context) error {
 	status, err := EndingAs(ctx)
 	if err != nil {
@@ -85,8 +86,8 @@ func (e ExecutionEvents) end(ctx context.Context) error {
 	})
 }
 
-// Step gives the event that a step has on success: its own, or one that says so. Nil is
-// none.
+// Step returns the event of a step's success: its own event, or a STEP_COMPLETED event if the step
+// has none and events are on. Nil means no event.
 func (e ExecutionEvents) Step(own *StepEvent) *StepEvent {
 	if own == nil && e.On {
 		return &StepEvent{Topic: e.Topic}
@@ -94,7 +95,7 @@ func (e ExecutionEvents) Step(own *StepEvent) *StepEvent {
 	return own
 }
 
-// StepFailed tells that a step has failed for good. It is called in workflow code.
+// StepFailed emits the event of a step that has failed for good. It is called in workflow code.
 func (e ExecutionEvents) StepFailed(ctx context.Context, step string, err error) error {
 	if !e.On {
 		return nil
@@ -112,7 +113,7 @@ func (e ExecutionEvents) emit(ctx context.Context, event perdure.Event) error {
 	return EmitEvent(ctx, event)
 }
 
-// whyData is what an event says of an error; null of none.
+// whyData returns the data of an event about an error; null for no error.
 func whyData(err error) json.RawMessage {
 	if err == nil {
 		return json.RawMessage("null")
@@ -121,18 +122,18 @@ func whyData(err error) json.RawMessage {
 	return data
 }
 
-// EndingAs gives, in a clean-up, the status that the run will end with. See [EndingBy].
+// EndingAs returns, in a clean-up, the status that the run will end with. See [EndingBy].
 func EndingAs(ctx context.Context) (perdure.RunStatus, error) { return kernel.EndingAs(ctx) }
 
 // The kinds of events that declared patterns emit.
 const (
 	ExecutionStarted   = "EXECUTION_STARTED"
-	ExecutionCompleted = "EXECUTION_COMPLETED" // it has ended, as Status says
+	ExecutionCompleted = "EXECUTION_COMPLETED" // the end; Status has the result
 	StepCompleted      = "STEP_COMPLETED"
 	StepFailed         = "STEP_FAILED" // for good
 )
 
-// EmitEvent is [perdure.Emit] for all that an emitter says of an event: Type, Data, Tells,
+// EmitEvent is [perdure.Emit] with every field of an event that its emitter sets: Type, Data, Kind,
 // Status, Topic, Key, and in workflow code Step.
 func EmitEvent(ctx context.Context, e perdure.Event) error {
 	if !journal.ValidName(e.Type) {

@@ -14,8 +14,8 @@ import (
 	"github.com/perdure/perdure/store/memory"
 )
 
-// A set walks over what depends on each other: when something has ended, what waited
-// for it begins and is added.
+// A set walks over operations that depend on each other: when an operation has ended, the operation
+// that waited for it begins and is added.
 func ExampleNewSet() {
 	then := map[string][]string{"reserve": {"charge"}, "charge": {"ship", "thank"}}
 	w := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
@@ -78,7 +78,7 @@ func ExampleSet() {
 				return "", err
 			}
 		}
-		n, err := number.Await(ctx) // it does not wait any more
+		n, err := number.Await(ctx) // n has ended, so Await returns at once
 		if err != nil {
 			return "", err
 		}
@@ -91,8 +91,7 @@ func ExampleSet() {
 	// Output: 42 done <nil>
 }
 
-// A pattern that is built on the door shows where it is, and records what it
-// decided.
+// A pattern sets the status of its run, and records its decisions as facts.
 func ExampleRecord() {
 	saga := perdure.Define("saga", func(ctx context.Context, _ int) (string, error) {
 		if err := pattern.SetStatus(ctx, journal.Compensating); err != nil {
@@ -141,8 +140,8 @@ func ExampleEnd() {
 	// COMPENSATED "everything is undone" <nil>
 }
 
-// A deferred function also runs when the run only leaves memory, with the cause
-// as the cause of its context: it frees memory and locks, and does nothing else.
+// A deferred function also runs when the run only leaves memory; the cause of its context is then
+// the reason for it. It frees memory and locks, and does nothing else.
 func ExampleLeaving() {
 	w := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
 		defer func() {
@@ -154,11 +153,11 @@ func ExampleLeaving() {
 	engine, stop := newEngine(w)
 	startRun(engine, w, 0, perdure.ID("w"))
 	untilStatus(engine.Client, "w", journal.Waiting)
-	stop() // the run is in the store, for the next engine
+	stop() // the run stays in the store, for the next engine
 	// Output: leaving: true
 }
 
-// An event may say more than its type and what it tells.
+// An event may have more than its type and its data.
 func ExampleEmitEvent() {
 	events := make(chan perdure.Event, 1)
 	publisher := func(_ context.Context, e perdure.Event) error {
@@ -196,8 +195,8 @@ func ExampleVariables() {
 	// Output: map[vat.fr:20 vat.it:22]
 }
 
-// An announced step is in the journal while it is executed for the first time, and
-// not only with its result.
+// An announced step is in the journal while it is executed for the first time, and not only when
+// its result is recorded.
 func ExampleAnnounced() {
 	w := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
 		return perdure.Step(ctx, "report", func(context.Context) (string, error) {
@@ -223,7 +222,7 @@ func ExampleAnnounced() {
 	// <nil>
 }
 
-// A dry run is for graphs: every step is skipped. Other workflows are not started with it.
+// A dry run is for graphs: every step is skipped. Other workflows do not start with it.
 func ExampleDryRun() {
 	order := perdure.Define("order", func(context.Context, Order) (string, error) {
 		return "paid", nil
@@ -235,8 +234,8 @@ func ExampleDryRun() {
 	// Output: perdure: start order: only a graph can be walked through without doing anything (start it without DryRun, or try it in a test)
 }
 
-// A run remembers the keys of what it has done, so that a step that comes to the same
-// thing twice does it once.
+// A run records the keys of its work, so that a step that comes to the same work twice does it
+// once.
 func ExampleAddKey() {
 	w := perdure.Define("w", func(ctx context.Context, cards []string) (string, error) {
 		done := ""
@@ -256,7 +255,7 @@ func ExampleAddKey() {
 	// tok_1 false
 }
 
-// HasKey only asks.
+// HasKey only reads.
 func ExampleHasKey() {
 	w := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
 		before, err := pattern.HasKey(ctx, "charge")

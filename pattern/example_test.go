@@ -16,8 +16,8 @@ import (
 	"github.com/perdure/perdure/store/memory"
 )
 
-// A pattern of one's own declares its steps, and tells what is odd about them: an
-// engine refuses errors, and tells observers the rest.
+// A pattern of the application declares its steps and reports defects: an engine refuses errors,
+// and passes the other issues to observers.
 func ExampleDeclared() {
 	def := perdure.Define("order", func(ctx context.Context, _ int) (int, error) { return 0, nil },
 		pattern.Saga,
@@ -93,8 +93,8 @@ func ExampleKind_String() {
 	// Output: TCC
 }
 
-// A condition in Go decides by what the run knows: here the input, and the result of a
-// step that is done.
+// A condition in Go decides by values of the run: here the input, and the result of a completed
+// step.
 func ExampleIf() {
 	large := pattern.If(func(_ context.Context, k pattern.View) (bool, error) {
 		order, err := pattern.Decode[Order](k.Input)
@@ -121,7 +121,7 @@ func ExampleIf() {
 	// 420000 true <nil>
 }
 
-// A condition that cannot decide is told when its definition is registered.
+// A condition that is not valid is reported when its definition is registered.
 func ExampleIf_Check() {
 	fmt.Println(pattern.If(nil).Check())
 	// Output: perdure: condition: a condition needs a function
@@ -144,7 +144,7 @@ func ExampleIf_Holds() {
 	// Output: true <nil>
 }
 
-// A Shipping is what a step that ships wants to know.
+// Shipping has the values that a step which ships needs.
 type Shipping struct {
 	Order   Order  `perdure:"input"`
 	Receipt string `perdure:"step=charge,required"`
@@ -153,8 +153,8 @@ type Shipping struct {
 	ID      string `perdure:"id"`
 }
 
-// The arguments of a function are read once; each time that its step runs, they are
-// filled with what the run knows.
+// The tags of an argument are read once. Each time that the step runs, the argument is filled with
+// values of the run.
 func ExampleNewArguments() {
 	args := pattern.NewArguments[Shipping]()
 	charged := func(step string) (json.RawMessage, bool) {
@@ -182,7 +182,7 @@ func ExampleNewArguments() {
 	// Output: 4200 paid 3 acme ord-1 <nil>
 }
 
-// Check is asked when a definition is registered: it knows the steps and their types.
+// Check is called when a definition is registered. It knows the steps and their types.
 func ExampleArguments_Check() {
 	type wrong struct {
 		City    string `perdure:"input=city"`
@@ -220,7 +220,7 @@ func ExampleArguments_Fill() {
 	// perdure: argument Receipt: missing: the result of step "charge" (it is required)
 }
 
-// Errors of declared patterns say what has failed, also when they come from a journal.
+// Errors of declared patterns name the failed step, also when they are read from a journal.
 func ExampleStepError() {
 	err := pattern.FailedStep("charge", errors.New("declined"))
 	var step *pattern.StepError
@@ -241,7 +241,7 @@ func ExampleCallbacks_Listeners() {
 	// Output: 1 0
 }
 
-// A clean-up learns how the run will end.
+// A clean-up reads the status with which the run will end.
 func ExampleEndingAs() {
 	order := perdure.Define("order", func(ctx context.Context, _ Order) (string, error) {
 		err := perdure.Finally(ctx, "tell", func(ctx context.Context) error {
@@ -275,7 +275,7 @@ func ExampleSourcesOf() {
 	// Output: false
 }
 
-// Encode and Decode are how journals keep values: JSON, and bytes as they are.
+// Encode and Decode use the format of journals: JSON, and bytes as they are.
 func ExampleEncode() {
 	data, err := pattern.Encode(Order{ID: "ord-1", Cents: 4200})
 	fmt.Printf("%s %v\n", data, err)

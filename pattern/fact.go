@@ -8,13 +8,12 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// A Fact is something that a pattern records for observers and for who reads the
-// journal: that a step was skipped or compensated, that a phase began. It changes
-// nothing by itself.
+// A Fact is something that a pattern records for observers and for readers of the journal: a step
+// was skipped or compensated, or a phase began. It changes nothing by itself.
 type Fact struct {
 	// StepSkipped, CompensationStarted, StepCompensated, StepCompensationFailed, or one of a phase
 	Kind    journal.Kind
-	Name    string // of the step, participant or phase
+	Name    string // the name of the step, participant or phase
 	Key     string
 	Phase   string
 	Reason  string
@@ -45,7 +44,7 @@ func Record(ctx context.Context, f Fact) error {
 	return err
 }
 
-// A FactKind says what a [Fact] tells. See [journal.Kind] for all of them.
+// A FactKind is the kind of a [Fact]. See [journal.Kind] for all kinds.
 type FactKind = journal.Kind
 
 // The facts that [Record] records.
@@ -59,5 +58,5 @@ const (
 	PhaseFailed            = journal.PhaseFailed
 )
 
-// ReasonDuplicate is the reason of a [StepSkipped] whose effect was there already.
+// ReasonDuplicate is the reason of a [StepSkipped] whose effect had already happened.
 const ReasonDuplicate = journal.ReasonDuplicate

@@ -38,15 +38,15 @@ func (p *parts) fill(ctx context.Context, given Sources, v reflect.Value) error 
 	return nil
 }
 
-// A filling makes one argument. What several parts need it asks for once.
+// A filling makes one argument. A value that several parts need is read once.
 type filling struct {
 	ctx   context.Context
 	given Sources
 	info  *perdure.Info
-	keys  map[string]json.RawMessage // of the input
+	keys  map[string]json.RawMessage // the keys of the input
 }
 
-// fill makes one part. It says whether there was something for it.
+// fill makes one part. It reports whether there was a value for it.
 func (f *filling) fill(g *part, field reflect.Value) (found bool, err error) {
 	if _, isValue := goValues[g.source]; isValue {
 		v, err := f.value(g)
@@ -67,7 +67,7 @@ func (f *filling) fill(g *part, field reflect.Value) (found bool, err error) {
 	err = payload.Unmarshal(data, field.Addr().Interface())
 	switch {
 	case err == nil:
-	case g.source == noTag: // its type is not that of the input
+	case g.source == noTag: // the input is of another type
 		field.SetZero()
 	default:
 		return false, perdure.Permanent(&perdure.Error{Code: journal.CodeDecode, Op: "argument " +
@@ -76,10 +76,10 @@ func (f *filling) fill(g *part, field reflect.Value) (found bool, err error) {
 	return true, nil
 }
 
-// isNull reports whether bytes are JSON's null, which says that there is nothing.
+// isNull reports whether bytes are JSON's null, which stands for no value.
 func isNull(data json.RawMessage) bool { return string(bytes.TrimSpace(data)) == "null" }
 
-// payload says whether a part is made of a whole input or result.
+// payload reports whether a part is made of a whole input or result.
 func (g *part) payload() bool {
 	switch g.source {
 	case noTag, "step", "try", "undo":
@@ -88,7 +88,7 @@ func (g *part) payload() bool {
 	return g.source == "input" && g.key == ""
 }
 
-// data gives the bytes that a part is made of, and false where there are none.
+// data returns the bytes that a part is made of, and false if there are none.
 func (f *filling) data(g *part) (json.RawMessage, bool, error) {
 	var find func(string) (json.RawMessage, bool)
 	switch g.source {
@@ -121,7 +121,7 @@ func (f *filling) data(g *part) (json.RawMessage, bool, error) {
 	return data, found, nil
 }
 
-// key gives what the input has under a key. An input that is no object has none.
+// key returns the value of a key of the input. An input that is not an object has no keys.
 func (f *filling) key(key string) (json.RawMessage, bool) {
 	if f.keys == nil {
 		f.keys = map[string]json.RawMessage{}
@@ -131,7 +131,7 @@ func (f *filling) key(key string) (json.RawMessage, bool) {
 	return data, found
 }
 
-// value gives what a part is made of that is a Go value; none where that is not there.
+// value returns the Go value that a part is made of. It is not valid if there is no value.
 func (f *filling) value(g *part) (v reflect.Value, err error) {
 	switch {
 	case g.source == "undo-error":
@@ -167,7 +167,7 @@ func (f *filling) value(g *part) (v reflect.Value, err error) {
 	return v, nil
 }
 
-// holds says whether a field can have a Go value of that type: see put.
+// holds reports whether a field of type to is able to hold a Go value of type from: see put.
 func holds(from, to reflect.Type) bool {
 	if !from.AssignableTo(to) {
 		to = jsontype.Behind(to)
@@ -175,7 +175,7 @@ func holds(from, to reflect.Type) bool {
 	return from.AssignableTo(to) || from.Kind() == to.Kind() && from.ConvertibleTo(to)
 }
 
-// put puts a value into a field that holds it, behind as many pointers as there are.
+// put puts a value into a field that holds it, behind the pointers of the field's type.
 func put(v, field reflect.Value) {
 	for field.Kind() == reflect.Pointer && !v.Type().AssignableTo(field.Type()) {
 		field.Set(reflect.New(field.Type().Elem()))

@@ -11,7 +11,7 @@ import (
 	"github.com/perdure/perdure/internal/payload"
 )
 
-// check says what is wrong with an argument whose parts are made of these types.
+// check returns the defects of an argument whose parts are made of these types.
 func (p *parts) check(types SourceTypes) []definition.Issue {
 	issues := append([]definition.Issue(nil), p.issues...)
 	for i := range p.all {
@@ -29,13 +29,13 @@ func (p *parts) check(types SourceTypes) []definition.Issue {
 	return issues
 }
 
-// goValues are the types of what is no JSON, by its source.
+// goValues has, by source, the types of values that are not JSON.
 var goValues = map[string]reflect.Type{
 	fromContext: nil, "header": reflect.TypeFor[string](), "id": reflect.TypeFor[string](),
 	"headers": reflect.TypeFor[map[string]string](), "undo-error": reflect.TypeFor[error](),
 }
 
-// unfit says what is wrong with a part whatever it is made of.
+// unfit returns the defect that a part has with any value; empty for none.
 func (g *part) unfit() string {
 	variables := reflect.TypeFor[map[string]any]()
 	from, isValue := goValues[g.source]
@@ -55,11 +55,11 @@ func (g *part) misfit(from reflect.Type) string {
 	return fmt.Sprintf("it is of type %v, and %s of type %v", g.of, g.what(), from)
 }
 
-// check says what is wrong with a part; nothing where that is not known.
+// check returns the defect of a part; empty if there is none or the type is not known.
 func (g *part) check(types SourceTypes) string {
 	switch g.source {
 	case noTag:
-		if g.of.Kind() == reflect.Struct && g.of.NumField() == 0 { // it wants nothing
+		if g.of.Kind() == reflect.Struct && g.of.NumField() == 0 { // it takes no input
 			return ""
 		}
 		return g.made(types.Input)
@@ -90,7 +90,7 @@ func (g *part) check(types SourceTypes) string {
 	return ""
 }
 
-// named says what is wrong with a part that names a step.
+// named returns the defect of a part that names a step or participant; empty for none.
 func (g *part) named(find func(string) (reflect.Type, bool)) string {
 	if find != nil {
 		if from, known := find(g.key); known {
@@ -101,7 +101,7 @@ func (g *part) named(find func(string) (reflect.Type, bool)) string {
 		"the ")
 }
 
-// made says what is wrong with a part that is made of such a value.
+// made returns the defect of a part that is made of a value of type from; empty for none.
 func (g *part) made(from reflect.Type) string {
 	if from == nil || g.payload() && (payload.IsRaw(from) || payload.IsRaw(g.of)) ||
 		jsontype.Fits(from, g.of) {

@@ -25,10 +25,10 @@ type (
 	}
 )
 
-// loop is a type that never ends.
+// loop is a type that refers only to itself.
 type loop *loop
 
-// ring is one that comes back to itself.
+// ring is a type that refers back to itself.
 type ring struct {
 	A, B, C *ring
 	N       string
@@ -39,13 +39,13 @@ type otherRing struct {
 	N       int
 }
 
-// oneOfTwo gets the key F in the field of this name, although f would get it too.
+// oneOfTwo gets the key F in the field of this name, although the field with tag f matches too.
 type oneOfTwo struct {
 	F     int
 	Other string `json:"f"`
 }
 
-// checkPair gives what Check says of a field of one type that is made of the other.
+// checkPair returns the issues of a field of type p.to that is made of a value of type p.from.
 func checkPair(p pair, tag reflect.StructTag) []definition.Issue {
 	a := reflect.StructOf([]reflect.StructField{
 		{Name: "Field", Type: p.to, Tag: tag}, {
@@ -60,7 +60,7 @@ func checkPair(p pair, tag reflect.StructTag) []definition.Issue {
 	return partsOf(a).check(types)
 }
 
-// A pair is whether the JSON of a type decodes into another.
+// A pair states whether the JSON of one type decodes into another type.
 type pair struct {
 	from, to reflect.Type
 	fits     bool
@@ -70,14 +70,14 @@ func pairOf[From, To any](fits bool) pair {
 	return pair{reflect.TypeFor[From](), reflect.TypeFor[To](), fits}
 }
 
-// rivals have one key, so JSON ignores both, and gives it to the field that is left.
+// rivals has two fields with one key, so JSON ignores both and puts the key into the third field.
 var rivals = reflect.StructOf([]reflect.StructField{
 	{Name: "F0", Type: reflect.TypeFor[[]float64]()},
 	{Name: "F1", Type: reflect.TypeFor[int](), Tag: `json:"f0"`},
 	{Name: "F2", Type: reflect.TypeFor[string](), Tag: `json:"f0"`},
 })
 
-// What Check knows of types is what encoding/json does with their values.
+// Check knows of types the same as encoding/json does with their values.
 //
 // spec: F-4
 func TestTypesThatNeverFitAreTold(t *testing.T) {
@@ -128,7 +128,7 @@ func TestTypesThatNeverFitAreTold(t *testing.T) {
 	}
 }
 
-// randomType gives a type with values that JSON knows, and at times one without.
+// randomType returns a type whose values JSON encodes, and at times another type.
 func randomType(rng *rand.Rand, depth int) reflect.Type {
 	plain := []reflect.Type{
 		reflect.TypeFor[int](), reflect.TypeFor[string](), reflect.TypeFor[bool](),
@@ -160,7 +160,7 @@ func randomType(rng *rand.Rand, depth int) reflect.Type {
 	return reflect.StructOf(fields)
 }
 
-// randomTag gives tags that are mostly right.
+// randomTag returns a tag that is mostly valid.
 func randomTag(rng *rand.Rand) reflect.StructTag {
 	of := func(words ...string) string { return words[rng.IntN(len(words))] }
 	json := of("", "", `json:"f0" `, `json:"f1,omitempty" `, `json:"-" `, `json:",string" `)
@@ -170,7 +170,7 @@ func randomTag(rng *rand.Rand) reflect.StructTag {
 		of("", ",required", ",id")+`"`))
 }
 
-// fillRandom makes a value that is nowhere zero, and says whether there is one.
+// fillRandom makes a value that has no zero part, and reports whether the type has such a value.
 func fillRandom(rng *rand.Rand, v reflect.Value) (full bool) {
 	switch v.Kind() {
 	case reflect.Int:
@@ -218,8 +218,8 @@ func fillRandom(rng *rand.Rand, v reflect.Value) (full bool) {
 	return true
 }
 
-// Arguments of random types with random tags are made out of random values: nothing
-// panics, whatever was wrong; and what Check refuses does not decode, or into nothing.
+// Arguments of random types with random tags are made from random values. Nothing panics, whatever
+// the defect. A value that Check refuses does not decode, or decodes into an empty value.
 //
 // spec: F-4
 func TestArgumentsOfAnyTypePanicNowhere(t *testing.T) {
@@ -266,7 +266,8 @@ func TestArgumentsOfAnyTypePanicNowhere(t *testing.T) {
 	}
 }
 
-// empty says whether nothing came into a value but what JSON has for nothing.
+// empty reports whether a value has only zero parts, which is how JSON's null and empty objects
+// decode.
 func empty(v reflect.Value) bool {
 	switch v.Kind() {
 	case reflect.Pointer:

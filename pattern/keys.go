@@ -7,9 +7,9 @@ import (
 	"github.com/perdure/perdure/internal/kernel"
 )
 
-// AddKey remembers that the run of ctx has used an idempotency key, and says whether it
-// was new. A body's keys are recorded with its result, as variables are; where bodies
-// that run at one time add the same key, it is new to one of them.
+// AddKey records that the run of ctx has used an idempotency key, and reports whether it was new.
+// The keys of a body are recorded with its result, as variables are. If bodies that run at the same
+// time add the same key, it is new to one of them.
 func AddKey(ctx context.Context, key string) (isNew bool, err error) {
 	if key == "" {
 		return false, failure.Invalid("add key", "an empty idempotency key")
@@ -17,5 +17,5 @@ func AddKey(ctx context.Context, key string) (isNew bool, err error) {
 	return kernel.AddKey(ctx, key)
 }
 
-// HasKey says whether the run of ctx has used an idempotency key.
+// HasKey reports whether the run of ctx has used an idempotency key.
 func HasKey(ctx context.Context, key string) (bool, error) { return kernel.HasKey(ctx, key) }

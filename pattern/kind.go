@@ -1,6 +1,6 @@
-// Package pattern has what the authors of patterns need: the walk over a graph, tasks and how
-// their arguments are filled, callbacks, conditions, events of executions, and what a pattern
-// records. Packages dag, saga and tcc are made of it.
+// Package pattern has the parts that authors of patterns need: the walk over a graph, tasks and the
+// way their arguments are filled, callbacks, conditions, events of executions, and the facts that a
+// pattern records. Packages dag, saga and tcc are made of it.
 package pattern
 
 import (
@@ -12,10 +12,10 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// Declared is an option of a workflow that is made of a declaration: it gives what the declaration
-// says of itself, and all that is wrong with it. It is called once, when the workflow is
-// registered, checked, or started with a [Mode], for the first time. What it leaves empty is as a
-// [perdure.About] beside it says; the graph and the contract are checked in any case.
+// Declared is an option of a workflow that is made of a declaration: the function returns the
+// outline of the declaration, and all its defects. It is called once, the first time that the
+// workflow is registered, checked, or started with a [Mode]. A field that it leaves empty is as in
+// a [perdure.About] beside it. The graph and the contract are checked in any case.
 type Declared func() (definition.Outline, []definition.Issue)
 
 func (d Declared) ApplyToWorkflow(w *sealed.Workflow) error {
@@ -26,9 +26,9 @@ func (d Declared) ApplyToWorkflow(w *sealed.Workflow) error {
 	return nil
 }
 
-// Accepts is an option of a workflow: a start, or a child, is refused with the error that it
-// returns for the encoded input. A start by a program that does not know the workflow does not
-// call it.
+// Accepts is an option of a workflow: a start, or a child, is refused with the error that the
+// function returns for the encoded input. It is not called for a start by a program that does not
+// know the workflow.
 type Accepts func(input json.RawMessage) error
 
 func (a Accepts) ApplyToWorkflow(w *sealed.Workflow) error {
@@ -39,8 +39,8 @@ func (a Accepts) ApplyToWorkflow(w *sealed.Workflow) error {
 	return nil
 }
 
-// A Kind says how a workflow is declared. It is an option of a workflow, whose runs have it.
-// Without it that is Workflow. See [journal.Pattern].
+// A Kind is the way a workflow is declared. It is an option of a workflow, and its runs have it.
+// The default is Workflow. See [journal.Pattern].
 type Kind journal.Pattern
 
 // The kinds.
@@ -65,5 +65,5 @@ func (k Kind) ApplyToWorkflow(w *sealed.Workflow) error {
 	return failure.Invalid("define "+w.Name, "there is no pattern %v", k)
 }
 
-// ValidName says whether a text can be a name: 1 to 255 of A-Z a-z 0-9 . _ : -.
+// ValidName reports whether a text is valid as a name: 1 to 255 of A-Z a-z 0-9 . _ : -.
 func ValidName(s string) bool { return journal.ValidName(s) }

@@ -6,18 +6,18 @@ import (
 	"github.com/perdure/perdure/internal/sealed"
 )
 
-// A Mode says how runs of a definition are started: it is a part of what a graph declares.
-// [ModeSync] and [ModeAsync] are options of a start too, which then asks for that: where
-// the definition is known and has the other mode, the start is refused with an [perdure.Error] of
-// code invalid. A definition without a mode, such as a code workflow, a saga or a TCC, is
-// started as the caller likes. Children have no need of it.
+// A Mode is the way runs of a definition are started. A graph declares it. [ModeSync] and
+// [ModeAsync] are options of a start too, which then asks for that mode: if the definition is known
+// and has the other mode, the start is refused with a [perdure.Error] of code invalid. A definition
+// without a mode, such as a code workflow, a saga or a TCC, is started in either mode. Children
+// need no mode.
 type Mode string
 
 // The modes.
 const (
 	ModeSync  Mode = sealed.ModeSync  // the caller waits for the end
-	ModeAsync Mode = sealed.ModeAsync // the caller does not
-	ModeBoth  Mode = sealed.ModeBoth  // as the caller likes
+	ModeAsync Mode = sealed.ModeAsync // the caller does not wait
+	ModeBoth  Mode = sealed.ModeBoth  // the caller chooses
 )
 
 func (m Mode) ApplyToStart(o *sealed.Start) error {
@@ -28,8 +28,8 @@ func (m Mode) ApplyToStart(o *sealed.Start) error {
 	return nil
 }
 
-// DryRun starts a run of a graph that walks through its declaration and does nothing: every
-// step is skipped. A start of any other workflow is refused with it, and so is one by a
+// DryRun starts a run of a graph that walks through its declaration and does nothing: every step is
+// skipped. With DryRun a start of any other workflow is refused, and so is a start by a
 // [perdure.Client] that does not know the workflow.
 var DryRun perdure.StartOption = dryRun{}
 

@@ -7,7 +7,7 @@ import (
 	"github.com/perdure/perdure/internal/payload"
 )
 
-// Encode gives a value as journals have it.
+// Encode returns a value as encoded in journals.
 func Encode[T any](v T) (json.RawMessage, error) {
 	data, err := payload.Encode(v)
 	if err != nil {
@@ -16,7 +16,7 @@ func Encode[T any](v T) (json.RawMessage, error) {
 	return data, nil
 }
 
-// Decode reads what [Encode] gave.
+// Decode reads the bytes that [Encode] returned.
 func Decode[T any](data []byte) (T, error) {
 	v, err := payload.Decode[T](data)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/perdure/perdure/report"
 )
 
-// JSON's null says that there is nothing: it is not what is required.
+// JSON's null stands for no value: it does not satisfy "required".
 func TestNullIsNotWhatIsRequired(t *testing.T) {
 	type in struct {
 		City  *string `perdure:"input=city,required"`

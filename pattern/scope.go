@@ -11,10 +11,10 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// Enclose runs fn in a scope, as [perdure.Scope] opens one, and returns its error. Where ctx is
-// bounded by the author, with a timeout, say, fn has a branch of its own, and the context
-// of that is not: when ctx ends the branch is cancelled, so that what fn has planned with
-// [perdure.OnCancel] is done beside what else the run does, and the error is that of ctx.
+// Enclose runs fn in a scope, as [perdure.Scope] opens one, and returns its error. If the author
+// has bounded ctx, for example with a timeout, fn runs in a branch of its own, and the context of
+// the branch is not bounded. When ctx ends, the branch is cancelled and the error is that of ctx.
+// The clean-ups that fn has planned with [perdure.OnCancel] then run beside the rest of the run.
 func Enclose(ctx context.Context, name string, fn func(context.Context) error,
 	opts ...perdure.BranchOption) error {
 	own, bounded := kernel.Own(ctx)
@@ -41,10 +41,10 @@ func Enclose(ctx context.Context, name string, fn func(context.Context) error,
 	return cmp.Or(over, err)
 }
 
-// StandsFor is an option of a branch or scope in which is done what belongs to another
-// one of the run, that of ctx: steps in a [perdure.Phase] have the idempotency keys that they
-// would have there, and facts count as recorded there. So what one scope has done,
-// another one can undo, whoever's goroutine that is.
+// StandsFor is an option of a branch or scope whose work belongs to another branch or scope of the
+// run, the one of ctx. Steps in a [perdure.Phase] have the idempotency keys that they would have
+// there, and facts count as recorded there. So one scope is able to undo the work of another scope,
+// in any goroutine.
 func StandsFor(ctx context.Context) perdure.BranchOption { return standsFor{ctx} }
 
 type standsFor struct{ ctx context.Context }
@@ -57,9 +57,9 @@ func (f standsFor) ApplyToBranch(o *sealed.Operation) error {
 	return nil
 }
 
-// ForStep is an option of a branch that does the work of a step of that name, beside it: reports
-// tell of the step from when the branch begins, and that it is CANCELLED where the branch
-// is. The step's own record comes when the branch has ended.
+// ForStep is an option of a branch that does the work of the step of that name, beside it. Reports
+// show the step from the start of the branch, and show it as CANCELLED if the branch is cancelled.
+// The record of the step itself comes when the branch has ended.
 type ForStep string
 
 func (d ForStep) ApplyToBranch(o *sealed.Operation) error {
@@ -70,12 +70,11 @@ func (d ForStep) ApplyToBranch(o *sealed.Operation) error {
 	return nil
 }
 
-// EndedBy returns the error that ends the run where the run of ctx has ended or is about to, or its
-// branch was cancelled; else nil. Workflow code that goes on after an error learns by it
-// whether anything can be done still.
+// EndedBy returns the error that ends the run if the run of ctx has ended or is about to end, or if
+// its branch was cancelled; else nil. Workflow code that goes on after an error calls it to learn
+// whether operations are still possible.
 func EndedBy(ctx context.Context) error { return kernel.Over(ctx) }
 
-// Leaving says whether the run of ctx leaves this engine's memory without having
-// ended. Only deferred functions see that: they must do nothing but free memory
-// and locks then.
+// Leaving reports whether the run of ctx leaves this engine's memory without having ended. Only
+// deferred functions see this: they must then do nothing except free memory and locks.
 func Leaving(ctx context.Context) bool { return kernel.Leaving(ctx) }

@@ -14,17 +14,17 @@ type Awaitable interface {
 	Operation() (*kernel.Operation, error)
 }
 
-// A Set waits for futures of any types, which are added while it does, and gives them
-// in the order in which they end. It belongs to workflow code, as a Future does, and to
-// the goroutine that made it.
+// A Set waits for futures of any types, and returns them in the order in which they end. Futures
+// may be added while it waits. It belongs to workflow code, as a Future does, and to the goroutine
+// that made it.
 type Set struct {
 	set    *kernel.Set
-	in     map[any]Awaitable // by operation; those without one by themselves
-	broken []Awaitable       // that never began
-	err    error             // that Next gives from now on
+	in     map[any]Awaitable // by operation; a future without an operation by itself
+	broken []Awaitable       // futures that never began
+	err    error             // returned by Next from now on
 }
 
-// NewSet gives an empty set. Close it when it is not used any more.
+// NewSet returns an empty set. Close it when it is not used any more.
 func NewSet(ctx context.Context) (*Set, error) {
 	set, err := kernel.Watch(ctx, nil)
 	if err != nil {
@@ -33,10 +33,10 @@ func NewSet(ctx context.Context) (*Set, error) {
 	return &Set{set: set, in: map[any]Awaitable{}}, nil
 }
 
-// Add has the set wait for one more. One that has ended comes after those in the set
-// that have. One that is in it already counts once; one that Next has given is in it
-// again. A future that never began, because its name or an option cannot be, has ended,
-// and comes first.
+// Add adds a future to the set. A future that has ended comes after the ended futures that are in
+// the set already. A future that is in the set already counts once. A future that Next has returned
+// is in the set again. A future that never began, because its name or an option is not valid,
+// counts as ended and comes first.
 func (s *Set) Add(f Awaitable) error {
 	if s.err != nil {
 		return s.err
@@ -58,12 +58,12 @@ func (s *Set) Add(f Awaitable) error {
 	return nil
 }
 
-// Len is how many are in the set that Next has not given.
+// Len returns the number of futures in the set that Next has not returned.
 func (s *Set) Len() int { return len(s.in) }
 
-// Next waits for the next one that ends and takes it off the set; its Await does not
-// wait any more. It gives nil where the set is empty. It fails where the run, or the
-// context that the set was made with, ends first, and from then on.
+// Next waits for the next future that ends and removes it from the set. Await of this future does
+// not wait any more. Next returns nil if the set is empty. It fails if the run, or the context that
+// the set was made with, ends first, and on every later call.
 func (s *Set) Next() (Awaitable, error) {
 	switch {
 	case s.err != nil:
@@ -89,7 +89,7 @@ func (s *Set) Next() (Awaitable, error) {
 	return f, nil
 }
 
-// Close ends the waiting and empties the set. Nothing can be added from then on.
+// Close ends the waiting and empties the set. No future can be added afterwards.
 func (s *Set) Close() {
 	s.set.Close()
 	clear(s.in)

@@ -12,18 +12,18 @@ import (
 	"github.com/perdure/perdure/internal/failure"
 )
 
-// parts are what an argument is made of.
+// parts are the fields that an argument is made of.
 type parts struct {
 	all    []part
-	issues []definition.Issue // of the type by itself; all of them errors
+	issues []definition.Issue // defects of the type itself; all of them are errors
 }
 
-// A part is one field of an argument, or the whole of it.
+// A part is one field of an argument, or the whole argument.
 type part struct {
-	index    []int // of the field; none for the whole
+	index    []int // of the field; none for the whole argument
 	name     string
 	of       reflect.Type
-	source   string // a word of sources, or one of those below
+	source   string // a word of sources, or a source below
 	key      string
 	required bool
 }
@@ -31,13 +31,13 @@ type part struct {
 // Sources of parts without a tag.
 const (
 	noTag       = ""
-	fromContext = "context" // by its type
+	fromContext = "context" // the type selects it
 )
 
-// A form says whether the word of a source may stand alone, and with a key.
+// A form describes whether the word of a source may stand alone, and with a key.
 type form struct{ bare, keyed bool }
 
-// sources are the words of tags.
+// sources has the words of tags.
 var sources = map[string]form{
 	"input": {true, true}, "step": {keyed: true}, "try": {keyed: true}, "undo": {keyed: true},
 	"undo-error": {keyed: true},
@@ -45,7 +45,7 @@ var sources = map[string]form{
 	"variables": {bare: true}, "id": {bare: true},
 }
 
-// of shows how a word is written.
+// of returns the way a word is written.
 func (f form) of(word string) string {
 	switch {
 	case f.bare && f.keyed:
@@ -75,7 +75,7 @@ func partsOf(t reflect.Type) *parts {
 	return p
 }
 
-// tagged says whether a type is one that is made of parts.
+// tagged reports whether a type is a struct that is made of parts.
 func tagged(t reflect.Type) bool {
 	if t.Kind() != reflect.Struct {
 		return false
@@ -90,7 +90,7 @@ func tagged(t reflect.Type) bool {
 	return false
 }
 
-// untagged gives what a value without a tag is made of.
+// untagged returns the source of a field that has no tag.
 func untagged(t reflect.Type) string {
 	if t == contextType || t == infoType {
 		return fromContext
@@ -98,7 +98,7 @@ func untagged(t reflect.Type) string {
 	return noTag
 }
 
-// read adds the fields of a struct, and those of structs that are embedded in it.
+// read adds the fields of a struct, and the fields of structs that are embedded in it.
 func (p *parts) read(t reflect.Type, index []int) {
 	for i := range t.NumField() {
 		f := t.Field(i)
@@ -124,7 +124,7 @@ func (p *parts) read(t reflect.Type, index []int) {
 	}
 }
 
-// add adds a part, unless nothing can ever be in it.
+// add adds a part, unless no value ever fits it.
 func (p *parts) add(g part) {
 	message := g.unfit()
 	if g.source == noTag && slices.ContainsFunc(p.all, func(x part) bool {
@@ -145,7 +145,7 @@ func (p *parts) complain(where, format string, args ...any) {
 	})
 }
 
-// parse reads a tag. It gives what is wrong with it.
+// parse reads a tag. It returns the defect of the tag; empty for none.
 func (g *part) parse(tag string) string {
 	g.source = noTag
 	for _, word := range strings.Split(tag, ",") {
@@ -171,7 +171,7 @@ func (g *part) parse(tag string) string {
 	return ""
 }
 
-// what names what a part is made of.
+// what names the source of a part.
 func (g *part) what() string {
 	switch g.source {
 	case "step":

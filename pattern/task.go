@@ -9,7 +9,7 @@ import (
 	"github.com/perdure/perdure/internal/sealed"
 )
 
-// declared is the option of a step of a declaration, which begins however those beside it
+// declared is the option of a step of a declaration. Such a step begins however the steps beside it
 // end.
 type declared struct{}
 
@@ -18,25 +18,25 @@ func (declared) ApplyToStep(o *sealed.Operation) error {
 	return nil
 }
 
-// A Task is what a declared pattern does under one name: a function whose argument is
-// made of what the run knows, and whose result is kept as encoded.
+// A Task is a named piece of work of a declared pattern: a function whose argument is made of
+// values that the run knows, and whose encoded result is kept.
 type Task struct {
 	Name  string
-	Key   string        // tells apart tasks of one name
-	Phase perdure.Phase // empty for none
+	Key   string        // separates tasks of one name
+	Phase perdure.Phase // empty for no phase
 	Call  TaskFunc
 
-	Retry    *perdure.Retry // nil is the workflow's
-	Timeout  time.Duration  // of an attempt; 0 is none, or what undoes a step five minutes
-	Variable string         // that the result is stored as; empty for none
-	Event    *StepEvent     // that tells of its success; nil for none
+	Retry    *perdure.Retry // nil means the policy of the workflow
+	Timeout  time.Duration  // of an attempt; 0 means none, or 5 min for a compensation
+	Variable string         // the variable that stores the result; empty for none
+	Event    *StepEvent     // emitted at its success; nil for none
 	Announce bool           // see [Announced]
 }
 
 // A TaskFunc is the body of a task: see [TaskOf].
 type TaskFunc func(ctx context.Context, given Sources) (json.RawMessage, error)
 
-// TaskOf makes the body of a task of a function, whose argument args make.
+// TaskOf makes the body of a task from a function. args makes the argument of the function.
 func TaskOf[A, R any](args *Arguments[A], fn func(context.Context, A) (R, error)) TaskFunc {
 	return func(ctx context.Context, given Sources) (json.RawMessage, error) {
 		in, err := args.Fill(ctx, given)
@@ -51,8 +51,8 @@ func TaskOf[A, R any](args *Arguments[A], fn func(context.Context, A) (R, error)
 	}
 }
 
-// NoResult makes the function of a step, a participant or a compensation of one that has no
-// result:
+// NoResult makes the function of a step, a participant or a compensation from a function that
+// has no result:
 //
 //	mail := dag.Add(order, "mail", pattern.NoResult(post.Mail))
 func NoResult[A any](fn func(context.Context, A) error) func(context.Context, A) (struct{}, error) {
@@ -62,12 +62,12 @@ func NoResult[A any](fn func(context.Context, A) error) func(context.Context, A)
 	return func(ctx context.Context, in A) (struct{}, error) { return struct{}{}, fn(ctx, in) }
 }
 
-// Run does a task as a step of the workflow, and gives its result.
+// Run runs a task as a step of the workflow, and returns its result.
 func (t Task) Run(ctx context.Context, given Sources) (json.RawMessage, error) {
 	return perdure.Step(ctx, t.Name, t.body(given), t.options()...)
 }
 
-// Async does it beside the workflow.
+// Async runs the task beside the workflow.
 func (t Task) Async(ctx context.Context, given Sources) *perdure.Future[json.RawMessage] {
 	return perdure.Async(ctx, t.Name, t.body(given), t.options()...)
 }
@@ -92,8 +92,8 @@ func (t Task) body(given Sources) func(context.Context) (json.RawMessage, error)
 	}
 }
 
-// undoTimeout limits an attempt of a compensation that has no limit of its own: nothing
-// else ends one that hangs.
+// undoTimeout limits an attempt of a compensation that has no limit of its own: nothing else ends
+// an attempt that hangs.
 const undoTimeout = 5 * time.Minute
 
 func (t Task) limit() time.Duration {
@@ -105,7 +105,7 @@ func (t Task) limit() time.Duration {
 
 func (t Task) options() []perdure.StepOption {
 	opts := make([]perdure.StepOption, 0, 6)
-	if t.Phase != perdure.PhaseUndo { // which comes of a failure
+	if t.Phase != perdure.PhaseUndo { // a compensation begins after a failure
 		opts = append(opts, declared{})
 	}
 	if t.Key != "" {
@@ -133,6 +133,6 @@ func (announced) ApplyToStep(o *sealed.Operation) error {
 	return nil
 }
 
-// Announced has the start of a step's first attempt recorded before the attempt
-// begins. It rides with the record before it and costs no commit.
+// Announced records the start of a step's first attempt before the attempt begins. The record is
+// committed with the record before it and costs no commit of its own.
 var Announced perdure.StepOption = announced{}

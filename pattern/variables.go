@@ -7,8 +7,8 @@ import (
 	"github.com/perdure/perdure/internal/kernel"
 )
 
-// Variables returns variables of the run of ctx, as encoded: those of the names that are
-// there, or all of them where no name is given. See [perdure.Variable].
+// Variables returns variables of the run of ctx, encoded: the variables of these names that exist,
+// or all variables if no name is given. See [perdure.Variable].
 func Variables(ctx context.Context, names ...string) (map[string]json.RawMessage, error) {
 	found, err := kernel.Variables(ctx, names...)
 	if err != nil {

@@ -12,28 +12,30 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// A Walk has what the nodes of a graph stand for done, layer after layer: a layer begins
-// when everything of the one before has ended. It is workflow code, and the same on
-// replay.
+// A Walk does the work of the nodes of a graph, layer after layer: a layer begins when every node
+// of the layer before has ended. It is workflow code, and the same on replay.
 type Walk struct {
 	Layers [][]string
-	// how many go on at a time, over all layers; nil for no limit; see [backpressure.Named]
+	// Policy limits how many nodes go on at a time, over all layers; nil means no limit. See
+	// [backpressure.Named].
 	Policy backpressure.Policy
-	// Begin begins a node, and gives what it waits for; nil where it has ended at once.
-	// Alone says that nothing else goes on until it has.
+	// Begin begins a node, and returns the operation that it waits for, or nil if the node has
+	// ended at once. alone means that no other node goes on until this node has ended.
 	Begin func(node string, alone bool) (Awaitable, error)
-	// Ended is told of a node when what it waited for has ended, and gives what it waits
-	// for next, or nil; and of one that the policy has refused, by refused.
+	// Ended is called when the operation that a node waited for has ended. It returns the next
+	// operation that the node waits for, or nil. It is also called for a node that the policy has
+	// refused; refused is then the error.
 	Ended func(node string, f Awaitable, refused error) (Awaitable, error)
-	// Beside says of a node that nobody waits for it: its layer counts it as ended when it
-	// has begun. Ended is told of it if it ends while the walk goes on. Nil is none.
+	// Beside reports whether nobody waits for a node: its layer counts it as ended when it has
+	// begun. Ended is called for it if it ends while the walk goes on. A nil Beside means no such
+	// node.
 	Beside func(node string) bool
-	// More is asked before each layer but the first.
+	// More is called before each layer except the first. If it returns false, the walk ends.
 	More func() bool
 }
 
-// Run walks. It fails where the run ends meanwhile. What fails in a node is that node's:
-// it is told to the policy, and the layer goes on.
+// Run does the walk. It fails if the run ends meanwhile. An error of a node stays with the node:
+// the policy is told, and the layer goes on.
 func (w Walk) Run(ctx context.Context) error {
 	if len(w.Layers) == 0 {
 		return nil
@@ -67,8 +69,8 @@ func (w Walk) Run(ctx context.Context) error {
 	return nil
 }
 
-// policyOf returns the policy of a walk: the one that the start of the run has named,
-// or else the one of the definition. What is in a scope has its own.
+// policyOf returns the policy of a walk: the policy that the start of the run has named, or else
+// the policy of the definition. A walk in a scope has the policy of its definition.
 func policyOf(ctx context.Context, own backpressure.Policy) (backpressure.Policy, error) {
 	i, err := kernel.InfoOf(ctx)
 	if err != nil {
