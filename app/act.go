@@ -18,13 +18,14 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// reason gives a command the flag that says why.
+// reason adds the flag --reason to a command.
 func reason(cmd *cobra.Command) *string {
 	return cmd.Flags().String("reason", "from the command line",
 		"the reason; it is recorded with the run")
 }
 
-// acting makes a command that brings a run into a status, and says what was done.
+// acting makes a command that asks for a change of a run's status, such as a cancel. done
+// is the text that it prints afterwards.
 func acting(db *database, cmd *cobra.Command, to journal.Status, done string,
 	act func(context.Context, *client, string) error) *cobra.Command {
 	return aboutRun(db, cmd, (*output)(nil).check, db.write, func(ctx context.Context, c *client,
@@ -43,7 +44,7 @@ func acting(db *database, cmd *cobra.Command, to journal.Status, done string,
 	})
 }
 
-// warn says so where no engine has the database.
+// warn prints a note if no engine has the database.
 func (c *client) warn(ctx context.Context, w io.Writer) error {
 	engines, err := c.engines(ctx)
 	if err == nil && len(engines) == 0 {
@@ -120,7 +121,7 @@ name.`,
 	return cmd
 }
 
-// waits gives what an open run waits for, of one kind.
+// waits returns the waits of one kind of an open run. A run that has ended has none.
 func (c *client) waits(ctx context.Context, h journal.Head, kind journal.WaitKind) ([]journal.Wait,
 	error) {
 	d, err := c.Describe(ctx, string(h.ID))
@@ -131,13 +132,13 @@ func (c *client) waits(ctx context.Context, h journal.Head, kind journal.WaitKin
 		nil
 }
 
-// nameOf is the name of a wait without the scopes that it is in.
+// nameOf returns the name of a wait without the scopes that it is in.
 func nameOf(w journal.Wait) string {
 	name, _, _ := strings.Cut(w.Path[strings.LastIndexByte(w.Path, '/')+1:], "#")
 	return name
 }
 
-// names tells the names of waits.
+// names returns the names of waits, joined with "or".
 func names(waits []journal.Wait) string {
 	var out []string
 	for _, w := range waits {
@@ -201,7 +202,8 @@ workflow ID, the signal is kept for the next run that has it: unrouted list show
 	return cmd
 }
 
-// warnUnheard says so where the run that has a signal waits for others.
+// warnUnheard prints a note if the run got the signal but now waits only for signals with
+// other names.
 func (c *client) warnUnheard(ctx context.Context, w io.Writer, d perdure.Delivery,
 	name string) error {
 	if d.Duplicate || d.Unrouted || d.NotDelivered {
@@ -246,12 +248,12 @@ func printDelivery(w io.Writer, id string, d perdure.Delivery) error {
 	return err
 }
 
-// An input is JSON that a command is given.
+// An input is a JSON value that a command takes from a flag, a file or the standard input.
 type input struct {
 	what, text, file string
 }
 
-// newInput gives a command the flags that its JSON comes by.
+// newInput adds the flags --input and --file to a command.
 func newInput(cmd *cobra.Command, what string) *input {
 	in := &input{what: what}
 	cmd.Flags().StringVarP(&in.text, "input", "i", "", what+", as JSON")
@@ -260,7 +262,7 @@ func newInput(cmd *cobra.Command, what string) *input {
 	return in
 }
 
-// read gives the JSON; null where nothing is given.
+// read returns the JSON, or null if neither flag is set.
 func (in *input) read(cmd *cobra.Command) ([]byte, error) {
 	data, err := []byte(in.text), error(nil)
 	switch text, file := cmd.Flags().Changed("input"), cmd.Flags().Changed("file"); {
@@ -302,7 +304,7 @@ func (in *input) read(cmd *cobra.Command) ([]byte, error) {
 // maxInput is the limit of one payload, which a client cannot change.
 const maxInput = 64 << 20
 
-// readAll reads what may have no end.
+// readAll reads a stream that may be endless: it fails after maxInput bytes.
 func readAll(r io.Reader) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxInput+1))
 	if err == nil && len(data) > maxInput {

@@ -1,10 +1,10 @@
-// Package app is the program: command line, engine, demo and benchmark. An
-// application adds its workflows to it:
+// Package app is the complete program: command line, engine, demo and benchmark. An
+// application adds its workflows:
 //
 //	func main() { app.Main(Fulfil, Refund) }
 //
-// and has the whole of it: `serve` runs them on a database, `start` starts one,
-// `runs` lists, shows and mends what there is.
+// The program then has all commands: `serve` executes the workflows on a database, `start`
+// starts a run, `runs` lists, shows and controls runs.
 package app
 
 import (
@@ -22,12 +22,12 @@ import (
 	"github.com/perdure/perdure/store/memory"
 )
 
-// Main runs the program with the arguments of the process and these workflows,
-// and ends the process with one of the exit codes that its help tells. An interrupt
-// or SIGTERM ends a command in order; a second one ends the process at once.
+// Main runs the program with the arguments of the process and these workflows. It ends the
+// process with one of the exit codes that the help lists. An interrupt or SIGTERM ends a
+// command in order; a second one ends the process at once.
 //
-// It lets the heap grow to five times what is in use before garbage is collected,
-// unless GOGC is set: an engine's heap is small and changes fast.
+// Unless GOGC is set, Main sets it to 400: the heap grows to five times the memory in use
+// before garbage is collected. An engine's heap is small and changes fast.
 func Main(workflows ...perdure.Definition) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
@@ -38,8 +38,8 @@ func Main(workflows ...perdure.Definition) {
 	go func() {
 		<-signals
 		cancel()
-		// not left to the system, which ignores it in a process that a script has put into the
-		// background
+		// The system cannot do it: it ignores an interrupt in a process that a script has
+		// put into the background.
 		<-signals
 		os.Exit(exitInterrupted)
 	}()
@@ -47,12 +47,12 @@ func Main(workflows ...perdure.Definition) {
 	os.Exit(run(ctx, name, os.Args[1:], os.Stdin, os.Stdout, os.Stderr, workflows...))
 }
 
-// gcPercent is what bench is measured with: 5 % more steps per second than with
-// 100, and more gain little.
+// gcPercent is the value of GOGC that bench measures with. It makes 5 % more steps per
+// second than 100 does; higher values make little difference.
 const gcPercent = 400
 
-// run runs one command and gives its exit code. What was asked for goes to
-// stdout, everything else to stderr. The end of ctx is an interrupt.
+// run runs one command and returns its exit code. The result of the command goes to stdout,
+// everything else to stderr. The end of ctx is an interrupt.
 func run(ctx context.Context, name string, args []string, stdin io.Reader, stdout, stderr io.Writer,
 	workflows ...perdure.Definition) int {
 	p, err := newProgram(name, workflows)
@@ -68,14 +68,14 @@ func run(ctx context.Context, name string, args []string, stdin io.Reader, stdou
 	return exitCode(err)
 }
 
-// A program is what the commands are about.
+// A program is the name of the program and the workflows that its commands use.
 type program struct {
 	name      string // as the user called it
 	workflows []perdure.Definition
 	known     []perdure.Registered // the same, by name
 }
 
-// newProgram says at once what is wrong with a workflow, whatever the command is.
+// newProgram makes a program. It fails if a workflow is invalid, whatever the command is.
 func newProgram(name string, workflows []perdure.Definition) (*program, error) {
 	e, err := perdure.New(memory.New(), perdure.Options{Build: "check"})
 	if err == nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/perdure/perdure/internal/testpg"
 )
 
-// always are the keys that every report has.
+// always has the keys that every report has.
 var always = []string{
 	"workload", "store", "runs", "steps", "in_flight", "payload", "seconds", "runs_per_s",
 	"steps_per_s",
@@ -61,7 +61,7 @@ func TestBench(t *testing.T) {
 	}
 }
 
-// compared checks what a report says of the floor.
+// compared checks the part of a report about the floor.
 func compared(t *testing.T, report map[string]any, inMemory bool) {
 	t.Helper()
 	floor, there := report["floor"].(map[string]any)
@@ -135,7 +135,7 @@ func TestBenchTemporaryFile(t *testing.T) {
 	}
 }
 
-// A bench on a server has databases of its own there, of which nothing is left.
+// A bench on a server makes databases there, and drops them.
 //
 // spec: P-2
 func TestBenchOnPostgreSQL(t *testing.T) {
@@ -180,7 +180,7 @@ func TestBenchOnPostgreSQL(t *testing.T) {
 	}
 }
 
-// What the variable names may be somebody's: --force does not replace it.
+// Others may use the file that the variable names: --force does not replace it.
 func TestBenchLeavesAloneWhatTheVariableNames(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "orders.db")
 	write(t, file)

@@ -35,8 +35,8 @@ Flags:
 {{. | trimTrailingWhitespaces}}{{end}}
 `
 
-// execute runs the command that args name. What goes wrong before the command
-// itself begins is wrong with the command line.
+// execute runs the command that args name. An error before the command itself begins is an
+// error of the command line.
 func (p *program) execute(ctx context.Context, args []string, stdin io.Reader, stdout,
 	stderr io.Writer) error {
 	root, began := p.root(), false
@@ -62,7 +62,8 @@ func (p *program) execute(ctx context.Context, args []string, stdin io.Reader, s
 	return err
 }
 
-// helpFails has the error of help that cannot be printed, which cobra drops.
+// helpFails returns a pointer that gets the error of a help text that could not be printed.
+// Cobra drops that error.
 func helpFails(root *cobra.Command) *error {
 	failed, print := new(error), root.HelpFunc()
 	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
@@ -75,7 +76,7 @@ func helpFails(root *cobra.Command) *error {
 	return failed
 }
 
-// hinted is an error with a hint.
+// hinted returns the error with a hint.
 func hinted(err error, hint string) error {
 	e := &perdure.Error{Code: journal.CodeOf(err), Err: err, Hint: hint}
 	if errors.As(err, &e) {
@@ -113,7 +114,7 @@ func (p *program) root() *cobra.Command {
 	return root
 }
 
-// addGroup adds commands that the help lists together.
+// addGroup adds commands that the help lists under one title.
 func addGroup(root *cobra.Command, title string, commands ...*cobra.Command) {
 	root.AddGroup(&cobra.Group{ID: title, Title: title})
 	for _, c := range commands {
@@ -122,7 +123,7 @@ func addGroup(root *cobra.Command, title string, commands ...*cobra.Command) {
 	root.AddCommand(commands...)
 }
 
-// addHelp adds the command that explains others, which says so of a word that is none.
+// addHelp adds the command help. For an unknown command it returns an error.
 func addHelp(root *cobra.Command) {
 	root.SetHelpCommand(&cobra.Command{
 		Use: "help [COMMAND]", Short: "Explain a command, as --help does",
@@ -138,8 +139,8 @@ func addHelp(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 }
 
-// group makes a command that only has others: alone it gives its help, and a word
-// that is none of them is answered with the nearest.
+// group makes a command that only has subcommands. Alone it prints its help. For an unknown
+// subcommand it returns an error that names the nearest one.
 func group(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 	cmd.Args = cobra.ArbitraryArgs
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -152,7 +153,7 @@ func group(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// rename has the examples call the program as the user did.
+// rename puts the name that the user called the program by into the examples.
 func rename(cmd *cobra.Command, name string) {
 	cmd.Example = strings.ReplaceAll(" "+cmd.Example, " perdure ", " "+name+" ")[1:]
 	for _, c := range cmd.Commands() {
@@ -173,7 +174,7 @@ func unknownCommand(root *cobra.Command, name string) error {
 	}
 }
 
-// usage is the error of a command line that cannot be.
+// usage returns the error of an invalid command line.
 func usage(cmd *cobra.Command, message string) error {
 	return &perdure.Error{
 		Code: journal.CodeInvalid, Message: message, Hint: cmd.CommandPath() +

@@ -10,7 +10,8 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// addCompletion adds the command that writes what a shell needs, with examples.
+// addCompletion adds the command completion, which writes the completion script of a shell,
+// with examples.
 func addCompletion(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
@@ -26,7 +27,7 @@ func addCompletion(root *cobra.Command) {
 	}
 }
 
-// completions gives what the shell may offer; what goes wrong offers nothing.
+// A completions function returns the words that the shell may offer, and none on an error.
 type completions func(context.Context, *client) []string
 
 func completeRuns(cmd *cobra.Command, db *database) {
@@ -45,18 +46,18 @@ func completeFlag(cmd *cobra.Command, db *database, flag string, of completions)
 	_ = cmd.RegisterFlagCompletionFunc(flag, func(cmd *cobra.Command, _ []string,
 		typed string) ([]string, cobra.ShellCompDirective) {
 		return db.offer(cmd, typed, of)
-	}) // it fails where the flag is not there, and then completes nothing
+	}) // an unknown flag is an error, and completes nothing
 }
 
-// completeWords completes a flag that is one of these words.
+// completeWords completes a flag whose value is one of these words.
 func completeWords(cmd *cobra.Command, flag string, words ...string) {
-	// it fails where the flag is not there
+	// an unknown flag is an error
 	_ = cmd.RegisterFlagCompletionFunc(
 		flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// completeWaits completes a command about a run and one of its waits: the ID, the
-// name, and of a decision the choice.
+// completeWaits completes the arguments of a command about a run and one of its waits: the
+// ID, the name, and for a decision the choice.
 func completeWaits(cmd *cobra.Command, db *database, kind journal.WaitKind) {
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, typed string) ([]string,
 		cobra.ShellCompDirective) {
@@ -87,7 +88,7 @@ func completeWaits(cmd *cobra.Command, db *database, kind journal.WaitKind) {
 	}
 }
 
-// offer asks the database for what may be typed.
+// offer returns the words of the completions that begin with the typed text.
 func (d *database) offer(cmd *cobra.Command, typed string, of completions) ([]string,
 	cobra.ShellCompDirective) {
 	var out []string
@@ -99,13 +100,14 @@ func (d *database) offer(cmd *cobra.Command, typed string, of completions) ([]st
 		}
 		return nil
 	})
-	if err != nil { // which a shell does not show
+	if err != nil { // a shell does not show the error
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	return out, cobra.ShellCompDirectiveNoFileComp
 }
 
-// workflowNames gives the workflows of the program and those of the newest runs.
+// workflowNames returns the names of the program's workflows and of the workflows of
+// the newest runs.
 func (d *database) workflowNames(ctx context.Context, c *client) []string {
 	names := map[string]bool{}
 	for _, w := range d.program.known {

@@ -16,21 +16,22 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// A database is the one that a command is about.
+// A database is the database that a command uses, as its flag and the environment name it.
 type database struct {
 	program   *program
-	text      string      // what the flag was set to
-	chosen    func() bool // whether it was
-	otherwise string      // what is meant where neither the flag nor the variable says anything
+	text      string      // value of the flag
+	chosen    func() bool // reports whether the flag was set
+	otherwise string      // default if neither the flag nor the variable is set
 }
 
-// database gives a command the flag that names its database.
+// database adds the flag --store to a command. The default is ./perdure.db.
 func (p *program) database(cmd *cobra.Command) *database {
 	return p.databaseOr(cmd, place.Default, "./perdure.db")
 }
 
-// databaseOr gives a command the flag, and says what is meant without it. The help
-// shows no default: what the variable has may have a password in it.
+// databaseOr adds the flag --store with another default, which the help describes with
+// inWords. The help does not show the value of the environment variable: it may have a
+// password in it.
 func (p *program) databaseOr(cmd *cobra.Command, otherwise, inWords string) *database {
 	d := &database{program: p, otherwise: otherwise}
 	flags := cmd.PersistentFlags()
@@ -41,7 +42,8 @@ func (p *program) databaseOr(cmd *cobra.Command, otherwise, inWords string) *dat
 	return d
 }
 
-// place says where the database is.
+// place returns the place of the database: from the flag, else from the environment
+// variable, else the default.
 func (d *database) place() (place.Place, error) {
 	env := os.Getenv(place.Env)
 	switch {
@@ -55,20 +57,20 @@ func (d *database) place() (place.Place, error) {
 	return place.Parse(d.program.name, d.otherwise)
 }
 
-// A client is one of a database that is open.
+// A client is a client of an open database.
 type client struct {
 	*perdure.Client
 	store   store.Store
 	program *program
 	place   place.Place
-	was     fs.FileInfo // the file, when it was opened; nil of a server
+	was     fs.FileInfo // the file when it was opened; nil for a server
 }
 
-// read opens the database for reading: nothing of it is changed.
+// read opens the database for reading only.
 func (d *database) read(ctx context.Context) (*client, error) { return d.open(ctx, place.Read) }
 
-// write opens the database to start runs and send messages, beside engines or while
-// nothing runs.
+// write opens the database to start runs and send messages. An engine may use it meanwhile,
+// and none need.
 func (d *database) write(ctx context.Context) (*client, error) { return d.open(ctx, place.Write) }
 
 func (d *database) open(ctx context.Context, mode place.Mode) (*client, error) {
@@ -91,10 +93,10 @@ func (d *database) open(ctx context.Context, mode place.Mode) (*client, error) {
 	return c, nil
 }
 
-func (c *client) close() { _ = c.store.Close() } // what was written is durable already
+func (c *client) close() { _ = c.store.Close() } // written data is durable already
 
-// engines tells of the engines that have the database; none where nobody has it. A
-// file that was removed meanwhile has none that could be told of.
+// engines returns the engines that have the database, without expired ones. It fails if the
+// file was removed or replaced meanwhile.
 func (c *client) engines(ctx context.Context) ([]store.Engine, error) {
 	if now, err := os.Stat(c.place.File); c.was != nil && (err != nil || !os.SameFile(now, c.was)) {
 		return nil, &perdure.Error{
@@ -116,7 +118,7 @@ func (c *client) engines(ctx context.Context) ([]store.Engine, error) {
 	return alive, nil
 }
 
-// info tells what the database is and who uses it.
+// info returns the facts of the database and the engines that use it.
 func (c *client) info(ctx context.Context) (store.Info, error) {
 	info, err := c.store.Info(ctx)
 	if err != nil {
@@ -127,7 +129,8 @@ func (c *client) info(ctx context.Context) (store.Info, error) {
 	return info, err
 }
 
-// noEngine says what to do where no engine has the database.
+// noEngine returns the text that no engine has the database, and which program executes
+// runs.
 func (c *client) noEngine() string {
 	who := "the program that has their workflows executes them"
 	if len(c.program.workflows) > 0 {
@@ -136,14 +139,14 @@ func (c *client) noEngine() string {
 	return fmt.Sprintf("no engine has %s: %s", c.place, who)
 }
 
-// An opener opens a database: read or write.
+// An opener opens a database: it is read or write.
 type opener func(context.Context) (*client, error)
 
-// patience is how long an interrupted command may go on, to end in order.
+// patience limits how long an interrupted command may go on to end in order.
 const patience = time.Second
 
-// using opens the database, has do use it, and closes it. It does not wait for a
-// database that somebody has locked once it is interrupted.
+// using opens the database, calls do, and closes it. After an interrupt it waits for a
+// locked database no longer than patience.
 func using(cmd *cobra.Command, open opener, do func(context.Context, *client) error) error {
 	ctx, done := cmd.Context(), make(chan error, 1)
 	go func() {

@@ -111,7 +111,7 @@ first. An engine does the same when it starts; no other command does.`,
 	}
 }
 
-// migrate makes a database or migrates it, and says what it did.
+// migrate makes or migrates a database, and returns a text about the result.
 func migrate(ctx context.Context, at place.Place) (done string, err error) {
 	made := !at.IsThere()
 	var schema *store.SchemaError
@@ -136,7 +136,7 @@ func migrate(ctx context.Context, at place.Place) (done string, err error) {
 	return fmt.Sprintf("is of this version already: schema %d", info.Schema), nil
 }
 
-// A backuper is a store that is a file.
+// A backuper is a store in a file, which can write a copy of it.
 type backuper interface {
 	Backup(ctx context.Context, file string) error
 }

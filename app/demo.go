@@ -54,7 +54,8 @@ meanwhile. On a terminal, keys approve the expense and stop the subscription.`,
 			if err != nil {
 				return err
 			}
-			if o.Store = at; at.FromEnv && at.Kind == place.SQLite { // which is not the demo's
+			// An SQLite file of the environment variable is not the demo's.
+			if o.Store = at; at.FromEnv && at.Kind == place.SQLite {
 				o.Store = place.Place{}
 			}
 			executable, err := os.Executable()
@@ -108,7 +109,7 @@ func newDemoWorker() *cobra.Command {
 	return &cobra.Command{
 		Use: demo.WorkerCommand, Hidden: true, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			// Ctrl-C goes to every process of a terminal: the supervisor decides
+			// Ctrl-C goes to every process of a terminal: the supervisor decides.
 			signal.Ignore(os.Interrupt)
 			return demo.Worker(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout())
 		},

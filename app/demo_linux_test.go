@@ -13,8 +13,8 @@ import (
 	"unsafe"
 )
 
-// openTerminal gives both ends of a terminal: where people sit, and what a program
-// has.
+// openTerminal opens a terminal, and returns the end of its user and the end of the
+// program.
 func openTerminal(t *testing.T) (people, program *os.File) {
 	t.Helper()
 	people, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
@@ -40,14 +40,14 @@ func control(t *testing.T, f *os.File, request uintptr, arg unsafe.Pointer) {
 	}
 }
 
-// modes say whether a terminal gives lines or keys, among others.
+// modes returns the modes of a terminal, such as lines or single keys.
 func modes(t *testing.T, f *os.File) (m syscall.Termios) {
 	t.Helper()
 	control(t, f, syscall.TCGETS, unsafe.Pointer(&m))
 	return m
 }
 
-// A deed is done when a line has been read that has words in it.
+// A deed is an act of the user, after the demo has printed a line with these words.
 type deed struct {
 	words string
 	do    func(people *os.File, interrupt func())
@@ -61,10 +61,10 @@ func send(s syscall.Signal) func(*os.File, func()) {
 	return func(*os.File, func()) { syscall.Kill(os.Getpid(), s) }
 }
 
-// over is what the terminal has last.
+// over is the last line on the terminal.
 const over = "the demo is over"
 
-// readTo reads lines up to one that has words in it.
+// readTo reads lines up to the first line with these words.
 func readTo(t *testing.T, lines *bufio.Scanner, words string) {
 	t.Helper()
 	var all []string
@@ -137,8 +137,8 @@ func TestDemoOnATerminal(t *testing.T) {
 	}
 }
 
-// TestCtrlCIsForTheSupervisor: on a terminal every process gets the interrupt,
-// and the worker and the world leave it to the one that started them.
+// On a terminal every process gets the interrupt. The worker and the world ignore it, so
+// that the supervisor ends them.
 func TestCtrlCIsForTheSupervisor(t *testing.T) {
 	t.Setenv(child, "1")
 	people, program := openTerminal(t)

@@ -31,8 +31,8 @@ func TestDemo(t *testing.T) {
 	for _, args := range [][]string{
 		{"--kills", "2", "--seed", "1"},
 		{"--kills", "0", "--seed", "1"},
-		{"--kills", "5", "--seed", "3", "--orders", "2"}, // several in one order
-		{"--kills", "9", "--seed", "3"},                  // told in short
+		{"--kills", "5", "--seed", "3", "--orders", "2"}, // several kills in one order
+		{"--kills", "9", "--seed", "3"},                  // short report
 	} {
 		r := perdureCommand(t, append([]string{"demo", "--once", "--dir", dir}, args...)...)
 		if r.code != exitOK || r.stderr != "" {
@@ -67,7 +67,7 @@ func TestDemo(t *testing.T) {
 	}
 }
 
-// ledger gives what was asked for in a demo.
+// ledger returns the calls of a demo.
 func ledger(t *testing.T, dir string) []demo.Call {
 	t.Helper()
 	calls, err := demo.ReadLedger(filepath.Join(dir, "ledger.jsonl"))
@@ -112,7 +112,7 @@ func TestDemoRefusesDirectories(t *testing.T) {
 	}
 }
 
-// onLine calls a function when a word is written for the first time.
+// An onLine is a buffer that calls a function when a word is first written.
 type onLine struct {
 	bytes.Buffer
 	word string
@@ -170,7 +170,7 @@ func gone(t *testing.T, dir string) {
 	calls, _ := demo.ReadLedger(filepath.Join(dir, "ledger.jsonl")) // it may not be there yet
 	for _, c := range calls {
 		for lives(c.Worker) {
-			runtime.Gosched() // nobody tells when somebody else's child is gone
+			runtime.Gosched() // no event reports the end of a process that is not a child
 		}
 	}
 	var mark struct{ World string }
@@ -190,8 +190,8 @@ func gone(t *testing.T, dir string) {
 	}
 }
 
-// lives says whether a process runs. One that has ended and that nobody asked
-// for its exit code does not.
+// lives reports whether a process runs. A process that has ended does not, even if nobody
+// has read its exit code yet.
 func lives(pid int) bool {
 	p, err := os.FindProcess(pid)
 	if err != nil || p.Signal(syscall.Signal(0)) != nil {
@@ -201,15 +201,15 @@ func lives(pid int) bool {
 	return !bytes.Contains(stat, []byte(") Z "))
 }
 
-// TestDemoGoesOn: without --once and without a terminal the worker goes on, for
-// other processes to use the file, and leaves in an orderly way.
+// Without --once and without a terminal the worker goes on, so that other processes can use
+// the file. At the end it leaves in order.
 func TestDemoGoesOn(t *testing.T) {
 	t.Setenv(child, "1")
 	dir := t.TempDir()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	approve := func() {
-		for _, c := range ledger(t, dir) { // Ctrl-C is not for the worker
+		for _, c := range ledger(t, dir) { // the worker ignores Ctrl-C
 			if p, err := os.FindProcess(c.Worker); err != nil || p.Signal(os.Interrupt) != nil {
 				t.Errorf("worker %d does not live; %v", c.Worker, err)
 			}
@@ -232,8 +232,8 @@ func TestDemoGoesOn(t *testing.T) {
 	leftOrderly(t, dir, journal.Completed)
 }
 
-// leftOrderly checks what a demo has left in dir: no engine that died, and runs
-// that wait, as anybody can read while nothing runs.
+// leftOrderly checks the file that a demo has left in dir: it has no dead engine, and it
+// has runs that wait, which can be read while no engine runs.
 func leftOrderly(t *testing.T, dir string, approval journal.Status) {
 	t.Helper()
 	elsewhere(t, dir, func(s *sqlite.Store, c *perdure.Client) error {
@@ -249,7 +249,7 @@ func leftOrderly(t *testing.T, dir string, approval journal.Status) {
 	})
 }
 
-// elsewhere does what another process would do with a demo's file.
+// elsewhere uses the file of a demo as another process does.
 func elsewhere(t *testing.T, dir string, do func(*sqlite.Store, *perdure.Client) error) {
 	t.Helper()
 	s, err := sqlite.Open(filepath.Join(dir, "perdure.db"))
@@ -266,8 +266,8 @@ func elsewhere(t *testing.T, dir string, do func(*sqlite.Store, *perdure.Client)
 	}
 }
 
-// TestDemoWithoutAListener: a closed pipe ends the demo and its processes, in
-// another process by the signal that such a pipe gives, here by the error.
+// A closed pipe ends the demo and its processes: in another process by a signal, in this
+// process by the error of the write.
 func TestDemoWithoutAListener(t *testing.T) {
 	t.Setenv(child, "1")
 	dir := t.TempDir()
@@ -300,9 +300,9 @@ func TestDemoWithoutAListener(t *testing.T) {
 	gone(t, dir)
 }
 
-// Several workers share the runs on a PostgreSQL. Some are killed, one is held up for
-// longer than its lease; others take over what they had, and nothing is lost or done
-// twice.
+// Several workers share the runs on a PostgreSQL. Some are killed, and one is paused for
+// longer than its lease. Other workers take over their runs. No run is lost, and no effect
+// happens twice.
 //
 // spec: B-5, P-2
 func TestDemoOfACluster(t *testing.T) {
@@ -340,7 +340,7 @@ func TestDemoOfACluster(t *testing.T) {
 	perdureCommand(t, "runs", "list", "--store", url).refused(t, exitUnreachable,
 		"there is no schema perdure in it")
 
-	// The next one drops what this one has made, and one worker does on a server too.
+	// The next demo drops the database of this one. One worker can use a server too.
 	r = perdureCommand(t, "demo", "--once", "--kills", "1", "--seed", "5", "--dir", dir, "--store",
 		url)
 	if r.code != exitOK {
@@ -351,7 +351,7 @@ func TestDemoOfACluster(t *testing.T) {
 	}
 }
 
-// demoDatabases gives the databases that the demo in dir says it has on servers.
+// demoDatabases returns the databases on servers that the mark of the demo in dir has.
 func demoDatabases(t *testing.T, dir string) []string {
 	t.Helper()
 	var mark struct{ Databases []string }
@@ -395,14 +395,14 @@ func TestDemoRefusesStores(t *testing.T) {
 			strings.Fields(c.flags)...)
 		perdureCommand(t, args...).refused(t, c.code, c.message)
 	}
-	t.Setenv(place.Env, foreign) // which is not the demo's
+	t.Setenv(place.Env, foreign) // an SQLite file of the variable is not the demo's
 	if r := perdureCommand(t, "demo", "--once", "--kills", "0", "--dir",
 		filepath.Join(dir, "demo")); r.code != exitOK {
 		t.Errorf("exit code %d: %s\n%s", r.code, r.stderr, r.stdout)
 	}
 	t.Setenv(place.Env, "")
 	own := filepath.Join(dir, "own.db")
-	for range 2 { // the second one removes what the first has left
+	for range 2 { // the second demo removes the database of the first
 		if r := perdureCommand(t, "demo", "--once", "--kills", "0", "--dir",
 			filepath.Join(dir, "demo"), "--store", own); r.code != exitOK {
 			t.Errorf("exit code %d: %s\n%s", r.code, r.stderr, r.stdout)

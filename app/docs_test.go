@@ -9,13 +9,13 @@ import (
 	"testing"
 )
 
-// The blocks of the documents are run, in order, each document in a directory of
-// its own that has the program and the examples in it. What a block shows as output
-// must be what is printed; see like. Beside scripts there is:
+// The console blocks of each document are run, in order, in a directory of its own that has
+// the program and the examples. The output in a block must match the printed output; see
+// like. The differences to a script are:
 //
-//   - a command with serve goes on beside the others;
-//   - kill -9 kills those;
-//   - what builds, tests and measures is not run here.
+//   - a command with serve goes on in the background;
+//   - kill -9 kills the background commands;
+//   - commands that build, test or measure are not run.
 func TestDocuments(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it builds six programs")
@@ -73,8 +73,7 @@ func TestDocuments(t *testing.T) {
 	}
 }
 
-// blocks gives the commands of all blocks of a document that are marked as of a
-// console.
+// blocks returns the commands of all console blocks of a document.
 func blocks(text string) []command {
 	var all []command
 	lines := strings.Split(text, "\n")
@@ -98,7 +97,8 @@ var (
 	serving = regexp.MustCompile(`\bserve\b`)
 )
 
-// runnable leaves out what is not run, and calls programs that are built already.
+// runnable returns the commands that can be run here. A go run becomes the program that is
+// already built.
 func runnable(all []command) []command {
 	var out []command
 	for _, c := range all {

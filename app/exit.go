@@ -12,7 +12,7 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// The exit codes. Scripts rely on them; exitHelp tells them.
+// The exit codes. Scripts rely on them; exitHelp lists them.
 const (
 	exitOK          = 0
 	exitFailed      = 1
@@ -39,8 +39,8 @@ const exitHelp = `Exit codes:
   130  interrupted
 `
 
-// An endedError is the error that a run has ended with. What the exit code is
-// depends on how it ended, and not on what the error says of a step or child.
+// An endedError is the error that a run has ended with. The exit code depends on the status
+// of the run, and not on the code of the error, which may be about a step or a child.
 type endedError struct {
 	status journal.Status
 	err    error
@@ -49,7 +49,8 @@ type endedError struct {
 func (e *endedError) Error() string { return e.err.Error() }
 func (e *endedError) Unwrap() error { return e.err }
 
-// endedWith gives the error of a run that has ended in a status; nil without one.
+// endedWith returns err as the error of a run that has ended in this status. It returns nil
+// if err is nil.
 func endedWith(status journal.Status, err error) error {
 	if err == nil {
 		return nil
@@ -57,10 +58,10 @@ func endedWith(status journal.Status, err error) error {
 	return &endedError{status, err}
 }
 
-// errInterrupted says that the user ended the command.
+// errInterrupted is the error of a command that the user has ended.
 var errInterrupted = errors.New("interrupted")
 
-// exitCode is the exit code that an error stands for.
+// exitCode returns the exit code for an error.
 func exitCode(err error) int {
 	var ended *endedError
 	var forbidden *place.ForbiddenError
@@ -95,8 +96,7 @@ func exitCode(err error) int {
 	return exitFailed
 }
 
-// printError tells an error in one line, and what to do about it in a second
-// one where that is known.
+// printError prints an error on one line, and its hint, if it has one, on a second line.
 func printError(w io.Writer, err error) {
 	text, hint := err.Error(), ""
 	var e *perdure.Error
@@ -104,7 +104,8 @@ func printError(w io.Writer, err error) {
 		bare := *e
 		bare.Hint = ""
 		text, hint = strings.Replace(text, e.Error(), bare.Error(), 1), e.Hint
-		text = strings.TrimSuffix(text, " ("+hint+")") // of a failure that was recorded with it
+		// A failure is recorded together with its hint.
+		text = strings.TrimSuffix(text, " ("+hint+")")
 	}
 	fmt.Fprintf(w, "error: %s\n", oneLine(strings.TrimPrefix(text, "perdure: ")))
 	if hint != "" {

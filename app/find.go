@@ -12,12 +12,12 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// latest stands for the run that was started last.
+// latest is the ID that stands for the run that was started last.
 const latest = "@latest"
 
-// newest gives the runs of a query, that which was started last first, at most limit,
-// 0 for all; and how many more there are. It looks at all: their numbers do not tell,
-// each process that starts runs has its own.
+// newest returns at most limit runs of a query, newest first, and how many more there are.
+// A limit of 0 means all. It reads every run of the query: the numbers of runs do not
+// show the order of starts, because each process that starts runs has numbers of its own.
 func (c *client) newest(ctx context.Context, q perdure.Query, limit int) (runs []journal.Head,
 	more int, err error) {
 	q.Limit = 1000
@@ -42,8 +42,8 @@ func (c *client) newest(ctx context.Context, q perdure.Query, limit int) (runs [
 	}
 }
 
-// find gives the run that an ID of the command line means. Where there is none,
-// the error names those that are written most alike.
+// find returns the run that an ID of the command line means. If there is none, the error
+// names the most similar IDs.
 func (c *client) find(ctx context.Context, id string) (journal.Head, error) {
 	if id == latest {
 		heads, _, err := c.newest(ctx, perdure.Query{}, 1)
@@ -65,7 +65,7 @@ func (c *client) find(ctx context.Context, id string) (journal.Head, error) {
 	if statuses[0].Found {
 		return statuses[0].Head, nil
 	}
-	_, err = c.Get(ctx, id) // it says why there is none
+	_, err = c.Get(ctx, id) // the error has the reason why there is none
 	var e *perdure.Error
 	if errors.As(err, &e) && e.Hint == "" {
 		known := *e
@@ -75,7 +75,8 @@ func (c *client) find(ctx context.Context, id string) (journal.Head, error) {
 	return journal.Head{}, err
 }
 
-// didYouMean asks whether one of the words was meant; without any it gives instead.
+// didYouMean returns the hint that one of the words may have been meant, or instead if
+// there are none.
 func didYouMean(near []string, instead string) string {
 	if len(near) == 0 {
 		return instead
@@ -83,11 +84,11 @@ func didYouMean(near []string, instead string) string {
 	return "did you mean " + strings.Join(near, " or ") + "?"
 }
 
-// ids gives the IDs of the newest runs.
+// ids returns the IDs of the newest runs, and none if they cannot be read.
 func (c *client) ids(ctx context.Context) []string {
 	heads, _, err := c.List(ctx, perdure.Query{Limit: 1000})
 	if err != nil {
-		return nil // it is for a hint
+		return nil // the IDs only serve a hint
 	}
 	var out []string
 	for _, h := range heads {
@@ -97,9 +98,10 @@ func (c *client) ids(ctx context.Context) []string {
 	return slices.Compact(out)
 }
 
-// nearest returns at most three of the words that a mistyped one may mean: those with the
-// fewest letters to change, as cobra counts them for mistyped commands. It passes over
-// words with a space, where the name of a command ends.
+// nearest returns at most three of the words that a mistyped word may mean: those with the
+// fewest letters to change. Cobra counts the letters, as for mistyped commands. Words with
+// a space are left out: cobra takes only the part before the space as the name of a
+// command.
 func nearest(typed string, words []string) []string {
 	commands := &cobra.Command{}
 	for _, word := range words {
@@ -116,8 +118,8 @@ func nearest(typed string, words []string) []string {
 	return nil
 }
 
-// aboutRun makes a command that is about one run, which its argument names. Before
-// it looks for that, it has check look at the flags.
+// aboutRun makes a command about one run, which its argument names. It calls check, which
+// checks the flags, before it looks for the run.
 func aboutRun(db *database, cmd *cobra.Command, check func() error, open opener,
 	do func(context.Context, *client, journal.Head) error) *cobra.Command {
 	cmd.Args = exactly("ID")
@@ -137,7 +139,7 @@ func aboutRun(db *database, cmd *cobra.Command, check func() error, open opener,
 	return cmd
 }
 
-// exactly demands the arguments with these names.
+// exactly returns a check that there is one argument for each name.
 func exactly(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {

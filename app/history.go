@@ -39,7 +39,7 @@ func newRunsHistory(db *database) *cobra.Command {
 		if printed := list(out, cmd.OutOrStdout(), entries, entryColumns); err == nil {
 			err = printed
 		}
-		return err // of a row that cannot be read, after those before it
+		return err // the error of an unreadable row comes after the rows before it
 	})
 }
 
@@ -51,7 +51,7 @@ var entryColumns = []column[api.Entry]{
 	{"DETAIL", detail},
 }
 
-// detail tells in a few words what an entry says beside its kind and operation.
+// detail returns a short text of the other fields of an entry, without kind and operation.
 func detail(e api.Entry) string {
 	var parts []string
 	add := func(part string) {
@@ -71,7 +71,7 @@ func detail(e api.Entry) string {
 	if kind := strings.ToUpper(strings.TrimPrefix(e.Kind, "Run")); !strings.HasPrefix(
 		strings.ReplaceAll(e.Status, "_", ""), kind) {
 		if s, ok := journal.ParseStatus(e.Status); ok && s.IsTerminal() {
-			add(strings.ToLower(e.Status)) // RunFailed may be of a run that ends as COMPENSATED
+			add(strings.ToLower(e.Status)) // RunFailed may belong to a run that ends as COMPENSATED
 		}
 	}
 	add(strings.ToLower(e.Outcome))
@@ -105,5 +105,5 @@ it: does new code still fit what production has recorded?`,
 	})
 }
 
-// millis is a duration that the JSON tells in milliseconds.
+// millis returns the duration of a field in milliseconds.
 func millis(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }

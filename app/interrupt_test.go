@@ -68,9 +68,8 @@ func TestAnInterruptDoesNotWaitForALockedDatabase(t *testing.T) {
 	})
 }
 
-// The first interrupt lets a step in flight end, the second one does not. So it is
-// too where interrupts were ignored when the process began, as those of what a
-// script has put into the background are.
+// The first interrupt lets a step in flight end, the second one does not. This is also true
+// if interrupts were ignored when the process began, as in the background of a script.
 func TestASecondInterruptEndsServeAtOnce(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
@@ -145,10 +144,10 @@ func TestANewerDatabaseIsLeftAlone(t *testing.T) {
 	}
 }
 
-// An older one is read and written by nobody before it is migrated.
+// Nobody reads or writes an older database before it is migrated.
 func TestAnOlderDatabaseHasToBeMigrated(t *testing.T) {
 	t.Chdir(t.TempDir())
-	if err := os.WriteFile("perdure.db", nil, 0o644); err != nil { // an empty file is version 0
+	if err := os.WriteFile("perdure.db", nil, 0o644); err != nil { // an empty file has version 0
 		t.Fatal(err)
 	}
 	for _, line := range []string{"db status", "runs list", "start greet"} {

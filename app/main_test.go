@@ -9,8 +9,8 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// child is set in the environment of processes that tests start: the test
-// binary is then the program.
+// child is an environment variable that makes the test binary run as the program. Tests set
+// it for the processes that they start.
 const child = "PERDURE_APP_TEST_CHILD"
 
 func TestMain(m *testing.M) {
@@ -20,13 +20,13 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// A result is what a command did.
+// A result is the result of a command.
 type result struct {
 	code           int
 	stdout, stderr string
 }
 
-// perdureCommand runs a command in this process; its children are processes.
+// perdureCommand runs a command in this process. The children of the command are processes.
 func perdureCommand(t *testing.T, args ...string) result {
 	t.Helper()
 	t.Setenv(child, "1")
@@ -35,8 +35,8 @@ func perdureCommand(t *testing.T, args ...string) result {
 	return result{code, stdout.String(), stderr.String()}
 }
 
-// refused fails the test unless the command was refused with that exit code, one
-// line and a hint, and nothing on stdout.
+// refused fails the test unless the command failed with this exit code, one line and a
+// hint, and printed nothing on stdout.
 func (r result) refused(t *testing.T, code int, message string) {
 	t.Helper()
 	lines := strings.Split(strings.TrimSuffix(r.stderr, "\n"), "\n")

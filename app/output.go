@@ -20,7 +20,7 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// An output is how a command prints what it was asked for.
+// An output is the format in which a command prints its result.
 type output struct{ format string }
 
 // The formats.
@@ -30,7 +30,7 @@ const (
 	asJSONL = "jsonl"
 )
 
-// newOutput gives a command the flag that chooses the format.
+// newOutput adds the flag --output to a command. The default is a table.
 func newOutput(cmd *cobra.Command) *output {
 	o := &output{}
 	cmd.Flags().StringVarP(&o.format, "output", "o", asTable,
@@ -39,7 +39,7 @@ func newOutput(cmd *cobra.Command) *output {
 	return o
 }
 
-// check refuses a format that is none. A command without formats has a nil output.
+// check returns an error for an unknown format. A command without formats has a nil output.
 func (o *output) check() error {
 	if o == nil || o.format == asTable || o.format == asJSON || o.format == asJSONL {
 		return nil
@@ -48,13 +48,14 @@ func (o *output) check() error {
 		o.format, Hint: "-o is table, json or jsonl"}
 }
 
-// A column is one of a table: its heading, and what a record has in it.
+// A column is a column of a table: its heading, and the function that returns its cell for
+// a record.
 type column[T any] struct {
 	name string
 	of   func(T) string
 }
 
-// list prints records: as a table, as one array, or as an object a line.
+// list prints records as a table, as one JSON array, or as one JSON object a line.
 func list[T any](o *output, w io.Writer, records []T, columns []column[T]) error {
 	switch o.format {
 	case asJSON:
@@ -84,7 +85,7 @@ func table[T any](w io.Writer, records []T, columns []column[T]) error {
 	return align(w, rows)
 }
 
-// align prints cells below each other.
+// align prints rows with their cells in columns.
 func align(w io.Writer, rows [][]string) error {
 	var widths []int
 	for _, cells := range rows {
@@ -97,7 +98,7 @@ func align(w io.Writer, rows [][]string) error {
 	}
 	b := bufio.NewWriter(w)
 	for _, cells := range rows {
-		blanks := 0 // before the next cell that has anything
+		blanks := 0 // before the next cell that is not empty
 		for i, cell := range cells {
 			if cell != "" {
 				fmt.Fprintf(b, "%*s%s", blanks, "", cell)
@@ -122,7 +123,7 @@ func lines[T any](w io.Writer, records []T) error {
 	return b.Flush()
 }
 
-// one prints one record: as text, which the caller writes, or as JSON.
+// one prints one record as JSON, or as text, which the caller writes.
 func one[T any](o *output, w io.Writer, record T, text func(io.Writer) error) error {
 	switch o.format {
 	case asJSON:
@@ -140,8 +141,8 @@ func printJSON(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// An escaper writes JSON with \u escapes for what is not to be printed but may be
-// in it: a terminal takes some of that as commands.
+// An escaper writes JSON with \u escapes for unprintable characters. JSON allows some of
+// them, and a terminal takes some of them as commands.
 type escaper struct{ w io.Writer }
 
 func (e escaper) Write(p []byte) (int, error) {
@@ -166,7 +167,7 @@ func (e escaper) Write(p []byte) (int, error) {
 
 func unprintable(r rune) bool { return !unicode.IsPrint(r) && !strings.ContainsRune("\n\r\t", r) }
 
-// fields prints names and values below each other; empty values are left out.
+// fields prints names and values, one pair a line. Empty values are left out.
 func fields(w io.Writer, pairs ...string) error {
 	var rows [][]string
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -177,10 +178,10 @@ func fields(w io.Writer, pairs ...string) error {
 	return align(w, rows)
 }
 
-// longest is how much of a text a table shows.
+// longest limits the characters of a text in a table.
 const longest = 200
 
-// plain is text as a cell of a table may have it: clean, and not too long.
+// plain returns the text for a cell of a table: cleaned, and at most longest characters.
 func plain(s string) string {
 	long := false
 	if len(s) > longest*utf8.UTFMax {
@@ -193,8 +194,8 @@ func plain(s string) string {
 	return clean
 }
 
-// clean is text as a terminal may have it: on one line, and without anything that
-// a terminal would take as a command.
+// clean returns the text for a terminal: on one line, and without characters that a
+// terminal takes as commands.
 func clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -207,7 +208,7 @@ func clean(s string) string {
 	}, s)
 }
 
-// moment shows a time, in UTC; nothing where it is none.
+// moment returns a time in UTC as text, and nothing for the zero time.
 func moment(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -215,7 +216,7 @@ func moment(t time.Time) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
-// took shows how long something lasted, to three digits.
+// took returns a duration as text, to three digits.
 func took(d time.Duration) string {
 	switch {
 	case d < 0:
@@ -230,7 +231,7 @@ func took(d time.Duration) string {
 	return d.Round(time.Second).String()
 }
 
-// terminal says whether w is one that lines can be written over on.
+// terminal reports whether w is a terminal on which a line can be overwritten.
 func terminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb"
@@ -244,8 +245,8 @@ const (
 	noHue  = "\x1b[0m"
 )
 
-// hued gives the status in its colour where w is a terminal and NO_COLOR is not
-// set, see https://no-color.org.
+// hued returns the status in its colour. It has no colour if w is no terminal or NO_COLOR
+// is set, see https://no-color.org.
 func hued(w io.Writer, status string) string {
 	if os.Getenv("NO_COLOR") != "" || !terminal(w) {
 		return status

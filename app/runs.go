@@ -32,7 +32,7 @@ its newest run if none is open. @latest is the run that was started last.`,
 		newRunsCancel(db), newRunsSuspend(db), newRunsResume(db))
 }
 
-// A listing is what runs list was asked for.
+// A listing holds the flags of the command runs list.
 type listing struct {
 	db       *database
 	out      *output
@@ -115,7 +115,7 @@ func statusNames() []string {
 	return names
 }
 
-// parseStatuses takes statuses in any case, with - for _.
+// parseStatuses parses statuses in upper or lower case, with - or _.
 func parseStatuses(names []string) ([]journal.Status, error) {
 	var out []journal.Status
 	for _, name := range names {
@@ -142,7 +142,7 @@ var runColumns = []column[api.Run]{
 	{"NEXT", next},
 }
 
-// lasted is how long an ended run has lasted.
+// lasted returns how long an ended run lasted, as text.
 func lasted(r api.Run) string {
 	if r.Ended.IsZero() {
 		return ""
@@ -150,7 +150,7 @@ func lasted(r api.Run) string {
 	return took(r.Ended.Sub(r.Created))
 }
 
-// next is what an open run waits for, as far as its head tells.
+// next returns what an open run waits for, if its head has it.
 func next(r api.Run) string {
 	switch {
 	case r.Cause != "":

@@ -22,7 +22,7 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// What the program of the scripts in testdata can do.
+// scripted has the workflows of the program that the scripts in testdata run.
 var scripted = []perdure.Definition{
 	perdure.Define("greet", func(ctx context.Context, name string) (string, error) {
 		return perdure.Step(ctx, "write", func(context.Context) (string, error) {
@@ -45,7 +45,7 @@ var scripted = []perdure.Definition{
 		d, err := perdure.Park(ctx, "anything", why)
 		return d.Choice, err
 	}),
-	// its errors have codes of their own
+	// The errors of the next two workflows have codes of their own.
 	perdure.Define("misuse", func(ctx context.Context, _ int) (int, error) {
 		return 0, perdure.Fail(ctx, &perdure.Error{
 			Code: journal.CodeInvalid, Message: "a bad step", Err: context.Canceled,
@@ -74,7 +74,7 @@ var scripted = []perdure.Definition{
 	gated("unwaited", dag.Async),
 }
 
-// gated makes a graph of a mode whose runs wait for a signal.
+// gated returns a graph in this mode, whose runs wait for a signal.
 func gated(name string, m dag.Mode) perdure.Definition {
 	g := dag.New[string](name).Mode(m)
 	return g.Output(dag.Add(g, "pass", func(context.Context, string) (string, error) {
@@ -82,15 +82,15 @@ func gated(name string, m dag.Mode) perdure.Definition {
 	}).WaitSignal("go", 0))
 }
 
-// A stage is where scripts run: a directory, and programs by name.
+// A stage is a place to run scripts: a directory, and programs by name.
 type stage struct {
 	*testing.T
 	dir string
 	env []string
-	off []func(os.Signal) // ends what goes on beside the others
+	off []func(os.Signal) // ends each background command
 }
 
-// newStage gives a stage whose programs are in bin.
+// newStage returns a stage with the programs in bin.
 func newStage(t *testing.T, bin string, env ...string) *stage {
 	t.Helper()
 	if runtime.GOOS == "windows" {
@@ -107,21 +107,22 @@ func newStage(t *testing.T, bin string, env ...string) *stage {
 	return s
 }
 
-// A command is one of a script with what it is to print.
+// A command is a command of a script, with its expected output.
 type command struct {
 	line int
 	text string
 	want []string
-	only string // the store that it is about; empty for all
+	only string // store that the command is for; empty for all
 }
 
 var exits = regexp.MustCompile(`\s+# exit (\d+)$`)
 
-// only begins what is about one store alone, to the end or the next such line.
+// only matches the line that begins a part for one store. The part goes on to the next such
+// line, or to the end.
 var only = regexp.MustCompile(`^# Only (\w+):`)
 
-// commands takes a script apart: lines that begin with "$ " are commands, those
-// after one are what it prints.
+// commands parses a script. A line that begins with "$ " is a command. The lines after it
+// are its output.
 func commands(script string, first int) []command {
 	var all []command
 	of := ""
@@ -143,8 +144,8 @@ func commands(script string, first int) []command {
 	return all
 }
 
-// run runs a command. It must print what it is to, and end with the exit code that
-// its comment tells, 0 without. One that ends in & goes on beside the others.
+// run runs a command. Its output and its exit code must be as expected: the exit code of
+// its comment, or 0. A command that ends in & goes on in the background.
 func (s *stage) run(file string, c command) {
 	s.Helper()
 	code, text := 0, c.text
@@ -160,7 +161,7 @@ func (s *stage) run(file string, c command) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "sh", "-c", text)
 	cmd.Dir, cmd.Env = s.dir, s.env
-	cmd.WaitDelay = time.Second // what the shell has started may live on
+	cmd.WaitDelay = time.Second // children of the shell may outlive it
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err := cmd.Run()
@@ -175,8 +176,8 @@ func (s *stage) run(file string, c command) {
 	}
 }
 
-// begin starts a command that goes on, until the end of the test at most, and
-// waits until it says something.
+// begin starts a background command, and waits until it prints something. It runs until the
+// end of the test at most.
 func (s *stage) begin(text string) {
 	s.Helper()
 	cmd := exec.Command("sh", "-c", "exec "+text)
@@ -203,13 +204,13 @@ func (s *stage) begin(text string) {
 	}()
 	<-heard
 	s.off = append(s.off, func(how os.Signal) {
-		_ = cmd.Process.Signal(how) // it fails where the process has ended
+		_ = cmd.Process.Signal(how) // it fails if the process has ended
 		_ = cmd.Wait()
 		r.Close()
 	})
 }
 
-// kill ends what goes on beside the others, as kill -9 does.
+// kill ends the background commands as kill -9 does.
 func (s *stage) kill() {
 	for _, off := range s.off {
 		off(os.Kill)
@@ -217,8 +218,8 @@ func (s *stage) kill() {
 	s.off = nil
 }
 
-// like says whether text is as the lines say: … stands for anything within a line,
-// and as a line of its own for any lines.
+// like reports whether text matches the lines. Within a line, … matches any text. A line
+// with only … matches any number of lines.
 func like(text string, want []string) bool {
 	var b strings.Builder
 	b.WriteString(`^`)
@@ -239,10 +240,10 @@ func like(text string, want []string) bool {
 	return regexp.MustCompile(b.String()).MatchString(strings.TrimRight(text, "\n") + "\n")
 }
 
-// spaces between columns depend on what is in them.
+// spaces matches the space between two columns, whose width depends on the cells.
 var spaces = regexp.MustCompile(` {2,}`)
 
-// shopProgram gives a directory with the program of the scripts in it.
+// shopProgram returns a directory with the program of the scripts.
 func shopProgram(t *testing.T) string {
 	t.Helper()
 	self, err := os.Executable()
@@ -258,7 +259,7 @@ func shopProgram(t *testing.T) string {
 
 // spec: B-16
 //
-// The scripts run the program as an application with workflows of its own is run.
+// The scripts run the program like an application with workflows of its own.
 func TestScripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -284,7 +285,7 @@ func TestScripts(t *testing.T) {
 
 // spec: B-16, P-2
 //
-// The same commands do the same on PostgreSQL, which the variable names.
+// The same commands have the same output on the PostgreSQL that the variable names.
 func TestScriptsOnPostgreSQL(t *testing.T) {
 	const file = "testdata/runs.txt"
 	script, err := os.ReadFile(file)

@@ -81,7 +81,7 @@ pooler in transaction mode. Other commands may use the database meanwhile.`,
 	return cmd
 }
 
-// names gives the workflows of the program.
+// names returns the names of the program's workflows.
 func (p *program) names() []string {
 	names := make([]string, len(p.known))
 	for i, w := range p.known {
@@ -90,7 +90,7 @@ func (p *program) names() []string {
 	return names
 }
 
-// newLogger gives observers that write what happens to w.
+// newLogger returns observers that log to w.
 func newLogger(format string, w io.Writer) ([]observe.Observer, error) {
 	var handler slog.Handler
 	switch format {

@@ -69,7 +69,7 @@ func newRunsDescribe(db *database) *cobra.Command {
 	}, func(d api.Description) any { return d }, printDescription)
 }
 
-// showing makes a command that shows a run: what record gives, or as text.
+// showing makes a command that shows a run: as text, or the result of record as JSON.
 func showing(db *database, cmd *cobra.Command, record func(api.Description) any,
 	text func(io.Writer, api.Description) error) *cobra.Command {
 	out := newOutput(cmd)
@@ -110,7 +110,7 @@ func printDescription(w io.Writer, d api.Description) error {
 	return section(w, "messages that it has not taken", d.Unread, messageColumns[:4])
 }
 
-// section prints a table under a heading, where there is anything in it.
+// section prints a table under a heading. It prints nothing without records.
 func section[T any](w io.Writer, name string, records []T, columns []column[T]) error {
 	if len(records) == 0 {
 		return nil
@@ -158,8 +158,8 @@ var waitColumns = []column[api.Wait]{
 	}},
 }
 
-// describe tells all that is known of a run, with its output. Of a damaged one it tells
-// what it can, and that it is damaged in the place of why it does not go on.
+// describe returns everything about a run, with its output. For a damaged run it returns
+// the readable part, and sets Why to the damage.
 func (c *client) describe(ctx context.Context, h journal.Head) (api.Description, error) {
 	known, err := c.Describe(ctx, string(h.ID))
 	if journal.CodeOf(err) == journal.CodeCorrupt {
@@ -183,7 +183,8 @@ func (c *client) describe(ctx context.Context, h journal.Head) (api.Description,
 	return d, nil
 }
 
-// last gives the run in which the chain of a run has ended, and describe of it.
+// last returns the last run of the chain that begins with h, and its description. A chain
+// goes on with each run that continues as new.
 func (c *client) last(ctx context.Context, h journal.Head) (journal.Head, api.Description, error) {
 	for id := string(h.ID); ; {
 		h, err := c.find(ctx, id)

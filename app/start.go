@@ -16,7 +16,7 @@ import (
 	"github.com/perdure/perdure/pattern"
 )
 
-// A starting is what the start command was asked for.
+// A starting holds the flags of the command start.
 type starting struct {
 	db          *database
 	id          string
@@ -27,7 +27,8 @@ type starting struct {
 	wait, watch bool
 	in          *input
 	waiter      *waiter
-	// of the workflow; empty where this program does not know it, or it has none
+	// mode is the mode of the workflow; empty if it has none or this program does not know
+	// it.
 	mode pattern.Mode
 }
 
@@ -128,8 +129,8 @@ func printStarted(w io.Writer, run *perdure.Run[json.RawMessage]) error {
 	return err
 }
 
-// check finds out the mode of the workflow, and refuses one that a program with workflows
-// of its own does not have.
+// check sets the mode of the workflow. It returns an error if this program has workflows,
+// but not this one.
 func (s *starting) check(workflow string) error {
 	known := s.db.program.known
 	if i := slices.IndexFunc(known, func(w perdure.Registered) bool {

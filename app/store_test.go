@@ -9,11 +9,11 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// secret is in the URLs of tests, and never in what a command prints.
+// secret is a password in the URLs of tests. No command prints it.
 const secret = "s3cr3t"
 
-// refusedPlace demands that each of the commands refuses a store with the exit code,
-// says in one line what is wrong and in another what to do, and keeps the password.
+// refusedPlace checks that each command refuses a store with the exit code, one line of
+// message and one line of hint, and does not print the password.
 func refusedPlace(t *testing.T, url string, code int, message, hint string, lines ...string) {
 	t.Helper()
 	for _, line := range lines {
@@ -58,8 +58,8 @@ func TestWhatIsNoStoreIsRefused(t *testing.T) {
 	}
 }
 
-// TestAServerThatRefusesIsExplained has what a server may say to a user who does not
-// know it, before and after there is a schema.
+// The errors of a server are explained to a user who does not know it, before and after the
+// schema exists.
 //
 // spec: B-16, P-2
 func TestAServerThatRefusesIsExplained(t *testing.T) {

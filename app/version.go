@@ -22,7 +22,7 @@ func newVersion() *cobra.Command {
 	}
 }
 
-// version is the version of the main module as the build recorded it.
+// version returns the version of the main module that the build recorded.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok || info.Main.Version == "" {

@@ -16,13 +16,13 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// How often somebody who waits looks at the database.
+// How often a waiting command looks at the database.
 const (
-	lookEvery   = 200 * time.Millisecond // for what a run has recorded
-	engineEvery = 10                     // looks, for whether an engine has it
+	lookEvery   = 200 * time.Millisecond // for new entries of a run
+	engineEvery = 10                     // looks between two checks for an engine
 )
 
-// errWaited says that the time of a wait is over.
+// errWaited is the error of a wait whose --timeout is over.
 var errWaited = errors.New("the time is over")
 
 func newRunsWatch(db *database) *cobra.Command {
@@ -68,7 +68,7 @@ func newWaiter(cmd *cobra.Command) *waiter {
 	return w
 }
 
-// check refuses flags that cannot be.
+// check returns an error for invalid flags.
 func (w *waiter) check() error {
 	if w.timeout < 0 {
 		return &perdure.Error{
@@ -86,7 +86,8 @@ func (w *waiter) bound(ctx context.Context) (context.Context, context.CancelFunc
 	return context.WithTimeoutCause(ctx, w.timeout, errWaited)
 }
 
-// ended says what the end of a wait means that came before the end of the run.
+// ended returns the error of a wait that was over before the run ended: by the timeout or
+// by an interrupt.
 func (w *waiter) ended(ctx context.Context, id journal.RunID) error {
 	if errors.Is(context.Cause(ctx), errWaited) {
 		return &perdure.Error{
@@ -98,7 +99,7 @@ func (w *waiter) ended(ctx context.Context, id journal.RunID) error {
 	return fmt.Errorf("%w: run %s goes on", errInterrupted, id)
 }
 
-// wait waits for the end and prints the output.
+// wait waits for the end of a run and prints its output.
 func (w *waiter) wait(ctx context.Context, c *client, h journal.Head, cmd *cobra.Command) error {
 	if !h.Status.IsTerminal() {
 		if err := c.warn(ctx, cmd.ErrOrStderr()); err != nil {
@@ -119,7 +120,7 @@ func (w *waiter) wait(ctx context.Context, c *client, h journal.Head, cmd *cobra
 	if err != nil {
 		return err
 	}
-	if last.Status.IsOpen() { // the database did not answer
+	if last.Status.IsOpen() { // the database has not answered
 		return failed
 	}
 	if failed == nil || w.out.format != asTable {
@@ -132,7 +133,7 @@ func (w *waiter) wait(ctx context.Context, c *client, h journal.Head, cmd *cobra
 	return errors.Join(err, endedWith(last.Status, failed))
 }
 
-// watch prints entries as they come, and gives the error that the run ended with.
+// watch prints entries as they come. It returns the error that the run ended with.
 func (w *waiter) watch(ctx context.Context, c *client, h journal.Head, cmd *cobra.Command) error {
 	bounded, cancel := w.bound(ctx)
 	defer cancel()
@@ -169,16 +170,16 @@ type viewer struct {
 	*waiter
 	client   *client
 	head     journal.Head
-	seq      int64 // of the last entry that was shown
+	seq      int64 // of the last entry shown
 	scopes   api.Scopes
 	out, err io.Writer
-	live     bool // out is a terminal: its last line says what the run waits for
+	live     bool // out is a terminal, and its last line shows what the run waits for
 	engine   string
 	asked    bool
 	why      string
 }
 
-// look shows what is new. It says whether the run has ended, with its error.
+// look prints new entries. It reports whether the run has ended, and returns its error.
 func (v *viewer) look(ctx context.Context, looks int) (over bool, err error) {
 	if looks%engineEvery == 0 {
 		if err := v.lookForEngine(ctx); err != nil {
@@ -235,7 +236,7 @@ func (v *viewer) show(entries []journal.Entry) error {
 	return nil
 }
 
-// end tells how the run ended, where that is for people.
+// end prints how the run ended if the format is text, and returns the run's error.
 func (v *viewer) end(s perdure.Status) error {
 	if v.waiter.out.format == asTable {
 		_, err := fmt.Fprintf(v.out, "%s after %s  %s\n", hued(v.out, s.Head.Status.String()),
@@ -256,13 +257,13 @@ func (v *viewer) follow(ctx context.Context) error {
 		return err
 	}
 	v.head, v.seq, v.scopes = heads[0].Head, 0, api.Scopes{}
-	v.head.ID = d.State.Successor // where it was removed, the next look says so
+	v.head.ID = d.State.Successor // if the successor was removed, the next look returns that error
 	return nil
 }
 
 var spinner = []string{"⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"}
 
-// status has the last line of a terminal say what the run waits for.
+// status shows on the last line of a terminal what the run waits for.
 func (v *viewer) status(ctx context.Context, news bool, looks int) error {
 	if !v.live {
 		return nil
@@ -280,14 +281,14 @@ func (v *viewer) status(ctx context.Context, news bool, looks int) error {
 	return err
 }
 
-// clear takes the last line of a terminal away.
+// clear clears the last line of a terminal.
 func (v *viewer) clear() {
 	if v.live {
 		fmt.Fprint(v.out, "\r\x1b[K")
 	}
 }
 
-// lookForEngine says when an engine comes or goes.
+// lookForEngine prints a note when the engines that have the database change.
 func (v *viewer) lookForEngine(ctx context.Context) error {
 	if v.head.Status.IsTerminal() {
 		return nil
@@ -308,7 +309,7 @@ func (v *viewer) lookForEngine(ctx context.Context) error {
 	return nil
 }
 
-// enginesText says who has a database.
+// enginesText returns the subject of a note about the engines that have a database.
 func enginesText(engines []store.Engine) string {
 	if len(engines) > 1 {
 		return fmt.Sprintf("%d engines have", len(engines))

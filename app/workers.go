@@ -56,7 +56,8 @@ listed until another one takes over its runs.`,
 	return cmd
 }
 
-// engineOf tells of an engine when the clock of leases says now.
+// engineOf returns an engine as JSON shows it. The rest of its lease is counted from now, a
+// time of the store's clock.
 func engineOf(e store.Engine, now time.Time) api.Engine {
 	told := api.Engine{
 		ID: int64(e.ID), Host: e.Host, PID: e.PID, Since: moment(e.Since), Build: e.Build,
@@ -80,7 +81,7 @@ var engineColumns = []column[api.Engine]{
 	{"LEASE", leaseText},
 }
 
-// slots says how many of how many.
+// slots returns the number of runs, with the capacity if it is known.
 func slots(runs int64, slots int) string {
 	if slots == 0 {
 		return strconv.FormatInt(runs, 10)
@@ -88,8 +89,7 @@ func slots(runs int64, slots int) string {
 	return fmt.Sprintf("%d of %d", runs, slots)
 }
 
-// leaseText says how it is with the lease of an engine, or with its life where the
-// database has none.
+// leaseText returns the rest of an engine's lease as text. An SQLite file has no leases.
 func leaseText(e api.Engine) string {
 	switch {
 	case !e.Alive:

@@ -60,8 +60,8 @@ var workflowColumns = []column[api.Workflow]{
 	{"DESCRIPTION", func(w api.Workflow) string { return w.Description }},
 }
 
-// workflows gives those of the program and those of the database, by name. For a
-// program that has some, a database that is not there yet has none.
+// workflows returns the workflows of the program and of the database, sorted by name. If
+// the program has workflows, the database need not exist yet.
 func (d *database) workflows(cmd *cobra.Command) ([]api.Workflow, error) {
 	all := map[string]*api.Workflow{}
 	for _, r := range d.program.known {
@@ -104,7 +104,7 @@ func workflowOf(r perdure.Registered) *api.Workflow {
 	return w
 }
 
-// count adds how many runs there are.
+// count adds the numbers of runs to all.
 func (c *client) count(ctx context.Context, all map[string]*api.Workflow) error {
 	for q := (perdure.Query{Limit: 1000}); ; {
 		heads, next, err := c.List(ctx, q)

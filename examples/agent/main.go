@@ -7,7 +7,7 @@ import (
 	"github.com/perdure/perdure/examples/agent/assistant"
 )
 
-// Agent answers a question, and Research finds something out for it.
+// Agent answers a question, and Research does the research for it.
 var Agent, Research = assistant.New(provider{})
 
 func main() { app.Main(Agent, Research) }

@@ -25,10 +25,10 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// begin gives a bill with nothing on it.
+// begin makes an empty bill.
 func begin(t *testing.T) { bill = filepath.Join(t.TempDir(), "bill.txt") }
 
-// paid gives what is on the bill, in order of its words, and the tokens of it.
+// paid returns the lines of the bill, sorted, and the sum of its tokens.
 func paid(t *testing.T) (out []string, tokens int) {
 	text, err := os.ReadFile(bill)
 	if err != nil {

@@ -33,7 +33,7 @@ var (
 // provider is a fake model with its tools.
 type provider struct{}
 
-// Think asks the model, whose first answer to each turn with an even number is lost.
+// Think asks the fake model. The first answer to each turn with an even number is lost.
 func (provider) Think(_ context.Context, key string, talk []string, budget int) (assistant.Reply,
 	error) {
 	reply := script[len(talk)-1]
@@ -53,7 +53,7 @@ func (provider) Use(_ context.Context, key, tool, text string) (string, error) {
 	return "done", err
 }
 
-// pay pays for a call, once for each key, and reports whether it has paid now.
+// pay pays for a call, once for each key. It reports whether it has paid now.
 func pay(key, call string) (paid bool, err error) {
 	time.Sleep(pace)
 	mu.Lock()

@@ -1,5 +1,5 @@
-// Command approval has people approve expenses: it asks, reminds, asks the next one up, and
-// pays approved expenses.
+// Command approval asks people to approve expenses: it asks a manager, reminds the manager,
+// asks the director, and pays approved expenses.
 package main
 
 import (

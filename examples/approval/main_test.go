@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 
 var taxi = expense.Expense{By: "ada", For: "a taxi", Cents: 4200}
 
-// begin empties the world outside.
+// begin empties the outside world.
 func begin() { outside.done, outside.log, outside.busy = map[string]bool{}, nil, false }
 
 func TestAnApprovedExpenseIsPaidOnce(t *testing.T) {
@@ -84,9 +84,9 @@ func TestAnswersThatDoNotCountAreLeftAlone(t *testing.T) {
 	begin()
 	perduretest.Test(t, func(env *perduretest.Env) {
 		run := perduretest.Start(env, Approve, taxi)
-		// her own
+		// by the person who wants the money
 		perduretest.Send(env, expense.Answered, run.ID(), expense.Answer{By: "ada", Approved: true})
-		// not asked yet
+		// by a person who was not asked yet
 		perduretest.Send(env, expense.Answered, run.ID(), expense.Answer{
 			By: "director", Approved: true,
 		})

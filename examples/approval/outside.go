@@ -10,8 +10,8 @@ import (
 	"github.com/perdure/perdure/examples/approval/expense"
 )
 
-// outside is the mail and the bank. Each thing is done once for each key, and the bank does
-// not answer at first.
+// outside is the mail and the bank. It does each thing once for each key. The bank does not
+// answer every second call, beginning with the first.
 var outside = &world{done: map[string]bool{}}
 
 type world struct {

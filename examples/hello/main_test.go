@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// folder is where main makes its file. Its engine ends with the process, and has the file
-// until then.
+// folder is the directory in which main makes its file. The engine of main ends with the
+// process, and has the file open until then.
 var folder string
 
 func TestMain(m *testing.M) {

@@ -1,5 +1,5 @@
 // Command orders fulfils orders by a saga: it reserves, charges and ships. When the carrier
-// refuses, it gives the money and the goods back.
+// refuses, it returns the money and the goods.
 package main
 
 import (

@@ -28,10 +28,10 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// begin gives a world in which nothing was done yet.
+// begin makes an outside world in which nothing was done yet.
 func begin(t *testing.T) { outside = filepath.Join(t.TempDir(), "outside.txt") }
 
-// done gives what was done outside, without the keys.
+// done returns the actions that were done outside, without the keys.
 func done(t *testing.T) (out []string) {
 	text, err := os.ReadFile(outside)
 	if err != nil {
@@ -66,7 +66,7 @@ func TestARefusedOrderIsUndone(t *testing.T) {
 		run := perduretest.Start(env, Fulfil.Workflow, teapot("AQ"))
 		run.Fails(errRefused)
 		run.Is(perdure.StatusFailed)
-		run.Executed("ship", 1) // to ask again would not help
+		run.Executed("ship", 1) // a second attempt would not help
 	}, Fulfil)
 	if got := done(t); !slices.Equal(got, []string{"reserve", "charge", "refund", "release"}) {
 		t.Errorf("outside: %q", got)
@@ -78,7 +78,7 @@ func TestARefundThatFailsWaitsForAnOperator(t *testing.T) {
 	perduretest.Test(t, func(env *perduretest.Env) {
 		good := outside
 		env.Step("undo:charge").Before(1, func(context.Context) error {
-			outside = t.TempDir() // which is no file: nothing can be done
+			outside = t.TempDir() // a directory cannot be written, so every action fails
 			return nil
 		})
 		run := perduretest.Start(env, Fulfil.Workflow, teapot("AQ"))

@@ -15,7 +15,7 @@ import (
 	"github.com/perdure/perdure/examples/orders/order"
 )
 
-// errRefused is registered: errors.Is finds it in the error of a run after a crash too.
+// errRefused is registered, so errors.Is finds it in the error of a run after a crash too.
 var errRefused = errors.New("the carrier does not go to Antarctica")
 
 func init() {
@@ -25,15 +25,15 @@ func init() {
 }
 
 // The warehouse, the bank and the carrier are a file with a line for each thing that they
-// did. It outlives this program, as they do.
+// did. The file outlives this program, as real services do.
 var (
 	outside = "outside.txt"
 	pace    = time.Second // of an answer
 	mu      sync.Mutex
 )
 
-// shop does one thing for an order, once for each key. The carrier refuses Antarctica, and
-// the first answer to each charge is lost on its way.
+// shop does one thing for an order, once for each key. The carrier refuses Antarctica. The
+// first answer to each charge is lost.
 func shop(_ context.Context, key, action string, o order.Order) (string, error) {
 	time.Sleep(pace)
 	if action == "ship" && o.Country == "AQ" {

@@ -37,14 +37,14 @@ func (dir folder) Read(_ context.Context, name, day string) (daily.Units, error)
 	for _, line := range lines {
 		n, e := strconv.Atoi(line[len(line)-1])
 		if e != nil {
-			return nil, perdure.Permanent(e) // to read it again would not help
+			return nil, perdure.Permanent(e) // a second attempt would not help
 		}
 		all[line[0]] += n
 	}
 	return all, err
 }
 
-// Write replaces the report of a day in one go: readers have the old one or the new one.
+// Write replaces the report of a day at once: readers see the old one or the new one.
 func (dir folder) Write(_ context.Context, day string, left daily.Units) error {
 	fmt.Println("writing the report")
 	name := filepath.Join(string(dir), day+".json")
@@ -100,7 +100,7 @@ func run(dir, day string, again bool) error {
 	return result.Err
 }
 
-// retry continues the failed run of a day at the failed steps.
+// retry continues the failed run of a day at the failed step.
 func retry(ctx context.Context, engine *perdure.Engine, day string) error {
 	letters, _, err := admin.New(engine).DeadLetters(ctx, admin.DeadLetterQuery{WorkflowID: day})
 	if err == nil && len(letters) > 0 { // all are of one run

@@ -29,7 +29,7 @@ var ada = billing.Subscription{Customer: "ada", Plan: "basic", Card: "tok_1"}
 func TestThreeYearsOfASubscription(t *testing.T) {
 	begin()
 	perduretest.Test(t, func(env *perduretest.Env) {
-		// it is the 2nd of January 2000: the trial ends on the 1st of February
+		// It is 2 January 2000: the trial ends on 1 February.
 		env.Sleep(24 * time.Hour)
 		run := perduretest.Start(env, Subscribe, ada)
 		env.Sleep(3 * 366 * 24 * time.Hour)
@@ -47,7 +47,7 @@ func TestThreeYearsOfASubscription(t *testing.T) {
 func TestChargesStayOnTheLastDayOfTheMonth(t *testing.T) {
 	begin()
 	perduretest.Test(t, func(env *perduretest.Env) {
-		// on the 1st of January 2000, so that the trial ends on the 31st
+		// On 1 January 2000, so that the trial ends on the 31st.
 		run := perduretest.Start(env, Subscribe, ada)
 		for _, day := range []string{"2000-01-31", "2000-02-29", "2000-03-31", "2000-04-30"} {
 			due, err := time.Parse(time.DateOnly, day)
@@ -82,7 +82,7 @@ func TestANewCardSavesASubscription(t *testing.T) {
 		empty := ada
 		empty.Card = "tok_empty"
 		run := perduretest.Start(env, Subscribe, empty)
-		env.Sleep(billing.Trial + week + time.Hour) // it was refused twice
+		env.Sleep(billing.Trial + week + time.Hour) // the card was refused twice
 		perduretest.Send(env, billing.Changed, run.ID(), billing.Change{Card: "tok_2", Plan: "pro"})
 		env.Sleep(week)
 		run.Executed("charge", 3)
@@ -119,10 +119,10 @@ func TestSubscriptionsBearCrashesEverywhere(t *testing.T) {
 		run := perduretest.Start(env, Subscribe, ada)
 		env.Sleep(4 * 31 * 24 * time.Hour)
 		perduretest.Send(env, billing.Changed, run.ID(), billing.Change{Plan: "pro"})
-		env.Sleep(12 * 31 * 24 * time.Hour) // over the end of a year
+		env.Sleep(12 * 31 * 24 * time.Hour) // beyond the end of a year
 		perduretest.Send(env, billing.Changed, run.ID(), billing.Change{Stop: true})
 		s, err := run.Result()
-		s.First = s.First.Truncate(time.Hour) // a crash takes its time
+		s.First = s.First.Truncate(time.Hour) // a crash takes some time
 		return []any{s, err, books}
 	})
 }

@@ -16,11 +16,11 @@ var (
 	mu      sync.Mutex
 	charged = map[string]bool{}
 	books   []string
-	cents   = map[string]int{"basic": 900, "pro": 2900} // a month, by plan
+	cents   = map[string]int{"basic": 900, "pro": 2900} // price of a month, by plan
 )
 
-// charge charges a month, once for each key, and reports whether the card was good. The first
-// answer to every third charge is lost on its way.
+// charge charges a month, once for each key. It reports whether the card was good. The
+// first answer to every third charge is lost.
 func charge(_ context.Context, key string, s billing.Subscription) (paid bool, err error) {
 	mu.Lock()
 	defer mu.Unlock()

@@ -42,7 +42,7 @@ func main() {
 	}
 }
 
-// supervise runs one worker after the other, and compares the sums before and after.
+// supervise runs one worker after the other. It compares the sums before and after.
 func supervise() error {
 	dir, err := os.MkdirTemp("", "transfer")
 	if err != nil {
@@ -81,7 +81,7 @@ func supervise() error {
 	return errors.Join(err, e)
 }
 
-// work is the worker: it starts every transfer, or finds its run, and prints its end.
+// work is the worker: it starts every transfer, or finds its run, and prints how it ended.
 func work() error {
 	b, err := bank.Open(*worker)
 	if err != nil {
@@ -105,7 +105,8 @@ func work() error {
 	var all sync.WaitGroup
 	for i := range *transfers {
 		t := money.Transfer{
-			From: fmt.Sprint(random.IntN(bank.Accounts)), To: fmt.Sprint(random.IntN(bank.Accounts + 2)), // two do not exist
+			// Two of the accounts to be paid do not exist.
+			From: fmt.Sprint(random.IntN(bank.Accounts)), To: fmt.Sprint(random.IntN(bank.Accounts + 2)),
 			Cents: random.Int64N(50_000),
 		}
 		slots <- struct{}{}

@@ -1,10 +1,10 @@
-// Package faultproxy gives tests a network that fails: a proxy between a client
-// and a server on TCP, with faults that are set and healed at any time, on
-// connections that are there and on new ones.
+// Package faultproxy provides a network with faults for tests: a proxy between a client and a
+// server on TCP. Faults may be set and healed at any time, and affect both existing and new
+// connections.
 //
-// There is one fault at a time for each way, and the last one that was set
-// counts. [Proxy.Refuse] stands beside them. Nothing is kept of what passes but
-// one piece for each way of a connection.
+// There is one fault at a time for each way, and the last fault that was set counts.
+// [Proxy.Refuse] is independent of them. The proxy stores at most one piece of data for each
+// way of a connection.
 package faultproxy
 
 import (
@@ -22,32 +22,31 @@ import (
 // A Way is a direction of bytes through the proxy.
 type Way int
 
-// The two ways.
+// These are the two ways.
 const (
 	ToServer Way = iota
 	ToClient
 )
 
-// What happens to bytes.
+// An action is the treatment of bytes.
 type action int
 
 const (
 	pass action = iota
-	wait        // for the delay, then pass
-	hold        // until another action is set
+	wait        // waits for the delay, then passes
+	hold        // keeps bytes until another action is set
 	swallow
-	cut // the connection
+	cut // resets the connection
 )
 
-// A lane is what happens to all bytes of one way, once after of them have passed.
+// A lane is the action for the bytes of one way. It begins when "after" bytes have passed.
 type lane struct {
 	action action
 	after  int64
 	delay  time.Duration
 }
 
-// A Proxy passes connections to its target. Its methods may be called from any
-// goroutine.
+// A Proxy passes connections to its target. Its methods may be called from any goroutine.
 type Proxy struct {
 	t      testing.TB
 	target string
@@ -60,7 +59,7 @@ type Proxy struct {
 	closed   bool
 	links    map[*link]struct{}
 	lanes    [2]lane
-	changed  chan struct{} // closed when a lane changes, then another one
+	changed  chan struct{} // closed when a lane changes, then replaced
 	hits     int
 }
 
@@ -70,13 +69,13 @@ type link struct {
 	ctx            context.Context
 	cancel         context.CancelFunc
 
-	// Under the proxy's lock.
+	// The proxy's lock protects these.
 	left [2]int64 // bytes that pass before the lane's action
-	gap  bool     // bytes are lost: the connection can never go on
+	gap  bool     // bytes are lost: the connection can never continue
 }
 
-// New starts a proxy to the target, a host:port, on a port of 127.0.0.1 of its
-// own. It ends with the test, with all of its connections.
+// New starts a proxy to the target, a host:port, on a port of its own on 127.0.0.1. The proxy
+// ends with the test, with all of its connections.
 func New(t testing.TB, target string) *Proxy {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -101,8 +100,8 @@ func New(t testing.TB, target string) *Proxy {
 	return p
 }
 
-// listen takes a port below those that systems give to outgoing connections, so
-// it stays free while connections are refused.
+// listen listens on a port below the ports that systems use for outgoing connections, so the
+// port stays free while connections are refused.
 func listen() (net.Listener, error) {
 	var err error
 	for range 100 {
@@ -115,12 +114,12 @@ func listen() (net.Listener, error) {
 	return nil, err
 }
 
-// Addr is where the proxy listens, as host:port.
+// Addr returns the address of the proxy as host:port.
 func (p *Proxy) Addr() string { return p.addr }
 
-// Hits counts what faults have done since the proxy began: pieces of bytes that
-// were held back, delayed or swallowed, and connections that were cut or left
-// without an answer. A test that set a fault asks it whether the fault was felt.
+// Hits returns the number of effects of faults since the proxy began: pieces of bytes that
+// were held back, delayed or swallowed, and connections that were cut or left without an
+// answer. A test that sets a fault checks with Hits that the fault had an effect.
 func (p *Proxy) Hits() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -143,26 +142,26 @@ func (p *Proxy) Heal() {
 	p.acceptLocked(l)
 }
 
-// Blackhole lets all bytes vanish, both ways; neither side is told anything, not
-// even that the other one has left. New connections are accepted and get no answer.
+// Blackhole discards all bytes, both ways. Neither side gets any signal, not even that the
+// other side has left. New connections are accepted and get no answer.
 func (p *Proxy) Blackhole() { p.set(lane{action: swallow}, ToServer, ToClient) }
 
-// Stall holds all bytes of one way back until it is healed; then they go on.
+// Stall holds back all bytes of one way until the proxy is healed. Then they continue.
 func (p *Proxy) Stall(way Way) { p.StallAfter(way, 0) }
 
-// StallAfter is [Proxy.Stall] once n more bytes have gone that way, on each
-// connection: a message that has arrived in part.
+// StallAfter is [Proxy.Stall] after n more bytes have gone that way, on each connection: a
+// message arrives in part.
 func (p *Proxy) StallAfter(way Way, n int64) { p.set(lane{action: hold, after: n}, way) }
 
-// CutAfter resets each connection, to both sides, once n more bytes of it have
-// gone that way; with 0, instead of the next one. With [ToClient] the server has
-// done what it was asked for, and the client does not learn of it.
+// CutAfter resets each connection, to both sides, after n more of its bytes have gone that
+// way. With 0 it resets the connection instead of passing the next byte. With [ToClient] the
+// server has executed the request, and the client does not learn of it.
 func (p *Proxy) CutAfter(way Way, n int64) { p.set(lane{action: cut, after: n}, way) }
 
-// Delay holds each piece that is read back for so long, both ways.
+// Delay delays each piece of bytes by d, both ways.
 func (p *Proxy) Delay(d time.Duration) { p.set(lane{action: wait, delay: d}, ToServer, ToClient) }
 
-// Cut resets all connections that are there. New ones pass.
+// Cut resets all existing connections. New connections pass.
 func (p *Proxy) Cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -172,7 +171,7 @@ func (p *Proxy) Cut() {
 	}
 }
 
-// Refuse lets no new connection in until it is healed. Those that are there go on.
+// Refuse refuses new connections until the proxy is healed. Existing connections continue.
 func (p *Proxy) Refuse() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -181,12 +180,12 @@ func (p *Proxy) Refuse() {
 
 func (p *Proxy) refuse() {
 	if p.listener != nil {
-		_ = p.listener.Close() // it was listening, that is all it does
+		_ = p.listener.Close() // it only listens: an error has no effect
 		p.listener = nil
 	}
 }
 
-// set gives ways another lane, and tells those who wait in the old one.
+// set sets the lane of ways, and wakes all goroutines that wait in the old lane.
 func (p *Proxy) set(now lane, ways ...Way) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -251,7 +250,7 @@ func (p *Proxy) serve(client net.Conn) {
 	dialer := net.Dialer{Timeout: time.Minute}
 	server, err := dialer.DialContext(ctx, "tcp", p.target)
 	if err != nil {
-		return // reset: there is nobody
+		return // reset: the target is not reachable
 	}
 	if !p.reach(l, server) {
 		return
@@ -262,7 +261,7 @@ func (p *Proxy) serve(client net.Conn) {
 	ways.Wait()
 }
 
-// enter adds a new connection, which a test that has ended does not take.
+// enter adds a new connection. It returns false if the test has ended.
 func (p *Proxy) enter(l *link) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -276,7 +275,7 @@ func (p *Proxy) enter(l *link) bool {
 	return !p.closed
 }
 
-// reach adds the connection to the target.
+// reach adds the connection to the target. It returns false if the link was reset meanwhile.
 func (p *Proxy) reach(l *link, server net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -296,14 +295,14 @@ func (l *link) reset() {
 	l.cancel()
 	for _, c := range []net.Conn{l.client, l.server} {
 		if c, ok := c.(*net.TCPConn); ok {
-			// An error says that it is closed already.
+			// An error means that it is closed already.
 			_ = c.SetLinger(0)
 			_ = c.Close()
 		}
 	}
 }
 
-// pump passes what comes from src, and its end.
+// pump passes the bytes from src, and their end.
 func (p *Proxy) pump(l *link, way Way, dst, src net.Conn) {
 	buf := make([]byte, 32<<10)
 	for {
@@ -315,7 +314,7 @@ func (p *Proxy) pump(l *link, way Way, dst, src net.Conn) {
 		if err == nil {
 			continue
 		}
-		// An end, of whatever kind, goes no faster than what came before it.
+		// The end of the bytes, of any kind, does not overtake the bytes before it.
 		c, ok := dst.(*net.TCPConn)
 		if !p.clear(l, way) || !ok || !errors.Is(err, io.EOF) || c.CloseWrite() != nil {
 			l.reset()
@@ -324,7 +323,7 @@ func (p *Proxy) pump(l *link, way Way, dst, src net.Conn) {
 	}
 }
 
-// judge says what to do with n bytes: the action, and with how many of them.
+// judge returns the lane whose action applies to the next bytes, and to how many of n bytes.
 func (p *Proxy) judge(l *link, way Way, n int) (lane, int, <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -337,7 +336,7 @@ func (p *Proxy) judge(l *link, way Way, n int) (lane, int, <-chan struct{}) {
 		if now.action != cut || l.left[way] > 0 {
 			now.action = pass
 		} else {
-			p.hits++ // cut behind these
+			p.hits++ // cut after these bytes
 		}
 	default:
 		p.hits++
@@ -349,7 +348,7 @@ func (p *Proxy) judge(l *link, way Way, n int) (lane, int, <-chan struct{}) {
 	return now, n, p.changed
 }
 
-// pass does with a piece what its lane says, and whether the connection goes on.
+// pass applies the lane to a piece, and reports whether the connection continues.
 func (p *Proxy) pass(l *link, way Way, dst net.Conn, piece []byte) bool {
 	for len(piece) > 0 {
 		now, n, changed := p.judge(l, way, len(piece))
@@ -367,7 +366,7 @@ func (p *Proxy) pass(l *link, way Way, dst net.Conn, piece []byte) bool {
 				return false
 			}
 			if timer.Stop() {
-				continue // there is another lane
+				continue // the lane has changed
 			}
 		}
 		if _, err := dst.Write(piece[:n]); err != nil || now.action == cut {
@@ -378,7 +377,7 @@ func (p *Proxy) pass(l *link, way Way, dst net.Conn, piece []byte) bool {
 	return true
 }
 
-// clear waits until a way is open, and says whether the connection goes on.
+// clear waits until a way is open, and reports whether the connection continues.
 func (p *Proxy) clear(l *link, way Way) bool {
 	for {
 		p.mu.Lock()
@@ -394,7 +393,8 @@ func (p *Proxy) clear(l *link, way Way) bool {
 	}
 }
 
-// await waits for one of two things, and says whether the connection is still there.
+// await waits for a changed lane or the due time, and reports whether the connection is still
+// there.
 func (l *link) await(changed <-chan struct{}, due <-chan time.Time) bool {
 	select {
 	case <-changed:

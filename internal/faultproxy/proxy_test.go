@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// A wire is a proxy and the server behind it, with both ends in the test's hand.
+// A wire is a proxy and a server behind it. The test controls both ends.
 type wire struct {
 	*Proxy
 	t        *testing.T
@@ -50,7 +50,7 @@ func (w *wire) dial() net.Conn {
 	return c
 }
 
-// connect returns the two ends of a connection that works.
+// connect returns the two ends of a working connection.
 func (w *wire) connect() (client, server net.Conn) {
 	w.t.Helper()
 	client = w.dial()
@@ -61,7 +61,7 @@ func (w *wire) connect() (client, server net.Conn) {
 	return client, server
 }
 
-// write gives the proxy bytes to pass on.
+// write writes bytes for the proxy to pass on.
 func (w *wire) write(from net.Conn, said string) {
 	w.t.Helper()
 	if _, err := io.WriteString(from, said); err != nil {
@@ -69,7 +69,7 @@ func (w *wire) write(from net.Conn, said string) {
 	}
 }
 
-// send sees bytes arrive.
+// send writes bytes and waits until they arrive.
 func (w *wire) send(from, to net.Conn, said string) {
 	w.t.Helper()
 	w.write(from, said)
@@ -84,14 +84,14 @@ func (w *wire) arrives(to net.Conn, said string) {
 	}
 }
 
-// felt waits until the faults were felt as often as that.
+// felt waits until the proxy has counted n hits.
 func (w *wire) felt(n int) {
 	for w.Hits() < n {
 		runtime.Gosched()
 	}
 }
 
-// silent looks whether something has arrived.
+// silent demands that no bytes have arrived.
 func (w *wire) silent(conns ...net.Conn) {
 	w.t.Helper()
 	for _, c := range conns {

@@ -17,14 +17,14 @@ import (
 	"testing"
 )
 
-// victim is the variable that makes this binary the tests that end.
+// victim names the variable that makes this binary run the tests to be ended.
 const victim = "TESTPG_VICTIM"
 
-// pattern is the variable with a data directory for it, to save an initdb.
+// pattern names the variable with a data directory for that binary, to save an initdb.
 const pattern = "TESTPG_PATTERN"
 
-// TestVictim runs in a process of its own. It starts servers, says where, and
-// ends as it is told when its input ends, where it is not killed before.
+// TestVictim runs in a process of its own. It starts servers and reports where. When its
+// input ends, it ends in the requested way, unless it was killed before.
 func TestVictim(t *testing.T) {
 	how := os.Getenv(victim)
 	if how == "" {
@@ -127,7 +127,7 @@ func endAndLook(t *testing.T, how, data string, end func(pid int) error) {
 	if err := cmd.Wait(); (err == nil) != (how == "returns") {
 		t.Errorf("the tests ended with %v", err)
 	}
-	// Everything that they have started has the lock: the servers, the watchdog.
+	// Every process that they have started has the lock: the servers, the watchdog.
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
 		t.Fatal(err)
 	}

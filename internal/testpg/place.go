@@ -17,24 +17,24 @@ import (
 
 const prefix = "perdure-testpg-"
 
-// A place is the directory of all servers of this process, and what removes it.
+// A place is the directory of all servers of this process, with the resources to remove it.
 //
-// Beside the directory is a file whose lock is inherited by the watchdog and by
-// every process of every server: who gets the lock knows that nobody is left.
+// Beside the directory is a lock file. The watchdog and every process of every server inherit
+// its lock. A process that gets the lock therefore knows that none of them is left.
 type place struct {
 	tools   tools
 	account *account // nil for the account of the tests
 	dir     string
 	lock    *os.File
-	leash   *os.File // the watchdog acts when nobody has it open any more
+	leash   *os.File // the watchdog acts when no process has it open any more
 	servers atomic.Int32
 	pattern func() (string, error) // an initialised data directory to copy
 }
 
-// An account that a server runs as.
+// An account is the account that a server runs as.
 type account struct{ uid, gid uint32 }
 
-// home is the place of this process.
+// home returns the place of this process.
 var home = sync.OnceValues(func() (*place, error) {
 	if !supported {
 		return nil, errMissing("skipped: servers for tests are not started on this system; set " +
@@ -53,9 +53,9 @@ var home = sync.OnceValues(func() (*place, error) {
 	return newPlace(dir, b, a)
 })
 
-// parent returns the directory for places: TMPDIR, or else memory where there is
-// enough of it. Servers are killed here, not machines, so it is as good as a
-// disk, and several times as fast.
+// parent returns the directory for places: TMPDIR if it is set, else memory if there is
+// enough of it, else the default temporary directory. Tests kill servers here, not machines,
+// so memory is as good as a disk, and several times as fast.
 func parent() string {
 	if os.Getenv("TMPDIR") == "" && freeBytes(memory) >= 4<<30 {
 		return memory
@@ -63,11 +63,11 @@ func parent() string {
 	return os.TempDir()
 }
 
-// memory is where Linux has a file system in memory for everybody.
+// memory is the directory of the file system in memory that Linux has for all users.
 const memory = "/dev/shm"
 
-// unprivileged returns the account for servers where the tests run as root,
-// which PostgreSQL refuses to.
+// unprivileged returns the account for servers if the tests run as root, because PostgreSQL
+// refuses to run as root.
 func unprivileged() (*account, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil
@@ -100,7 +100,7 @@ func newPlace(parent string, b tools, a *account) (*place, error) {
 		if err != nil {
 			return nil, err
 		}
-		// A sweep that came between took it for left behind: another name then.
+		// A sweep in between took the file for left behind: try another name.
 		if !locked(f) {
 			if err := f.Close(); err != nil {
 				return nil, err
@@ -115,8 +115,8 @@ func newPlace(parent string, b tools, a *account) (*place, error) {
 	return h, h.watch()
 }
 
-// locked says whether this process now has the lock of the file, and the file
-// is still the one of that name.
+// locked takes the lock of a file, and reports whether this process has it now and the file
+// still has its name.
 func locked(f *os.File) bool {
 	if !tryLock(f) {
 		return false
@@ -129,8 +129,8 @@ func locked(f *os.File) bool {
 	return err == nil && os.SameFile(mine, named)
 }
 
-// sweep removes what killed processes left behind, where nobody uses it. It
-// ends no process.
+// sweep removes the directories that killed processes left behind and that no process uses.
+// It ends no process.
 func sweep(parent string) {
 	locks, err := filepath.Glob(filepath.Join(parent, prefix+"*.lock"))
 	if err != nil {
@@ -148,7 +148,7 @@ func sweep(parent string) {
 	}
 }
 
-// mkdir makes a directory of the servers' account.
+// mkdir makes a directory that belongs to the servers' account.
 func (h *place) mkdir(dir string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return err
@@ -159,11 +159,11 @@ func (h *place) mkdir(dir string) error {
 	return os.Chown(dir, int(h.account.uid), int(h.account.gid))
 }
 
-// watchdog waits until nobody has the leash any more, then ends the servers that
-// are left and removes the place. It is in a process group of its own, so it
-// lives on where the tests are interrupted or killed with all of their group.
+// watchdog waits until no process has the leash open any more. Then it ends the remaining
+// servers and removes the place. It is in a process group of its own, so it survives if the
+// tests are interrupted or killed with their whole group.
 //
-// A pid file is there from before a server begins until after its end was seen.
+// A pid file exists from before a server begins until after its end was seen.
 const watchdog = `
 trap '' HUP INT TERM
 while read -r _; do :; done
@@ -203,7 +203,7 @@ func (h *place) watch() error {
 	return errors.Join(cmd.Process.Release(), r.Close())
 }
 
-// command is a program of PostgreSQL, run as the account of servers.
+// command returns a command that runs a program of PostgreSQL under the account of servers.
 func (h *place) command(program string, args ...string) *exec.Cmd {
 	cmd := exec.Command(program, args...)
 	cmd.Dir = h.dir
@@ -222,15 +222,15 @@ func (h *place) run(program string, args ...string) error {
 	return nil
 }
 
-// initialise makes the data directory that every server begins with a copy of:
-// initdb takes a second, a copy little.
+// initialise makes the data directory that is copied for every server: initdb takes a second,
+// a copy much less.
 func (h *place) initialise() (string, error) {
 	dir := filepath.Join(h.dir, "pattern")
 	return dir, h.run(h.tools.initdb, "-D", dir, "--no-sync", "-A", "trust", "-U", "perdure", "-E",
 		"UTF8", "--locale=C")
 }
 
-// exists says whether there is something of that name.
+// exists reports whether there is a file or directory of that name.
 func exists(path string) bool {
 	_, err := os.Lstat(path)
 	return !errors.Is(err, fs.ErrNotExist)

@@ -16,17 +16,17 @@ import (
 	"time"
 )
 
-// patience bounds every wait: what takes longer does not come.
+// patience limits every wait: an event that takes longer is considered lost.
 const patience = time.Minute
 
-// A Mode says how [Server.Stop] stops a server.
+// A Mode is how [Server.Stop] stops a server.
 type Mode int
 
-// The modes of PostgreSQL.
+// These are the modes of PostgreSQL.
 const (
-	Smart     Mode = iota // lets no new client in and waits until the last one has left
-	Fast                  // ends the clients' sessions and writes everything out
-	Immediate             // leaves as in a crash: the next start recovers
+	Smart     Mode = iota // accepts no new client and waits until the last client has left
+	Fast                  // ends the clients' sessions and writes all data to disk
+	Immediate             // stops as in a crash: the next start recovers
 )
 
 func (m Mode) signal() syscall.Signal {
@@ -40,8 +40,8 @@ func (m Mode) signal() syscall.Signal {
 	}
 }
 
-// A Server is a PostgreSQL of one test. Its methods may be called from any
-// goroutine. What goes wrong in them is an error of the test.
+// A Server is a PostgreSQL server of one test. Its methods may be called from any goroutine.
+// Their errors are reported as errors of the test.
 type Server struct {
 	t    testing.TB // nil for the shared server
 	home *place
@@ -62,25 +62,26 @@ func (s *Server) URL() string {
 	return s.url(name)
 }
 
-// Addr is where the server listens, as host:port; the same for its whole life.
+// Addr returns the address of the server as host:port. It stays the same for the server's
+// whole life.
 func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
 
-// Stop stops the server, and returns when no process of it is left. With
-// [Smart] that is when the last client has left.
+// Stop stops the server, and returns when no process of it is left. With [Smart] that is
+// after the last client has left.
 func (s *Server) Stop(mode Mode) {
 	s.t.Helper()
 	s.report(s.end(mode.signal()))
 }
 
-// Kill kills the postmaster without a warning, and returns when the processes
-// that it had started have seen that and left.
+// Kill kills the postmaster without a warning, and returns when the processes that it had
+// started have detected that and ended.
 func (s *Server) Kill() {
 	s.t.Helper()
 	s.report(s.end(syscall.SIGKILL))
 }
 
-// Restart starts the server again at the same address with the same data, and
-// returns when it takes connections. Where it runs it is stopped first, fast.
+// Restart starts the server again at the same address with the same data, and returns when it
+// accepts connections. If the server is running, Restart first stops it with [Fast].
 func (s *Server) Restart() {
 	s.t.Helper()
 	err := s.end(Fast.signal())
@@ -110,7 +111,7 @@ func (s *Server) run(at, statement string) error {
 	return psql(s.home.tools.psql, plainEnv(), at, statement)
 }
 
-// errPort says that somebody else has the port.
+// errPort means that another process uses the port.
 var errPort = errors.New("the port is in use")
 
 // start starts a new server on a free port.
@@ -142,7 +143,7 @@ func (h *place) start(settings []Option) (*Server, error) {
 
 func (s *Server) data() string { return filepath.Join(s.dir, "data") }
 
-// configure adds to postgresql.conf, where the last of two lines counts.
+// configure adds settings to postgresql.conf, where the last line for a setting counts.
 func (s *Server) configure(settings []Option) (err error) {
 	f, err := os.OpenFile(filepath.Join(s.data(), "postgresql.conf"), os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
@@ -166,8 +167,8 @@ func (s *Server) configure(settings []Option) (err error) {
 	return nil
 }
 
-// freePort returns a port that nobody listens on. It is below those that
-// systems give to outgoing connections, so it stays free while a server is down.
+// freePort returns a port on which no process listens. It is below the ports that systems use
+// for outgoing connections, so it stays free while a server is down.
 func freePort() (int, error) {
 	for range 100 {
 		port := 12000 + rand.IntN(18000)
@@ -180,11 +181,11 @@ func freePort() (int, error) {
 	return 0, errors.New("no free port")
 }
 
-// launcher writes the pid file, gives the leash back, and becomes postgres. The
-// watchdog cannot miss it: without the pid file the leash is still held.
+// launcher writes the pid file, closes the leash, and becomes postgres. The watchdog cannot
+// miss the server: until the pid file exists, the leash is still open.
 const launcher = `echo $$ >"$1" || exit 1; shift; exec 3>&-; exec "$@"`
 
-// launch starts the server's processes and waits until they take connections.
+// launch starts the server's processes and waits until they accept connections.
 func (s *Server) launch() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -196,8 +197,8 @@ func (s *Server) launch() error {
 		return err
 	}
 	defer logged.Close()
-	// Every process of the server has the end that is written to: who reads sees
-	// the end when the last one has left.
+	// Every process of the server inherits the write end of the pipe: the reader sees the end
+	// of file when the last process has ended.
 	r, alive, err := os.Pipe()
 	if err != nil {
 		return err
@@ -223,7 +224,7 @@ func (s *Server) launch() error {
 	return s.ready()
 }
 
-// ready waits until the server takes connections, which it says in its pid file.
+// ready waits until the server accepts connections. The server writes that into its pid file.
 func (s *Server) ready() error {
 	deadline := time.After(patience)
 	for {
@@ -249,7 +250,7 @@ func (s *Server) ready() error {
 	}
 }
 
-// end sends the signal where the server runs, and waits until it has left.
+// end sends the signal if the server is running, and waits until the server has ended.
 func (s *Server) end(sig syscall.Signal) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

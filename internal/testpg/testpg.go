@@ -1,22 +1,20 @@
-// Package testpg gives tests a PostgreSQL.
+// Package testpg provides PostgreSQL servers for tests.
 //
-// [URL] is a fresh, empty database on a server that all tests of a binary
-// share; [Start] is a server of the test's own, to be stopped, killed and
-// restarted. Both run the postgres and initdb of this machine, on 127.0.0.1, in
-// a temporary directory (in memory where Linux has plenty, unless TMPDIR is set),
-// and never as root: where the tests run as root the server runs as postgres or
-// nobody. Without PostgreSQL on the machine
-// the test is skipped and says so.
+// [URL] returns a new, empty database on a server that all tests of a binary share. [Start]
+// starts a server for one test, which the test may stop, kill and restart. Both run the
+// postgres and initdb of this machine, on 127.0.0.1, in a temporary directory (in memory if
+// Linux has enough of it, unless TMPDIR is set), and never as root: if the tests run as root,
+// the server runs as postgres or nobody. Without PostgreSQL on the machine the test is
+// skipped with a message.
 //
-// No TestMain is needed. A watchdog, a process of its own, waits for the end of
-// the tests, however they end: it stops the servers and removes their
-// directory. Where the watchdog was killed too, the next start removes the
-// directory, once nothing runs in it any more.
+// No TestMain is needed. A watchdog, a process of its own, waits for the end of the tests,
+// however they end. It stops the servers and removes their directory. If the watchdog was
+// killed too, the next start removes the directory, once no process uses it any more.
 //
 // The shared server keeps what it acknowledges: fsync, full_page_writes and
 // synchronous_commit are on.
 //
-// Time is real here: not for use inside a bubble of testing/synctest.
+// Time is real here: do not use this package inside a bubble of testing/synctest.
 package testpg
 
 import (
@@ -30,17 +28,17 @@ import (
 	"testing"
 )
 
-// Env names the variable with the URL of a server to use instead of starting
-// one, as postgres://user@host/database. Its user must be allowed to create
-// databases; nothing else on that server is touched. With [None] in it no
-// PostgreSQL is found.
+// Env names the variable with the URL of a server to use instead of starting a server, such
+// as postgres://user@host/database. Its user must be allowed to create databases; this
+// package changes nothing else on that server. If the value is [None], no PostgreSQL is
+// found.
 const Env = "PERDURE_TEST_POSTGRES"
 
-// None in the variable that [Env] names has every test that needs PostgreSQL
-// skipped, as on a machine that has none.
+// None, as the value of the variable that [Env] names, skips every test that needs
+// PostgreSQL, as on a machine without it.
 const None = "none"
 
-// shared is the server of all tests of this binary; it ends with the process.
+// shared returns the server of all tests of this binary. It ends with the process.
 var shared = sync.OnceValues(func() (*Server, error) {
 	h, err := home()
 	if err != nil {
@@ -49,8 +47,8 @@ var shared = sync.OnceValues(func() (*Server, error) {
 	return h.start(nil)
 })
 
-// URL returns the connection URL of a new, empty database, which is dropped
-// when the test has ended. It skips the test where there is no PostgreSQL.
+// URL returns the connection URL of a new, empty database, which is dropped when the test has
+// ended. It skips the test if there is no PostgreSQL.
 func URL(t testing.TB) string {
 	t.Helper()
 	at, run := os.Getenv(Env), runElsewhere
@@ -71,7 +69,7 @@ func URL(t testing.TB) string {
 	return fresh
 }
 
-// runElsewhere runs a statement on a server that is not ours.
+// runElsewhere runs a statement on a server that this package did not start.
 func runElsewhere(at, statement string) error {
 	program, err := psqlAlone()
 	if err != nil {
@@ -88,9 +86,9 @@ func Execute(t testing.TB, at string, statements ...string) {
 	}
 }
 
-// Start starts a server for this test alone, which ends with the test. It skips
-// the test where there is no PostgreSQL on this machine, and where [Env] says
-// [None]; a URL in [Env] changes nothing here.
+// Start starts a server for this test alone, which ends with the test. It skips the test if
+// there is no PostgreSQL on this machine, or if the value of [Env] is [None]. A URL in [Env]
+// has no effect here.
 func Start(t testing.TB, settings ...Option) *Server {
 	t.Helper()
 	h, err := home()
@@ -102,19 +100,19 @@ func Start(t testing.TB, settings ...Option) *Server {
 	return s
 }
 
-// An Option of [Start].
+// An Option is a setting of a server for [Start].
 type Option struct{ name, value string }
 
 // Setting sets a parameter in the server's postgresql.conf, such as fsync to off.
 func Setting(name, value string) Option { return Option{name, value} }
 
-// errMissing says that this machine cannot run a server; tests are skipped.
+// errMissing means that this machine cannot run a server; tests are skipped.
 type errMissing string
 
 func (e errMissing) Error() string { return string(e) }
 
-// need ends the test where there is an error: skipped where there is no
-// PostgreSQL, failed where there is one that does not work.
+// need ends the test if there is an error: it skips the test if there is no PostgreSQL, and
+// fails it if PostgreSQL does not work.
 func need(t testing.TB, err error) {
 	t.Helper()
 	var missing errMissing
@@ -126,8 +124,8 @@ func need(t testing.TB, err error) {
 	}
 }
 
-// databaseName returns a name that no other database has, with the test's in
-// it for who reads the server's log. It needs no quotes in SQL.
+// databaseName returns a unique name. It contains the name of the test, for readers of the
+// server's log. It needs no quotes in SQL.
 func databaseName(t testing.TB) string {
 	said := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// query runs one statement and returns what it answers, without blanks.
+// query runs one statement and returns its result without blanks.
 func query(t *testing.T, at, statement string) (string, error) {
 	t.Helper()
 	b, err := findTools(folders)
@@ -137,7 +137,7 @@ func TestAServerThatEndsKilledLeavesNoSharedMemory(t *testing.T) {
 		t.Skip("segments of shared memory are listed on Linux only")
 	}
 	for line := range strings.Lines(string(segments)) {
-		// key, shmid, perms, size, cpid: who created it
+		// key, shmid, perms, size, cpid: the process that created it
 		if f := strings.Fields(line); len(f) > 4 && f[4] == killed {
 			t.Errorf("left: %s", line)
 		}
@@ -152,7 +152,7 @@ func TestADirectoryIsRemovedWithItsTest(t *testing.T) {
 	}
 }
 
-// connect opens a session that says nothing more than hello.
+// connect opens a session and sends only the greeting.
 func connect(t *testing.T, at string) net.Conn {
 	t.Helper()
 	host, name := splitURL(t, at)

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// folders has the places where packages put PostgreSQL without adding it to PATH.
+// folders are the places where packages put PostgreSQL without adding it to PATH.
 var folders = []string{
 	"/usr/lib/postgresql/*/bin",
 	"/usr/pgsql-*/bin",
@@ -21,11 +21,11 @@ var folders = []string{
 	"/Applications/Postgres.app/Contents/Versions/*/bin",
 }
 
-// tools are the programs of one PostgreSQL.
+// tools are the programs of one PostgreSQL installation.
 type tools struct{ postgres, initdb, psql string }
 
-// findTools looks for a folder with postgres, initdb and psql: PATH, then
-// folders, there the highest version. A psql may be elsewhere on PATH.
+// findTools looks for a folder with postgres, initdb and psql: first on PATH, then in
+// folders, and there the highest version first. psql may be elsewhere on PATH.
 func findTools(folders []string) (tools, error) {
 	if os.Getenv(Env) == None {
 		return tools{}, errMissing("skipped: this test needs PostgreSQL, and " + Env +
@@ -52,7 +52,7 @@ func findTools(folders []string) (tools, error) {
 			filepath.Join(dir, "psql"),
 		}
 		if !isProgram(found.psql) {
-			found.psql, _ = exec.LookPath("psql") // looked at below
+			found.psql, _ = exec.LookPath("psql") // checked below
 		}
 		if isProgram(found.postgres) && isProgram(found.initdb) && found.psql != "" {
 			return found, nil
@@ -66,8 +66,8 @@ func findTools(folders []string) (tools, error) {
 
 var number = regexp.MustCompile(`\d+(\.\d+)?`)
 
-// version returns the last number in a path, which is the version of what is in
-// it; 0 where there is none.
+// version returns the last number in a path, which is the version of the programs in it. It
+// returns 0 if there is no number.
 func version(path string) float64 {
 	all := number.FindAllString(path, -1)
 	if len(all) == 0 {
@@ -85,7 +85,7 @@ func isProgram(path string) bool {
 	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
 }
 
-// psqlAlone finds a psql for a server that is not ours.
+// psqlAlone finds a psql for a server that this package did not start.
 func psqlAlone() (string, error) {
 	if p, err := exec.LookPath("psql"); err == nil {
 		return p, nil
@@ -97,7 +97,8 @@ func psqlAlone() (string, error) {
 	return b.psql, nil
 }
 
-// psql runs one statement. Variables such as PGPASSWORD count only where env has them.
+// psql runs one statement. Variables such as PGPASSWORD only have an effect if env contains
+// them.
 func psql(program string, env []string, at, statement string) error {
 	cmd := exec.Command(program, "-X", "-q", "-w", "-v", "ON_ERROR_STOP=1", "-d", at, "-c",
 		statement)
@@ -108,7 +109,7 @@ func psql(program string, env []string, at, statement string) error {
 	return nil
 }
 
-// plainEnv is the environment without what would change how PostgreSQL works.
+// plainEnv returns the environment without the variables that change how PostgreSQL works.
 func plainEnv() []string {
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool {
 		return strings.HasPrefix(v, "PG") || strings.HasPrefix(v, "LC_") ||

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// install puts programs that do nothing into a folder, and returns it.
+// install puts programs that do nothing into a folder, and returns the folder.
 func install(t *testing.T, dir string, programs ...string) string {
 	t.Helper()
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -38,9 +38,9 @@ func TestPostgreSQLIsFoundOnPathThenInTheFoldersOfPackagesNewestFirst(t *testing
 	}
 	folders := []string{filepath.Join(root, "none/*/bin"), filepath.Join(root, "usr/*/bin")}
 	for path, want := range map[string]string{
-		"":     newest, // 17 is a client's
+		"":     newest, // 17 has only the client
 		pathed: pathed,
-		links:  newest, // psql is beside what the link is to
+		links:  newest, // psql is beside the target of the link
 	} {
 		t.Setenv("PATH", path)
 		got, err := findTools(folders)

@@ -7,10 +7,11 @@ import (
 	"syscall"
 )
 
-// supported says whether servers can be started, and ended for sure, here.
+// supported reports whether this system can start servers and end them reliably.
 const supported = true
 
-// attributes puts a process into a group of its own, and under an account.
+// attributes returns attributes that put a process into a process group of its own, and under
+// an account.
 func attributes(a *account) *syscall.SysProcAttr {
 	attr := &syscall.SysProcAttr{Setpgid: true}
 	if a != nil {
@@ -19,7 +20,8 @@ func attributes(a *account) *syscall.SysProcAttr {
 	return attr
 }
 
-// tryLock takes the lock of a file, which all who inherit the file keep with us.
+// tryLock tries to take the lock of a file, and reports whether it has. Every process that
+// inherits the file keeps the lock too.
 func tryLock(f *os.File) bool {
 	return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil
 }

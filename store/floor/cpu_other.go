@@ -4,5 +4,5 @@ package floor
 
 import "time"
 
-// processTime is zero: how much time the process has used is not told here.
+// processTime returns zero: on this system the used time of the process is not known.
 func processTime() time.Duration { return 0 }

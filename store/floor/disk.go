@@ -12,10 +12,9 @@ const (
 	diskBlock = 4 << 10
 )
 
-// Disk appends blocks of 4 kB to a temporary file in a directory for about half
-// a second and makes each durable before the next. It tells how many a second,
-// and how long half of them took at most: the least that a commit can take
-// there.
+// Disk measures a disk. For about half a second it appends blocks of 4 kB to a temporary file in
+// the directory, and makes each block durable before the next. It returns how many blocks per
+// second it wrote and the median time of a block. No commit on that disk can be faster.
 func Disk(dir string) (perSecond float64, p50 time.Duration, err error) {
 	f, err := os.CreateTemp(dir, "floor-*")
 	if err != nil {

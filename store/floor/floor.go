@@ -1,7 +1,6 @@
-// Package floor measures the limit that an engine is compared with: a bare loop
-// that writes what runs write, by a store's own statements and with its fence,
-// and does nothing else. Absolute figures do not travel; compare with what was
-// measured beside.
+// Package floor measures the limit that an engine is compared with: a bare loop that writes the
+// rows that runs write, with a store's own statements and its fence, and does nothing else. Compare
+// only figures that were measured on the same machine at the same time.
 package floor
 
 import (
@@ -15,32 +14,35 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// Options say what to write. Zero fields mean the defaults.
+// Options set how much to write. Zero means the default of a field.
 type Options struct {
-	Engine   journal.EngineID // that has joined; zero joins one and leaves at the end
-	Runs     int              // how many runs to complete; 10,000
-	InFlight int              // how many of them at a time; 256
-	Steps    int              // of each run; 5
-	Payload  int              // bytes of each input and result; 100
+	// Engine is an engine that has joined. Zero joins an engine, which leaves at the end.
+	Engine   journal.EngineID
+	Runs     int // how many runs to complete; default 10,000
+	InFlight int // how many runs at a time; default 256
+	Steps    int // steps of each run; default 5
+	Payload  int // bytes of each input and result; default 100
 }
 
-// A Result is what was measured.
+// A Result is the result of a measurement.
 type Result struct {
-	Runs      int
-	Steps     int
-	Commits   int
-	Took      time.Duration
-	CPU       time.Duration // of the process, user and system; zero where that cannot be told
+	Runs    int
+	Steps   int
+	Commits int
+	Took    time.Duration
+	// CPU is the time of the process in user and system mode; zero if it is not known.
+	CPU       time.Duration
 	StepsPerS float64
-	P50       time.Duration // from the commit that starts a run to the one that ends it
-	P99       time.Duration
+	// P50 and P99 are percentiles of the time from the commit that starts a run to the commit that
+	// ends it.
+	P50 time.Duration
+	P99 time.Duration
 }
 
-// Run completes runs in lock-step: each group has the next row of every run in
-// flight. The first has its start and its head, the following ones a result
-// each, and the last one the last result, the end and the head. Nothing is
-// allocated per row, and no group waits for a run. Where ctx ends first, Run gives
-// its error and what was measured until then.
+// Run completes runs in lock-step: each group has the next row of every run in flight. The first
+// group of a run has its start and its head, each of the following ones has a result, and the last
+// one has the last result, the end and the head. Run allocates nothing per row, and no group waits
+// for a run. If ctx ends first, Run returns the error of ctx and the results until then.
 func Run(ctx context.Context, s store.Store, o Options) (Result, error) {
 	l, err := newLoop(ctx, s, o)
 	if err != nil {
@@ -72,8 +74,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// A loop has the runs in flight, each with buffers of its own that its
-// successor uses again.
+// A loop has the runs in flight. Each run has buffers of its own, which the next run in its lane
+// uses again.
 type loop struct {
 	store    store.Store
 	options  Options
@@ -81,7 +83,7 @@ type loop struct {
 	started  int64
 	group    store.Group
 	lanes    []lane
-	took     []time.Duration // of each run that has ended
+	took     []time.Duration // of each ended run
 	commits  int
 	payload  []byte
 }
@@ -94,7 +96,8 @@ type lane struct {
 	began   time.Time
 }
 
-// first numbers the runs of an engine that others may have used before.
+// first is a number below those of the loop's runs. It keeps them apart from other runs of an
+// engine that was used before.
 const first = 1 << 36
 
 func newLoop(ctx context.Context, s store.Store, o Options) (*loop, error) {
@@ -123,7 +126,7 @@ func newLoop(ctx context.Context, s store.Store, o Options) (*loop, error) {
 	return l, nil
 }
 
-// filler gives a payload of n bytes that looks like JSON.
+// filler returns a payload of n bytes that looks like JSON.
 func filler(n int) []byte {
 	return fmt.Appendf(nil, `"%0*d"`, max(n-2, 0), 0)[:n]
 }
@@ -149,7 +152,7 @@ func (l *loop) run(ctx context.Context) error {
 	return nil
 }
 
-// next puts what follows in a lane into the group; nothing when no run is left.
+// next adds the next change of a lane to the group. It adds nothing when no run is left.
 func (l *loop) next(a *lane, now time.Time) error {
 	last := int64(l.options.Steps + 1)
 	if a.seq == 0 && l.started == int64(l.options.Runs) {
@@ -195,7 +198,7 @@ func (l *loop) start(a *lane, now time.Time) error {
 	return nil
 }
 
-// names are those of the steps, in turn.
+// names are the names of the steps, in turn.
 var names = [...]string{"reserve", "charge", "label", "ship", "mail"}
 
 func (l *loop) step(a *lane, now time.Time) {
@@ -215,7 +218,7 @@ func (l *loop) end(a *lane, now time.Time) {
 	a.head.Ended, a.head.Last = now, a.seq+1
 }
 
-// settle takes note of the runs that have ended and frees their lanes.
+// settle records the runs that have ended and frees their lanes.
 func (l *loop) settle() {
 	now := time.Now()
 	for i := range l.lanes {

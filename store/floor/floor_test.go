@@ -54,7 +54,7 @@ func writesWholeRuns(t *testing.T, s store.Store) {
 	}
 }
 
-// An impatientStore ends a context with its second commit.
+// An impatientStore cancels a context at its second commit.
 type impatientStore struct {
 	store.Store
 	commits int
@@ -94,7 +94,7 @@ func TestDisk(t *testing.T) {
 	}
 }
 
-// BenchmarkRun reports what a run of five steps costs.
+// BenchmarkRun reports the cost of a run of five steps.
 func BenchmarkRun(b *testing.B) {
 	for _, inFlight := range []int{256, 2048} {
 		b.Run(map[int]string{256: "256 in flight", 2048: "2048 in flight"}[inFlight],

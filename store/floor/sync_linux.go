@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// syncData makes what was written to a file durable, without its times.
+// syncData makes the written data of a file durable, without the file times.
 func syncData(f *os.File) error {
 	for {
 		if err := syscall.Fdatasync(int(f.Fd())); err != syscall.EINTR {

@@ -4,5 +4,5 @@ package floor
 
 import "os"
 
-// syncData makes what was written to a file durable.
+// syncData makes the written data of a file durable.
 func syncData(f *os.File) error { return f.Sync() }

@@ -9,10 +9,11 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// claimBytes bounds the journals and inboxes that come with one claim.
+// claimBytes limits the size of the journals and inboxes that come with one claim.
 const claimBytes = 32 << 20
 
-// Claim joins an engine, gives it runs, or takes it off.
+// Claim carries out a request of an engine: to join, renew its lease, take runs or entries of the
+// outbox, or leave. It also reserves the ID of an engine.
 func (s *Store) Claim(_ context.Context, c store.Claim) (store.Claimed, error) {
 	if err := s.enter(); err != nil {
 		return store.Claimed{}, err
@@ -39,7 +40,7 @@ func (s *Store) Claim(_ context.Context, c store.Claim) (store.Claimed, error) {
 	return store.Claimed{}, store.InvalidClaim(c)
 }
 
-// fenced returns the result of claim if the engine is there.
+// fenced returns the result of claim if the engine may still write.
 func fenced(d *data, engine journal.EngineID, claim func() store.Claimed) (store.Claimed, error) {
 	if err := d.fence(engine); err != nil {
 		return store.Claimed{}, err
@@ -47,7 +48,7 @@ func fenced(d *data, engine journal.EngineID, claim func() store.Claimed) (store
 	return claim(), nil
 }
 
-// owning gives an engine that has got runs a lease of the usual length.
+// owning shortens the lease of an engine that has got runs to the usual length.
 func (d *data) owning(out store.Claimed) store.Claimed {
 	if len(out.Runs) > 0 {
 		d.shorten(out.Engine, &out)
@@ -90,7 +91,8 @@ func (d *data) take(c store.TakeDue) store.Claimed {
 	return out
 }
 
-// unseen gives the messages that an engine was not given of runs that it owns.
+// unseen returns the runs that the engine owns and that have messages which it was not given, with
+// these messages. It counts them as given.
 func (d *data) unseen(engine journal.EngineID) []store.Run {
 	var out []store.Run
 	for _, r := range slices.SortedFunc(maps.Keys(d.mail), byNumber) {
@@ -109,7 +111,7 @@ func (d *data) unseen(engine journal.EngineID) []store.Run {
 	return out
 }
 
-// claim makes the engine the run's owner and gives the run as a claim does.
+// claim makes the engine the owner of the run and returns the run with its journal and inbox.
 func (r *run) claim(engine journal.EngineID) store.Run {
 	r.head.Owner, r.claimed, r.given = engine, true, r.head.Mail
 	out := store.Run{Head: r.head, Last: r.last()}

@@ -10,8 +10,8 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// Commit writes a group. It writes part by part and notes how to undo each, so
-// that a group that is refused leaves no trace.
+// Commit writes a group. It writes part by part and records how to undo each part, so that a
+// refused group leaves no trace.
 func (s *Store) Commit(_ context.Context, g *store.Group) error {
 	if err := s.enter(); err != nil {
 		return err
@@ -37,18 +37,21 @@ func (s *Store) Commit(_ context.Context, g *store.Group) error {
 	return nil
 }
 
-// A sending says what is known of a group's fate when it was sent before.
+// A sending is the known fate of the earlier sendings of a group.
 type sending uint8
 
 const (
-	first  sending = iota // it was not sent before, or not written then
-	unsure                // it was sent before, and nothing of it tells whether it was written
-	done                  // it was written
+	// first means that the group was not sent before, or was not written then.
+	first sending = iota
+	// unsure means that the group was sent before, and nothing of it proves whether it was written.
+	unsure
+	// done means that the group was written.
+	done
 )
 
-// sending looks for the group. One thing of it that is there proves that all of
-// it is; an entry that is not there, that nothing is. A message proves nothing: one
-// like it may have come with another group.
+// sending finds out whether the group was written before. One run or entry of it that is there
+// proves that the whole group is there. An entry that is not there proves that nothing is. A
+// message proves nothing, because an equal message may have come with another group.
 func (d *data) sending(g *store.Group) sending {
 	if !g.Again {
 		return first
@@ -68,17 +71,17 @@ func (d *data) sending(g *store.Group) sending {
 	return fate
 }
 
-// A transaction is a group while it is written.
+// A transaction is a group that is being written.
 type transaction struct {
 	data    *data
 	group   *store.Group
 	sending sending
-	old     []bool // the changes that are there already; nil for none
+	old     []bool // marks the changes that are there already; nil if none is
 	undo    []func()
 	touched []touched
 }
 
-// A touched run, as it was before.
+// A touched is a run that the group changes, with its state before the group.
 type touched struct {
 	run  *run
 	free bool
@@ -101,7 +104,7 @@ func (d *data) begin(g *store.Group) *transaction {
 
 func (tx *transaction) isOld(i int) bool { return tx.old != nil && tx.old[i] }
 
-// write writes the group in the order that the contract demands.
+// write writes the group in the order that the contract of stores demands.
 func (tx *transaction) write() error {
 	for _, part := range []func(int, *store.Change) error{
 		tx.create, tx.append, tx.posts, tx.head, tx.succeed,
@@ -115,7 +118,7 @@ func (tx *transaction) write() error {
 	return nil
 }
 
-// create judges and makes a new run that continues no other.
+// create judges a new run that continues no other run, and inserts it if it may be started.
 func (tx *transaction) create(i int, c *store.Change) error {
 	d := tx.data
 	c.Verdict, c.Found = store.Written, journal.Head{}
@@ -133,7 +136,8 @@ func (tx *transaction) create(i int, c *store.Change) error {
 		return fmt.Errorf("run %d has payloads of run %d, which is not there", c.Run, c.Shares)
 	}
 	since := c.Since
-	if tx.sending == done { // it had found a run, which may have ended
+	// If the group was written before, the start found a run then. That run may have ended since.
+	if tx.sending == done {
 		since, c.Verdict = time.Unix(0, 1), store.Taken
 	}
 	found := d.holds(c.Head, since)
@@ -153,8 +157,8 @@ func (tx *transaction) create(i int, c *store.Change) error {
 	return nil
 }
 
-// had gives the run that a start had found which was sent before, where it has got a
-// message of it.
+// had returns the run that a start found when it was sent before. It knows the run by a message of
+// the start that the run has got; it returns nil if there is none.
 func (d *data) had(c *store.Change) *run {
 	for _, posts := range [][]store.Post{c.Posts, c.Else} {
 		for i := range posts {
@@ -177,7 +181,8 @@ func (tx *transaction) isNew(c *store.Change) error {
 	return nil
 }
 
-// recallChange gives the verdict that a change had, as far as it can be told.
+// recallChange sets the verdict that a change got when it was written, as far as that is still
+// known.
 func (tx *transaction) recallChange(c *store.Change) {
 	r := tx.data.runs[c.Run]
 	switch {
@@ -189,8 +194,8 @@ func (tx *transaction) recallChange(c *store.Change) {
 	}
 }
 
-// insert makes a new run, which takes over the inbox of the one that it
-// continues, and gets the messages that waited for it.
+// insert makes a new run. The run takes over the inbox of the run that it continues, if any, and
+// gets the messages that waited for its workflow ID.
 func (tx *transaction) insert(c *store.Change, from *run) {
 	d := tx.data
 	r := &run{head: storedHead(*c.Head), commit: d.commits}
@@ -231,7 +236,7 @@ func (tx *transaction) succeed(i int, c *store.Change) error {
 	return tx.entries(tx.data.runs[c.Run], c.Entries)
 }
 
-// append writes the entries of a change, and what has been told.
+// append writes the entries of a change and removes the entries from the outbox that were told.
 func (tx *transaction) append(i int, c *store.Change) error {
 	for _, n := range c.Told {
 		tx.told(n)
@@ -249,7 +254,8 @@ func (tx *transaction) append(i int, c *store.Change) error {
 	return nil
 }
 
-// entries appends to a journal, and does what follows from the entries.
+// entries appends entries to a journal and applies their effects: attributes, taken messages,
+// entries of the outbox.
 func (tx *transaction) entries(r *run, entries []journal.Entry) error {
 	tx.touch(r)
 	for i := range entries {
@@ -279,8 +285,7 @@ func (tx *transaction) entries(r *run, entries []journal.Entry) error {
 	return nil
 }
 
-// newRow gives the stored form of an entry, and keeps a large payload that it
-// brings along.
+// newRow returns the stored form of an entry. It stores a large payload that comes with the entry.
 func (tx *transaction) newRow(e journal.Entry) (row, error) {
 	if d := tx.data; e.Spill != 0 && e.Data != nil {
 		before, had := d.spilled[e.Spill]
@@ -294,8 +299,8 @@ func (tx *transaction) newRow(e journal.Entry) (row, error) {
 	return newRow(e)
 }
 
-// take takes the message that an entry names out of the inbox. Its payload is
-// in the entry from now on.
+// take takes the message that an entry names out of the inbox. From then on the entry has its
+// payload.
 func (tx *transaction) take(r *run, e *journal.Entry) error {
 	if e.Detail.Mail == 0 {
 		return nil
@@ -312,15 +317,16 @@ func (tx *transaction) take(r *run, e *journal.Entry) error {
 	return nil
 }
 
-// head changes the head of a run that is there. One that is to be unloaded does so
-// only if it has no message that its engine does not know of.
+// head changes the head of a run that exists. It unloads the run only if the engine knows of all
+// its messages.
 func (tx *transaction) head(i int, c *store.Change) error {
 	if c.Create || c.Head == nil || tx.isOld(i) {
 		return nil
 	}
 	r := tx.data.runs[c.Run]
 	if c.Unload && r.head.Owner != tx.group.Engine {
-		return nil // it was written before: only its engine lets a run go
+		// It was written before: only its own engine unloads a run.
+		return nil
 	}
 	tx.touch(r)
 	h := storedHead(*c.Head)
@@ -335,7 +341,7 @@ func (tx *transaction) head(i int, c *store.Change) error {
 	return nil
 }
 
-// touch notes how a run is before the group changes it.
+// touch records the state of a run before the group changes it.
 func (tx *transaction) touch(r *run) {
 	if r.commit == tx.data.commits {
 		return
@@ -352,8 +358,8 @@ func (tx *transaction) rollback() {
 	}
 }
 
-// settle makes known which runs may be claimed now and which have mail, and says
-// whether others may want to know.
+// settle updates the lists of runs that may be claimed and of runs that have mail. It reports
+// whether other handles may want to know of the group.
 func (tx *transaction) settle() bool {
 	tell := false
 	for _, t := range tx.touched {

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// A queue has the runs of one workflow that may be claimed, by wake time. A run
-// that was claimed or has another wake time meanwhile is not looked for in it:
-// what is out of date is dropped when it comes to the front.
+// A queue has the runs of one workflow that may be claimed, by wake time. Its items may be out of
+// date: a run was claimed or has another wake time. Such an item is dropped when it comes to the
+// front.
 type queue struct{ items waits }
 
 type wait struct {
@@ -15,7 +15,7 @@ type wait struct {
 	run *run
 }
 
-// isCurrent says whether the run still waits for that time.
+// isCurrent reports whether the run may still be claimed and has the wake time of the item.
 func (w wait) isCurrent() bool { return w.run.isFree() && w.run.head.Wake.Equal(w.at) }
 
 // offer puts the run into the queue of its workflow if it may be claimed.
@@ -31,8 +31,8 @@ func (d *data) offer(r *run) {
 	heap.Push(&q.items, wait{at: r.head.Wake, run: r})
 }
 
-// first gives the run of the workflows that is due first, without removing it;
-// nil for none. At the same time the lower number comes first.
+// first returns the run that is due first among the runs of the workflows; nil if there is none. It
+// does not remove the run. At the same wake time the lower number comes first.
 func (d *data) first(workflows []string) *run {
 	var best *wait
 	for _, name := range workflows {
@@ -67,7 +67,7 @@ func (w wait) before(v wait) bool {
 	return w.run.head.Number < v.run.head.Number
 }
 
-// waits is a heap.
+// waits is a heap of items, by wake time and number.
 type waits []wait
 
 func (w waits) Len() int           { return len(w) }

@@ -6,7 +6,7 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// Lose removes an entry, which nothing outside of tests can.
+// Lose removes an entry. Only tests can do that.
 func (s *Store) Lose(run journal.Number, seq int64) error {
 	if err := s.enter(); err != nil {
 		return err
@@ -19,7 +19,7 @@ func (s *Store) Lose(run journal.Number, seq int64) error {
 	return nil
 }
 
-// Written calls f and counts the messages whose inbox has been written anew.
+// Written calls f and counts the messages in inboxes that were written anew.
 func (s *Store) Written(f func()) (int64, error) {
 	before := map[**message]bool{}
 	for _, r := range s.data.byNumber {

@@ -11,7 +11,7 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// Find gives heads by filter, newest first.
+// Find returns the heads that match the filter, newest first.
 func (s *Store) Find(_ context.Context, f store.Filter) ([]journal.Head, journal.Number, error) {
 	if err := s.enter(); err != nil {
 		return nil, 0, err
@@ -30,7 +30,7 @@ func (s *Store) Find(_ context.Context, f store.Filter) ([]journal.Head, journal
 	return heads, 0, nil
 }
 
-// candidates gives runs by ascending number, among them all that match.
+// candidates returns runs in ascending order of their numbers; all that match are among them.
 func (d *data) candidates(f store.Filter) []*run {
 	var some []*run
 	switch {
@@ -53,7 +53,7 @@ func (d *data) candidates(f store.Filter) []*run {
 	return slices.Compact(some)
 }
 
-// byRunID gives the runs of those IDs that are there.
+// byRunID returns the runs with these IDs, as far as they exist.
 func (d *data) byRunID(ids ...journal.RunID) []*run {
 	var runs []*run
 	for _, id := range ids {
@@ -92,7 +92,7 @@ func (d *data) matches(f store.Filter, r *run) bool {
 	return true
 }
 
-// isBusy says whether an engine owns the open run, or it is due by then.
+// isBusy reports whether the run is open and either has an owner or is due at that time.
 func (r *run) isBusy(by time.Time) bool {
 	return r.isOpen() && (r.head.Owner != 0 || !r.head.Wake.IsZero() && !r.head.Wake.After(by))
 }

@@ -27,7 +27,8 @@ func (s *Store) join(c store.Join) (store.Claimed, error) {
 	return out, nil
 }
 
-// locked says who has a store for one engine.
+// locked returns the error for a store that another engine holds. It names the process of the
+// engine.
 func (d *data) locked() error {
 	for _, has := range d.engines {
 		return fmt.Errorf("%w: process %d on %s, since %s", store.ErrLocked, has.PID, has.Host,
@@ -36,7 +37,7 @@ func (d *data) locked() error {
 	return store.ErrLocked
 }
 
-// renew begins an engine's lease anew.
+// renew starts an engine's lease anew.
 func (s *Store) renew(c store.Renew) store.Claimed {
 	var out store.Claimed
 	lease := s.data.lease
@@ -51,7 +52,7 @@ func (s *Store) renew(c store.Renew) store.Claimed {
 	return out
 }
 
-// isIdle reports whether an engine has nothing that others would have to take over.
+// isIdle reports whether an engine has nothing that other engines would have to take over.
 func (d *data) isIdle(id journal.EngineID) bool {
 	for _, r := range d.byNumber {
 		if r.head.Owner == id && r.isOpen() {
@@ -66,7 +67,7 @@ func (d *data) isIdle(id journal.EngineID) bool {
 	return true
 }
 
-// shorten ends the long lease of an engine that has become an owner.
+// shorten cuts the lease of an engine that has become an owner down to the usual length.
 func (d *data) shorten(id journal.EngineID, out *store.Claimed) {
 	out.Lease = d.lease
 	self := d.engines[id]
@@ -76,7 +77,7 @@ func (d *data) shorten(id journal.EngineID, out *store.Claimed) {
 	}
 }
 
-// lend gives an engine a lease from now on, where the store has leases.
+// lend starts an engine's lease now, if the store has leases.
 func (d *data) lend(id journal.EngineID, lease time.Duration, out *store.Claimed) {
 	out.Engine, out.Lease = id, lease
 	if d.lease == 0 {
@@ -94,7 +95,7 @@ func (d *data) lend(id journal.EngineID, lease time.Duration, out *store.Claimed
 	}
 }
 
-// isDead says whether an engine is one that others take over.
+// isDead reports whether an engine has expired, so that other engines take over its runs.
 func (d *data) isDead(e *store.Engine) bool {
 	if d.lease == 0 {
 		return d.holder == nil
@@ -102,7 +103,7 @@ func (d *data) isDead(e *store.Engine) bool {
 	return !e.Until.After(time.Now())
 }
 
-// takeOver takes the rows of dead engines away and gives their runs to nobody.
+// takeOver removes the rows of expired engines and releases their runs.
 func (s *Store) takeOver(now time.Time) store.Claimed {
 	d := s.data
 	var out store.Claimed
@@ -127,7 +128,7 @@ func (s *Store) takeOver(now time.Time) store.Claimed {
 	return out
 }
 
-// sweepAll removes the payloads that nothing names and no living engine has made.
+// sweepAll removes the payloads that nothing names, unless an engine that is still there made them.
 func (d *data) sweepAll() {
 	all := map[journal.Number]bool{}
 	for id := range d.spilled {
@@ -138,8 +139,8 @@ func (d *data) sweepAll() {
 	d.sweep(all)
 }
 
-// Lapse makes the lease of an engine pass now, as if it had not been renewed for so
-// long; of one that is not there, nothing. It is for tests.
+// Lapse ends the lease of an engine now, as if the engine had not renewed it in time. It does
+// nothing if there is no such engine. It is for tests.
 func (s *Store) Lapse(engine journal.EngineID) error {
 	if err := s.enter(); err != nil {
 		return err
@@ -152,8 +153,8 @@ func (s *Store) Lapse(engine journal.EngineID) error {
 	return nil
 }
 
-// countCrash counts one more crash against a run that was executing, the first
-// one if it has recorded anything since the last.
+// countCrash counts one more crash of a run that was executing. It counts from 1 again if the run
+// has recorded anything since its last crash.
 func (r *run) countCrash() {
 	if r.head.Status != journal.Running && !r.claimed {
 		return
@@ -165,14 +166,15 @@ func (r *run) countCrash() {
 	r.seen = r.last()
 }
 
-// tick notes what the clock said.
+// tick records the time now if it is later than the recorded one.
 func (d *data) tick(now time.Time) {
 	if now.After(d.clock) {
 		d.clock = now
 	}
 }
 
-// putBack makes due what was due by a clock that has been put back.
+// putBack is for a clock that has been put back. It makes the runs due now that were due by the
+// clock before.
 func (d *data) putBack(now time.Time) {
 	if !now.Before(d.clock) {
 		return
@@ -200,7 +202,7 @@ func (s *Store) quit(c store.Leave) store.Claimed {
 	return store.Claimed{Engine: c.Engine}
 }
 
-// release takes a run from its engine.
+// release takes a run from its engine and makes it due.
 func (d *data) release(r *run, now time.Time) {
 	r.head.Owner, r.head.Wake = 0, stored(now)
 	d.offer(r)

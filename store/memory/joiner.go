@@ -9,18 +9,18 @@ import (
 
 var _ store.Joiner = (*Store)(nil)
 
-// Join takes any transaction. There is none in memory: what is written with it is
-// there at once, and stays where the transaction is rolled back. That is for tests of
-// workflows which have their transactions elsewhere, or imitate them.
+// Join accepts any transaction. Memory has no transactions: a write takes effect at once and stays
+// even if the transaction is rolled back. This is for tests of workflows whose transactions are in
+// another database or are imitated.
 func (s *Store) Join(any) (store.Transaction, error) { return joined{s}, nil }
 
-// A joined is a part in a transaction that does not concern the store.
+// A joined is a part in a transaction that has no effect on the store.
 type joined struct{ store *Store }
 
-// Commit is [store.Transaction].Commit.
+// Commit implements [store.Transaction].
 func (j joined) Commit(ctx context.Context, g *store.Group) error { return j.store.Commit(ctx, g) }
 
-// ReserveID is [store.Transaction].ReserveID.
+// ReserveID implements [store.Transaction].
 func (j joined) ReserveID(ctx context.Context) (journal.EngineID, error) {
 	c, err := j.store.Claim(ctx, store.ReserveID{})
 	return c.Engine, err

@@ -1,14 +1,14 @@
-// Package memory keeps runs in memory, for tests, examples and benchmarks. It
-// is also the reference for what a store does: one lock, maps and slices, and
-// nothing clever. Other drivers are compared with it.
+// Package memory keeps runs in memory, for tests, examples and benchmarks. It is also the reference
+// for the behaviour of a store: one lock, maps and slices, and nothing clever. Other drivers are
+// compared with it.
 //
-// A store by [New] is for one engine at a time, which is dead when its handle is
-// closed. One by [NewShared] is for many, each by a handle of its own, with leases by
-// the clock of this process.
+// A store from [New] is for one engine at a time. The engine counts as expired when its handle is
+// closed. A store from [NewShared] is for many engines, each with a handle of its own, with leases
+// by the clock of this process.
 //
-// What is stored is never shared with a caller in a way that he could change,
-// with one exception: payloads are not copied. Entry.Data is immutable from the
-// moment it is handed to the store, as everywhere in this module.
+// The store never shares its data with a caller in a way that the caller could change, with one
+// exception: payloads are not copied. Entry.Data is immutable from the moment when the store gets
+// it, as everywhere in this module.
 package memory
 
 import (
@@ -20,12 +20,12 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// schema is what Info tells; a store that nobody can reopen with another
-// version has no other.
+// schema is the version of the schema that Info returns. There is no other version, since nobody
+// can reopen the store with another version of this package.
 const schema = 1
 
-// A Store is a [store.Store] in memory. It is one handle on its data: the data
-// outlives the handle that is closed. Another one comes from Beside or Reopen.
+// A Store is a [store.Store] in memory. It is one handle on its data. The data stays when the
+// handle is closed; Beside and Reopen return further handles on it.
 type Store struct {
 	data   *data
 	closed bool // guarded by data.mu
@@ -36,37 +36,39 @@ var (
 	_ store.Watcher = (*Store)(nil)
 )
 
-// data is what all handles of one database share.
+// data is the content of one database, which all its handles share.
 type data struct {
 	mu       sync.Mutex
 	database string
-	lease    time.Duration // of an engine; 0 where the store is for one
+	// lease is the lease of an engine; 0 for a store for one engine.
+	lease    time.Duration
 	runs     map[journal.Number]*run
-	byNumber []*run            // ascending
-	gone     []*run            // purged, with what is left of them
-	byID     map[string][]*run // by workflow ID, in the order of creation
-	due      map[string]*queue // by workflow: who may be claimed, and when
-	// among them all that have mail which their engine was not given
+	byNumber []*run            // in ascending order
+	gone     []*run            // purged runs of which rows are left
+	byID     map[string][]*run // by workflow ID, in order of creation
+	due      map[string]*queue // by workflow: runs that may be claimed
+	// mail is a set of runs. It contains all runs with messages that their engine was not given.
 	mail     map[*run]bool
-	known    map[sent]*message      // all messages that have a sender's ID
-	waiting  map[string][]*unrouted // by workflow ID, in the order of their numbers
-	unrouted int64                  // the number of the last one
+	known    map[sent]*message      // all messages with a sender's ID
+	waiting  map[string][]*unrouted // by workflow ID, in order of their numbers
+	unrouted int64                  // the number of the last unrouted message
 	owed     map[int64]owed         // by number
 	lastOwed int64
 	spilled  map[journal.Number][]byte
 	engines  map[journal.EngineID]store.Engine
-	joined   journal.EngineID // the last one that joined or visited
-	holder   *Store           // where the store is for one: the handle whose engine has not left
+	joined   journal.EngineID // the last engine that joined or reserved an ID
+	// holder is the handle whose engine has not left, in a store for one engine.
+	holder   *Store
 	watchers map[*watcher]bool
 	commits  int64     // counts groups
-	clock    time.Time // the latest Now of a group or a leave
+	clock    time.Time // the latest Now of a group or a Leave
 }
 
-// New gives an empty store with an identity of its own, for one engine at a time.
+// New returns an empty store for one engine at a time. It has an identity of its own.
 func New() *Store { return NewShared(0) }
 
-// NewShared gives an empty store for many engines. One that does not renew its
-// lease in time is dead. A lease of 0 makes it a store for one engine.
+// NewShared returns an empty store for many engines. An engine that does not renew its lease in
+// time expires. A lease of 0 makes it a store for one engine.
 func NewShared(lease time.Duration) *Store {
 	return &Store{data: &data{
 		database: store.NewIdentity(),
@@ -84,12 +86,12 @@ func NewShared(lease time.Duration) *Store {
 	}}
 }
 
-// Beside gives another handle on the same data, as another process would have it.
+// Beside returns another handle on the same data, as another process would have it.
 func (s *Store) Beside() *Store { return &Store{data: s.data} }
 
-// Reopen closes the handle and gives another one on the same data, as a new
-// process would have it. Where the store is for one engine, one that did not leave
-// is dead; where it is for many, its lease has still to pass.
+// Reopen closes the handle and returns another one on the same data, as a new process would have
+// it. In a store for one engine, an engine that did not leave has then expired. In a store for
+// many, it expires only when its lease has passed.
 func (s *Store) Reopen() *Store {
 	s.close()
 	return s.Beside()
@@ -110,7 +112,7 @@ func (s *Store) close() {
 	}
 }
 
-// enter locks the data for one call. On nil the caller unlocks it by leave.
+// enter locks the data for one call. If it returns nil, the caller must unlock the data with leave.
 func (s *Store) enter() error {
 	s.data.mu.Lock()
 	if s.closed {
@@ -122,7 +124,7 @@ func (s *Store) enter() error {
 
 func (s *Store) leave() { s.data.mu.Unlock() }
 
-// Info tells what the store is and who uses it.
+// Info returns facts about the store and its engines.
 func (s *Store) Info(context.Context) (store.Info, error) {
 	if err := s.enter(); err != nil {
 		return store.Info{}, err
@@ -152,7 +154,7 @@ func (s *Store) Info(context.Context) (store.Info, error) {
 	return info, nil
 }
 
-// fence says whether the engine may still write.
+// fence returns an error if the engine may not write any more.
 func (d *data) fence(engine journal.EngineID) error {
 	if _, ok := d.engines[engine]; !ok {
 		return store.ErrFenced

@@ -8,14 +8,15 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// An owed entry: somebody is to be told of it.
+// An owed is an entry of the outbox: somebody is still to be told of it.
 type owed struct {
-	run    *run
-	seq    int64
-	teller journal.EngineID // that is to tell it, as long as it has a row
+	run *run
+	seq int64
+	// teller is the engine that is to tell of the entry, as long as it has a row.
+	teller journal.EngineID
 }
 
-// owe notes that somebody is to be told of an entry.
+// owe puts an entry into the outbox.
 func (tx *transaction) owe(r *run, seq int64) {
 	d := tx.data
 	d.lastOwed++
@@ -27,7 +28,7 @@ func (tx *transaction) owe(r *run, seq int64) {
 	})
 }
 
-// told notes that somebody was told.
+// told removes an entry from the outbox, since somebody was told of it.
 func (tx *transaction) told(number int64) {
 	d := tx.data
 	before, ok := d.owed[number]
@@ -38,8 +39,8 @@ func (tx *transaction) told(number int64) {
 	tx.undo = append(tx.undo, func() { d.owed[number] = before })
 }
 
-// outbox returns entries of the outbox. An entry that is not readable is left out: its run is
-// parked, and whoever reads its journal gets the reason.
+// outbox returns entries of the outbox. It leaves out an entry that is not readable: the run is
+// parked, and readers of its journal get the reason.
 func (d *data) outbox(c store.TakeOutbox) store.Claimed {
 	out := store.Claimed{Engine: c.Engine}
 	for _, number := range slices.Sorted(maps.Keys(d.owed)) {
@@ -68,7 +69,7 @@ func (d *data) outbox(c store.TakeOutbox) store.Claimed {
 	return out
 }
 
-// owing gives the runs of which an entry is owed.
+// owing returns the runs that have entries in the outbox.
 func (d *data) owing() map[*run]bool {
 	runs := map[*run]bool{}
 	for _, o := range d.owed {
@@ -77,7 +78,7 @@ func (d *data) owing() map[*run]bool {
 	return runs
 }
 
-// setAttributes sets what lists are searched by.
+// setAttributes applies an entry to the search attributes of the run.
 func (r *run) setAttributes(e *journal.Entry) {
 	switch {
 	case e.Kind == journal.AttributeSet:

@@ -11,17 +11,17 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// A message in an inbox. One that was taken stays, without what it says, so
-// that a second one of the same ID is known as a duplicate.
+// A message is a message in an inbox. A message that was taken stays, without its content, so that
+// a second message with the same ID is known as a duplicate.
 type message struct {
 	number int64
-	id     string // the sender's; empty without
+	id     string // the sender's ID; empty if there is none
 	sent   time.Time
-	taker  *run // that has taken it; nil in the inbox
+	taker  *run // the run that took it; nil before
 	row    row
 }
 
-// read gives the message as an entry of the inbox of a run.
+// read returns the message as an entry of the inbox of a run.
 func (m *message) read(run journal.Number) (journal.Entry, error) {
 	e := m.row.entry
 	e.Run, e.Seq = run, m.number
@@ -33,18 +33,18 @@ func (m *message) read(run journal.Number) (journal.Entry, error) {
 	return e, e.Check()
 }
 
-// A sent names a message of a chain by its sender's ID.
+// A sent identifies a message within a chain, by its sender's ID.
 type sent struct {
 	chain journal.Number
 	id    string
 }
 
-// sent names the message of that ID in the run's chain.
+// sent returns the key of the message with that ID in the run's chain.
 func (r *run) sent(id string) sent {
 	return sent{chain: cmp.Or(r.head.Chain, r.head.Number), id: id}
 }
 
-// knows gives the message of that ID in the run's chain; nil for none.
+// knows returns the message with that ID in the run's chain; nil if there is none.
 func (d *data) knows(r *run, id string) *message {
 	if r == nil || id == "" {
 		return nil
@@ -52,10 +52,9 @@ func (d *data) knows(r *run, id string) *message {
 	return d.known[r.sent(id)]
 }
 
-// own gives the message that a post by workflow ID has become of a group which was
-// sent before, and the run that has it: none of one that waits for a run. It is known
-// by its sender's ID and by its time. Where it is not there, the run is the one that
-// is given.
+// own returns the message that a post by workflow ID wrote when its group was sent before, and the
+// run that has it; the run is nil if the message waits for one. It finds the message by its
+// sender's ID and its time. If it finds none, it returns nil and the receiver that it was given.
 func (d *data) own(p *store.Post, receiver *run) (*message, *run) {
 	id := messageID(p.Message.Detail)
 	if p.Run != 0 || id == "" {
@@ -82,8 +81,8 @@ func (d *data) own(p *store.Post, receiver *run) (*message, *run) {
 	return nil, receiver
 }
 
-// posts writes the messages of a change: of a start that found a run those that
-// are meant for that case.
+// posts writes the messages of a change. For a start that found a run, it writes those that are
+// meant for this case.
 func (tx *transaction) posts(_ int, c *store.Change) error {
 	does, elses := true, false
 	if c.Create {
@@ -107,8 +106,7 @@ func (tx *transaction) posts(_ int, c *store.Change) error {
 	return nil
 }
 
-// post writes a message, or, of a group that was written, only tells what
-// became of it.
+// post writes a message. If old, the message was written before, and post only sets its verdict.
 func (tx *transaction) post(p *store.Post, old bool) error {
 	verdict, r, number := tx.data.judge(p, tx.group.Now)
 	var own *message
@@ -122,7 +120,8 @@ func (tx *transaction) post(p *store.Post, old bool) error {
 			verdict = store.Unrouted
 		}
 	case tx.sending != first && p.Unrouted != 0 && number == 0 && r != nil:
-		verdict = store.Delivered // it was moved then
+		// The message was moved when the group was sent before.
+		verdict = store.Delivered
 	case tx.sending != first && p.Unrouted == 0 && verdict == store.Duplicate:
 		verdict = store.Delivered
 		if r == nil {
@@ -155,15 +154,15 @@ func (tx *transaction) post(p *store.Post, old bool) error {
 	return nil
 }
 
-// tell counts a message as given to the run's engine, which learns of it by the
-// verdict, if it was given every earlier one.
+// tell counts a message as given if the engine that posts it owns the receiver and was given every
+// earlier message. Such an engine learns of the message by the verdict.
 func (r *run) tell(engine journal.EngineID, number int64) {
 	if engine != 0 && r.head.Owner == engine && r.given == number-1 {
 		r.given = number
 	}
 }
 
-// messageOf gives the part of an entry that makes a message.
+// messageOf returns the part of an entry that makes a message.
 func messageOf(p *store.Post) journal.Entry {
 	m := &p.Message
 	return journal.Entry{
@@ -178,8 +177,8 @@ func messageID(d *journal.Detail) string {
 	return d.Message
 }
 
-// deliver puts a message into an inbox, wakes the run if it may, and gives the
-// message's number.
+// deliver puts a message into an inbox, makes the run due if the message may wake it, and returns
+// the number of the message.
 func (tx *transaction) deliver(r *run, id string, row row, force bool) int64 {
 	tx.touch(r)
 	d, h := tx.data, &r.head
@@ -198,8 +197,8 @@ func (tx *transaction) deliver(r *run, id string, row row, force bool) int64 {
 	return m.number
 }
 
-// pass hands a run the inbox of the one that it continues, as it is. What was not taken
-// counts as not given.
+// pass moves the inbox of a run unchanged to the run that continues it. Messages that were not
+// taken count as not given.
 func (tx *transaction) pass(from, to *run) {
 	tx.touch(from)
 	to.inbox, to.read, to.head.Mail, to.given = from.inbox, from.read, from.head.Mail,
@@ -210,12 +209,12 @@ func (tx *transaction) pass(from, to *run) {
 	from.inbox, from.read, from.continued = nil, 0, true
 }
 
-// has reports whether the message is in the inbox of the run, or was taken by it.
+// has reports whether the message is in the inbox of the run or was taken by the run.
 func (r *run) has(m *message) bool {
 	return m.taker == r || m.taker == nil && r.message(m.number) == m
 }
 
-// message gives the message of that number in the inbox; nil for none.
+// message returns the message with that number in the inbox; nil if there is none.
 func (r *run) message(number int64) *message {
 	if i := r.after(number - 1); i < len(r.inbox) && r.inbox[i].number == number &&
 		r.inbox[i].taker == nil {
@@ -224,8 +223,8 @@ func (r *run) message(number int64) *message {
 	return nil
 }
 
-// note notes that a message of the inbox was taken. Those that were taken are left out
-// once they come first or are the most.
+// note records that a message of the inbox was taken. Taken messages are removed from the inbox
+// when they come first, or when they are more than half of it.
 func (r *run) note(m *message) {
 	r.taken = append(r.taken, m)
 	r.read++
@@ -237,7 +236,7 @@ func (r *run) note(m *message) {
 	}
 }
 
-// after is the position of the first message with a number above that one.
+// after returns the position of the first message with a greater number.
 func (r *run) after(number int64) int {
 	i, _ := slices.BinarySearchFunc(r.inbox, number+1, func(m *message, n int64) int {
 		return cmp.Compare(m.number, n)
@@ -245,12 +244,12 @@ func (r *run) after(number int64) int {
 	return i
 }
 
-// hasMail says whether the run's engine was not given all of its messages.
+// hasMail reports whether the run has an owner that was not given all of its messages.
 func (r *run) hasMail() bool {
 	return r.isOpen() && r.head.Owner != 0 && r.head.Mail > r.given
 }
 
-// untaken gives the messages of the inbox with numbers above that one.
+// untaken returns the messages of the inbox with greater numbers.
 func (r *run) untaken(above int64) iter.Seq[*message] {
 	return func(yield func(*message) bool) {
 		for _, m := range r.inbox[r.after(above):] {
@@ -261,8 +260,8 @@ func (r *run) untaken(above int64) iter.Seq[*message] {
 	}
 }
 
-// beginning returns the beginning of the inbox, above a number, and whether there is
-// more.
+// beginning returns the first messages of the inbox with numbers above a number, and reports
+// whether there are more.
 func (r *run) beginning(above int64) (entries []journal.Entry, more bool, err error) {
 	size := 0
 	for m := range r.untaken(above) {

@@ -9,7 +9,7 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// Purge removes what is kept no longer.
+// Purge removes expired runs and messages, a bounded number of rows at a time.
 func (s *Store) Purge(_ context.Context, p store.Purge) (store.Purged, error) {
 	if err := s.enter(); err != nil {
 		return store.Purged{}, err
@@ -23,13 +23,13 @@ func (s *Store) Purge(_ context.Context, p store.Purge) (store.Purged, error) {
 	return s.data.purge(p), nil
 }
 
-// A purging is a purge while it is made.
+// A purging is the state of one purge.
 type purging struct {
 	*data
 	store.Purged
-	left     int                     // rows that may still go
-	bytes    int                     // of payloads
-	payloads map[journal.Number]bool // that what is removed has named
+	left     int                     // how many more rows may be removed
+	bytes    int                     // removed bytes of payloads
+	payloads map[journal.Number]bool // spilled payloads that the removed rows named
 }
 
 func (d *data) purge(p store.Purge) store.Purged {
@@ -49,8 +49,8 @@ func (d *data) purge(p store.Purge) store.Purged {
 	return g.Purged
 }
 
-// say sets the retention of runs that have ended without one, of so many at most. It
-// reports whether there were any.
+// say sets the retention of ended runs that have none, for at most that many runs. It reports
+// whether there were any.
 func (d *data) say(unsaid map[string]journal.Retention, most int) bool {
 	said := 0
 	for _, r := range d.byNumber {
@@ -63,8 +63,7 @@ func (d *data) say(unsaid map[string]journal.Retention, most int) bool {
 	return said > 0
 }
 
-// vanish removes the heads of runs that have expired, those first that have done so
-// first.
+// vanish removes the heads of runs that have expired, in the order in which they expired.
 func (g *purging) vanish(now time.Time, most int) {
 	owing := g.owing()
 	var over []*run
@@ -87,13 +86,13 @@ func (g *purging) vanish(now time.Time, most int) {
 	g.Runs = len(over)
 }
 
-// spend counts rows that are removed.
+// spend counts rows as removed.
 func (g *purging) spend(rows, bytes int) {
 	g.left, g.bytes, g.Rows = g.left-rows, g.bytes+bytes, g.Rows+rows
 }
 
-// spendEntry counts a row that goes and notes the payload that it names. It reports false
-// where there is no room for both any more.
+// spendEntry counts a row as removed, together with the spilled payload that it names. It reports
+// whether the purge has room for both.
 func (g *purging) spendEntry(e *journal.Entry) bool {
 	rows, bytes := 1, len(e.Data)
 	if e.Spill != 0 {
@@ -110,7 +109,7 @@ func (g *purging) spendEntry(e *journal.Entry) bool {
 	return true
 }
 
-// clear removes what the head of a run has left. It reports whether that was all.
+// clear removes the rows of a run whose head was removed. It reports whether it has removed all.
 func (g *purging) clear(r *run) bool {
 	for len(r.rows) > 0 {
 		if !g.spendEntry(&r.rows[0].entry) {
@@ -154,7 +153,7 @@ func (g *purging) expire(now time.Time) {
 	}
 }
 
-// payloads adds the spilled payloads that the run names.
+// payloads adds the numbers of the spilled payloads that the run names to named.
 func (r *run) payloads(named map[journal.Number]bool) {
 	for i := range r.rows {
 		named[r.rows[i].entry.Spill] = true
@@ -164,7 +163,7 @@ func (r *run) payloads(named map[journal.Number]bool) {
 	}
 }
 
-// sweep removes those payloads that nothing names, and returns how many.
+// sweep removes those of the payloads that nothing names, and returns how many it removed.
 func (d *data) sweep(some map[journal.Number]bool) int {
 	delete(some, 0)
 	if len(some) == 0 {
@@ -186,9 +185,9 @@ func (d *data) sweep(some map[journal.Number]bool) int {
 	return before - len(d.spilled)
 }
 
-// goesOn reports whether an ended run is needed by the open run of its chain: the first
-// run names the chain, and messages for one that has not continued as new follow to who
-// retries it.
+// goesOn reports whether an ended run is needed by the open run of its chain. The first run is
+// needed because it names the chain. A run that has not continued as new is needed because messages
+// for it follow to the run that retries it.
 func (d *data) goesOn(r *run) bool {
 	next := d.open(r.head.WorkflowID)
 	if next == nil || next.head.Chain == 0 {

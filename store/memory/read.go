@@ -7,8 +7,8 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// Load gives entries of one journal in order, or messages of one inbox. Where a
-// row cannot be read or is missing it gives those before it and a CorruptError.
+// Load returns entries of one journal in order, or messages of one inbox. If a row is not readable
+// or is missing, it returns the rows before it and a CorruptError.
 func (s *Store) Load(_ context.Context, n journal.Number, r store.Range) ([]journal.Entry, error) {
 	if err := s.enter(); err != nil {
 		return nil, err
@@ -39,7 +39,7 @@ func (d *data) load(n journal.Number, r store.Range) ([]journal.Entry, error) {
 // A reader reads one stored row.
 type reader func() (journal.Entry, error)
 
-// rangeOf gives the rows that a range means.
+// rangeOf returns readers of the rows in a range.
 func (d *data) rangeOf(n journal.Number, r store.Range) []reader {
 	if r.Tail {
 		r.From = 0
@@ -75,7 +75,7 @@ func (d *data) rangeOf(n journal.Number, r store.Range) []reader {
 	return all
 }
 
-// ends gives the last entries of those of the runs that have ended.
+// ends returns readers of the last entries of those runs that have ended.
 func (d *data) ends(runs []journal.Number) []reader {
 	var all []reader
 	for _, n := range runs {
@@ -90,7 +90,7 @@ func (d *data) ends(runs []journal.Number) []reader {
 	return all
 }
 
-// page cuts off what is over the limit.
+// page removes the elements that are beyond the limit of the range.
 func page[E any](all []E, r store.Range) []E {
 	switch {
 	case r.Limit <= 0 || len(all) <= r.Limit:
@@ -101,10 +101,10 @@ func page[E any](all []E, r store.Range) []E {
 	return all[:r.Limit]
 }
 
-// isNamed says whether the row has that name; every one has the empty one.
+// isNamed reports whether the row has that name. The empty name matches every row.
 func (r row) isNamed(name string) bool { return name == "" || r.entry.Op.Name == name }
 
-// fill gives an entry its spilled payload.
+// fill sets the payload of an entry if it was spilled.
 func (d *data) fill(e *journal.Entry) error {
 	if e.Spill == 0 {
 		return nil
@@ -117,7 +117,7 @@ func (d *data) fill(e *journal.Entry) error {
 	return nil
 }
 
-// Spill keeps one large payload. It may be sent again.
+// Spill stores one large payload. The same payload may be sent again.
 func (s *Store) Spill(_ context.Context, engine journal.EngineID, id journal.Number,
 	payload []byte) error {
 	if err := s.enter(); err != nil {

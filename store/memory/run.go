@@ -8,32 +8,33 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// A run is a head, its journal and its inbox. What the slices and the map have
-// is only appended to or replaced as a whole, so that a copy of a run is how it
-// was.
+// A run is a head, its journal and its inbox. The slices and the map are only appended to or
+// replaced as a whole, so that a copy of a run keeps the earlier state.
 type run struct {
-	head       journal.Head
-	rows       []row             // by ascending sequence
-	inbox      []*message        // by ascending number; some were taken, the first was not
-	read       int               // how many of those were taken
-	taken      []*message        // by this run, in the order in which it has taken them
+	head journal.Head
+	rows []row // in ascending order of sequence
+	// inbox is in ascending order of number. Some of its messages were taken, but never the first.
+	inbox []*message
+	read  int // number of taken messages in inbox
+	// taken are the messages that this run took, in the order in which it took them.
+	taken      []*message
 	continued  bool              // a successor has its inbox
-	attributes map[string]string // what lists are searched by
-	seen       int64             // sequence of the last row when its last crash was counted
-	given      int64             // number of the last message that its engine was given
-	claimed    bool              // and its head not written since
-	commit     int64             // the last group that changed it
+	attributes map[string]string // search attributes
+	// seen is the sequence that the last row had when the last crash was counted.
+	seen int64
+	// given is the number of the last message that its engine was given.
+	given   int64
+	claimed bool  // claimed, and its head was not written since
+	commit  int64 // the last group that changed it
 }
 
-// A row is an entry as it is stored: the detail in its encoded form, so that
-// nothing in it is shared with anybody.
+// A row is a stored entry. Its detail is encoded, so that it is not shared with anybody.
 type row struct {
 	entry  journal.Entry // without its detail
 	detail []byte
 }
 
-// newRow gives the stored form of an entry. It fails where the detail does not
-// encode.
+// newRow returns the stored form of an entry. It fails if the detail cannot be encoded.
 func newRow(e journal.Entry) (row, error) {
 	detail, err := journal.EncodeDetail(e.Detail)
 	if err != nil {
@@ -43,7 +44,7 @@ func newRow(e journal.Entry) (row, error) {
 	return row{entry: e, detail: detail}, nil
 }
 
-// read gives the entry of a row, or a CorruptError.
+// read returns the entry of a row, or a CorruptError.
 func (r row) read() (journal.Entry, error) {
 	e := r.entry
 	detail, err := journal.DecodeDetail(r.detail)
@@ -54,7 +55,7 @@ func (r row) read() (journal.Entry, error) {
 	return e, e.Check()
 }
 
-// last is the sequence of the last row; zero without.
+// last returns the sequence of the last row; zero if there is none.
 func (r *run) last() int64 {
 	if len(r.rows) == 0 {
 		return 0
@@ -62,7 +63,7 @@ func (r *run) last() int64 {
 	return r.rows[len(r.rows)-1].entry.Seq
 }
 
-// from gives the rows from a sequence on.
+// from returns the rows from a sequence on.
 func (r *run) from(seq int64) []row {
 	i, _ := slices.BinarySearchFunc(r.rows, seq, func(r row, seq int64) int {
 		return cmp.Compare(r.entry.Seq, seq)
@@ -70,22 +71,22 @@ func (r *run) from(seq int64) []row {
 	return r.rows[i:]
 }
 
-// isOpen says whether the run has not ended.
+// isOpen reports whether the run has not ended.
 func (r *run) isOpen() bool { return r.head.Ended.IsZero() }
 
-// isFree says whether the run may be claimed once its wake time has come.
+// isFree reports whether the run may be claimed when its wake time has come.
 func (r *run) isFree() bool {
 	return r.isOpen() && r.head.Owner == 0 && !r.head.Wake.IsZero()
 }
 
-// insert adds a run.
+// insert adds a run to the data.
 func (d *data) insert(r *run) {
 	d.runs[r.head.Number] = r
 	d.byID[r.head.WorkflowID] = append(d.byID[r.head.WorkflowID], r)
 	d.byNumber = slices.Insert(d.byNumber, d.position(r.head.Number), r)
 }
 
-// remove removes a run.
+// remove removes a run from the maps and lists of runs. It does not touch gone.
 func (d *data) remove(r *run) {
 	id, i := r.head.WorkflowID, d.position(r.head.Number)
 	delete(d.runs, r.head.Number)
@@ -96,7 +97,7 @@ func (d *data) remove(r *run) {
 	}
 }
 
-// position is where a number is in byNumber, or would be.
+// position returns the position that a number has or would have in byNumber.
 func (d *data) position(n journal.Number) int {
 	i, _ := slices.BinarySearchFunc(d.byNumber, n, func(r *run, n journal.Number) int {
 		return cmp.Compare(r.head.Number, n)
@@ -104,8 +105,9 @@ func (d *data) position(n journal.Number) int {
 	return i
 }
 
-// holds gives the run that the workflow ID of a new one stands for: the open
-// one, else the one of the same workflow that ended last, at since or later.
+// holds returns the run that has the workflow ID of a new run: the open run, or else the run of the
+// same workflow that ended last, not before since. It returns nil if there is none, and only open
+// runs count if since is zero.
 func (d *data) holds(h *journal.Head, since time.Time) *run {
 	var recent *run
 	for _, r := range d.byID[h.WorkflowID] {
@@ -122,7 +124,7 @@ func (d *data) holds(h *journal.Head, since time.Time) *run {
 	return recent
 }
 
-// open gives the open run of a workflow ID; nil for none.
+// open returns the open run with a workflow ID; nil if there is none.
 func (d *data) open(workflowID string) *run {
 	if r := d.newest(workflowID); r != nil && r.isOpen() {
 		return r
@@ -130,8 +132,8 @@ func (d *data) open(workflowID string) *run {
 	return nil
 }
 
-// newest gives the run that a workflow ID stands for: the open one, else the one
-// that ended last; nil for none.
+// newest returns the run that a workflow ID stands for: the open run, or else the run that ended
+// last; nil if there is none.
 func (d *data) newest(workflowID string) *run {
 	var newest *run
 	for _, r := range d.byID[workflowID] {
@@ -145,7 +147,8 @@ func (d *data) newest(workflowID string) *run {
 	return newest
 }
 
-// endedAfter says which of two ended runs of a workflow ID is the newer one.
+// endedAfter reports whether the run is newer than o; both have ended and have the same workflow
+// ID.
 func (r *run) endedAfter(o *run) bool {
 	if !r.head.Ended.Equal(o.head.Ended) {
 		return r.head.Ended.After(o.head.Ended)
@@ -153,12 +156,11 @@ func (r *run) endedAfter(o *run) bool {
 	return r.head.Number > o.head.Number
 }
 
-// storedHead gives a head as a database would give it back.
+// storedHead returns a head as a database would return it.
 func storedHead(h journal.Head) journal.Head {
 	h.Wake, h.Created, h.Ended = stored(h.Wake), stored(h.Created), stored(h.Ended)
 	return h
 }
 
-// stored gives a time as a database would give it back: in UTC, without the
-// reading of the monotonic clock.
+// stored returns a time as a database would return it: in UTC, without the monotonic clock.
 func stored(t time.Time) time.Time { return t.Round(0).UTC() }

@@ -9,17 +9,17 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// An unrouted message waits for a run of its workflow ID.
+// An unrouted is a message that waits for a run with its workflow ID.
 type unrouted struct {
 	message
 	workflowID string
 	until      time.Time
 }
 
-// waits says whether the message has not expired.
+// waits reports whether the message has not expired.
 func (u *unrouted) waits(now time.Time) bool { return u.until.After(now) }
 
-// read gives the message as it is listed.
+// read returns the message as it appears in lists.
 func (u *unrouted) read() (journal.Entry, error) {
 	e, err := u.message.read(0)
 	if err != nil {
@@ -32,9 +32,9 @@ func (u *unrouted) read() (journal.Entry, error) {
 	return e, nil
 }
 
-// judge says what is to become of a message, with its receiver, and where the
-// receiver has it already, its number there. Of a message to be moved the number
-// is the one among the unrouted, zero where there is none.
+// judge returns the verdict on a message and its receiver. For a duplicate it also returns the
+// number of the message that the receiver has. For an unrouted message that is to be moved it
+// returns the number among the unrouted messages, or zero if there is no such message.
 func (d *data) judge(p *store.Post, now time.Time) (store.Verdict, *run, int64) {
 	id := messageID(p.Message.Detail)
 	r := d.receiver(p)
@@ -61,8 +61,9 @@ func (d *data) judge(p *store.Post, now time.Time) (store.Verdict, *run, int64) 
 	return store.Delivered, r, p.Unrouted
 }
 
-// receiver returns the run of the number that a message is for, or the open one of its
-// chain that the message follows to; nil for none.
+// receiver returns the run with the number that a message is for. If that run has ended and the
+// message follows its chain, it returns the open run of the chain. It returns nil if there is no
+// run.
 func (d *data) receiver(p *store.Post) *run {
 	r := d.runs[p.Run]
 	if r == nil || r.isOpen() || !p.Follow.Leads(r.head.Status) {
@@ -91,7 +92,7 @@ func (d *data) judgeUnrouted(p *store.Post, id string, now time.Time) (store.Ver
 	return store.Unrouted, nil, 0
 }
 
-// keep keeps a message that found no run, and gives its number.
+// keep stores a message that found no run, and returns its number.
 func (tx *transaction) keep(p *store.Post, row row) int64 {
 	d := tx.data
 	d.unrouted++
@@ -106,8 +107,7 @@ func (tx *transaction) keep(p *store.Post, row row) int64 {
 	return u.number
 }
 
-// reroute moves an unrouted message as it was judged, and gives its number in
-// the inbox.
+// reroute moves an unrouted message according to its verdict. It returns the number in the inbox.
 func (tx *transaction) reroute(p *store.Post, verdict store.Verdict, r *run) int64 {
 	u := tx.data.unroutedOf(p.Unrouted)
 	switch verdict {
@@ -120,7 +120,7 @@ func (tx *transaction) reroute(p *store.Post, verdict store.Verdict, r *run) int
 	return 0
 }
 
-// route delivers the messages that waited for a new run's workflow ID.
+// route delivers the messages that waited for the workflow ID of a new run.
 func (tx *transaction) route(r *run) {
 	for _, u := range tx.data.waiting[r.head.WorkflowID] {
 		if !u.waits(tx.group.Now) {
@@ -151,7 +151,7 @@ func (d *data) setWaiting(workflowID string, waiting []*unrouted) {
 	}
 }
 
-// allUnrouted gives the messages that found no run by number.
+// allUnrouted returns the unrouted messages in the order of their numbers.
 func (d *data) allUnrouted() []*unrouted {
 	var all []*unrouted
 	for _, waiting := range d.waiting {
@@ -161,7 +161,7 @@ func (d *data) allUnrouted() []*unrouted {
 	return all
 }
 
-// unroutedOf gives the unrouted message of that number; nil for none.
+// unroutedOf returns the unrouted message with that number; nil if there is none.
 func (d *data) unroutedOf(number int64) *unrouted {
 	for _, waiting := range d.waiting {
 		for _, u := range waiting {

@@ -2,14 +2,15 @@ package memory
 
 import "context"
 
-// A watcher is told that another handle has written what it may want to know.
+// A watcher is a handle that is notified when another handle has written something it may want to
+// know.
 type watcher struct {
 	of    *Store
 	nudge chan struct{}
 }
 
-// Watch calls f when another handle has made a run due, sent a message to one that
-// is owned, or ended one, when an engine has come off, and once when it begins.
+// Watch calls f once when it begins. Then it calls f when another handle has made a run due, sent a
+// message to a run with an owner, or ended a run, and when an engine has left or was taken over.
 func (s *Store) Watch(ctx context.Context, f func()) {
 	w := &watcher{of: s, nudge: make(chan struct{}, 1)}
 	s.data.mu.Lock()
@@ -31,8 +32,8 @@ func (s *Store) Watch(ctx context.Context, f func()) {
 	}
 }
 
-// tell wakes the watchers of other handles, and those of this handle if a client has written: an
-// engine beside it on the same handle did not. The data is locked.
+// tell notifies the watchers of other handles. If a client has written, it notifies those of this
+// handle, too, since an engine on it does not know. The caller has locked the data.
 func (s *Store) tell(byClient bool) {
 	for w := range s.data.watchers {
 		if w.of == s && !byClient {
@@ -45,13 +46,14 @@ func (s *Store) tell(byClient bool) {
 	}
 }
 
-// concerns says whether others may want to know what a group has made of a run.
+// concerns reports whether other handles may want to know of the change of a run.
 func (tx *transaction) concerns(r *run) bool {
 	return !r.isOpen() || r.hasMail() || r.isFree() && !r.head.Wake.After(tx.group.Now)
 }
 
-// Lanes is [store.Parallel]: it gains nothing by several commits at a time, but a store
-// for many engines is there to show what they do on others that gain.
+// Lanes implements [store.Parallel]. This store gains nothing from concurrent commits. But a store
+// for many engines returns 2, so that tests have concurrent commits as on stores that gain from
+// them.
 func (s *Store) Lanes() int {
 	if s.data.lease > 0 {
 		return 2

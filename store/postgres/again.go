@@ -13,27 +13,28 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// A group that was sent before with an unknown outcome is there as a whole or not at
-// all. First its old transaction has to be over: the same locks are taken, the
-// engine's row alone. Then one new run or entry of it that is there proves that all of
-// it is; what is not there then are starts that had found another run, and find it
-// again. An entry that is not there proves that nothing is, and without either the
-// group is written again, but for the messages that are there: one like it may have
-// come with another group, so they prove nothing of the others.
+// A group that was sent before with an unknown outcome is in the database either completely
+// or not at all. First its old transaction must be over: the new one takes the same locks,
+// and locks the engine's row exclusively. Then one new run or entry of the group that is
+// there proves that all of the group is there. The only parts that are then missing are
+// starts that had found another run, and they find it again. A missing entry proves that
+// nothing of the group is there. Without either proof the group is written again, except for
+// the messages that are there: a message like it may have come with another group, so
+// messages prove nothing about the other parts.
 
 const (
-	// holdEngineAlone waits for every commit of the engine to be over.
+	// holdEngineAlone waits until every commit of the engine is over.
 	holdEngineAlone = `select 1 / count(*) from (select from perdure.engines where id = $1 for update) e`
 
-	// endSessions returns when they have ended, or are ending.
+	// endSessions ends sessions, and returns when they have ended or are ending.
 	endSessions = `select pg_terminate_backend(pid, 1000) from pg_stat_activity where pid = any($1::int[]) and usename = current_user`
 
 	findEntries = `select e.run from unnest($1::bigint[], $2::bigint[]) as f (run, seq)
 join perdure.entries e on e.run = f.run and e.seq = f.seq`
 
-	// ownMessages finds the messages that posts by workflow ID have become: in a run
-	// that has or had the ID, or waiting for one. They are known by their sender's ID
-	// and their time.
+	// ownMessages finds the messages that posts by workflow ID have become: in a run that has
+	// or had the ID, or unrouted and waiting for such a run. It identifies them by their
+	// sender's ID and their time.
 	ownMessages = `select p.place, coalesce(o.run, 0), coalesce(o.number, w.number)
 from unnest($1::text[], $2::text[], $3::bigint[]) with ordinality as p (workflow_id, id, at, place)
 left join lateral (
@@ -50,8 +51,8 @@ left join lateral (
 where o.run is not null or w.number is not null`
 )
 
-// receivers gives the runs that messages are for as they are now, and the messages of
-// their IDs that those have.
+// receivers returns the runs that messages are for, as they are now, and the messages with
+// the same IDs that those runs have.
 var receivers = `select p.place, (select k.number from perdure.messages k where k.chain = coalesce(nullif(h.chain, 0), h.number) and k.id = p.id), ` +
 	of("h", headColumns) + `
 from unnest($1::bigint[], $2::text[], $3::text[]) with ordinality as p (run, workflow_id, id, place)
@@ -60,7 +61,7 @@ cross join lateral (select * from perdure.heads r where r.number = case when p.r
     (select o.number from perdure.heads o where o.workflow_id = p.workflow_id and o.ended is not null order by o.ended desc, o.number desc limit 1)) end
 offset 0) h`
 
-// memories are what is found of a group that was sent before.
+// memories are the parts of a group that were found when the group was sent again.
 type memories struct {
 	group   *store.Group
 	heads   map[journal.Number]journal.Head
@@ -69,19 +70,19 @@ type memories struct {
 	post    map[*store.Post]*remembered
 }
 
-// remembered is what is found of a post.
+// remembered is the state of a post of such a group.
 type remembered struct {
-	own    bool           // its message is there, in the run, or waiting for one
-	run    journal.Number // 0 where it waits for one
+	own    bool           // its message is there, in the run or unrouted
+	run    journal.Number // 0 if the message is unrouted
 	number int64
-	waits  bool         // the unrouted message that it moves is there still
-	known  int64        // the number of a message of its ID in its receiver's chain
+	waits  bool         // the unrouted message that it moves is still there
+	known  int64        // the number of a message with its ID in its receiver's chain
 	to     journal.Head // the receiver as it is now
 }
 
-// recall looks for a group that was sent before. Done, all of it is there, and has the
-// verdicts as far as they can still be told. Otherwise it gives what of it is there,
-// with its verdicts.
+// recall looks for a group that was sent before. If done is true, all of the group is there
+// and has its verdicts, as far as they can still be determined. Otherwise recall returns the
+// parts that are there, with their verdicts.
 func (s *Store) recall(ctx context.Context, g *store.Group) (there known, done bool, err error) {
 	m := &memories{
 		group:   g,
@@ -114,7 +115,7 @@ func (s *Store) recall(ctx context.Context, g *store.Group) (there known, done b
 			if there.changes[c], err = s.had(ctx, m, c); err != nil {
 				return known{}, false, err
 			}
-		case c.Unload && m.heads[c.Run].Owner != g.Engine: // only its engine lets a run go
+		case c.Unload && m.heads[c.Run].Owner != g.Engine: // only the engine of a run unloads it
 			there.changes[c] = true
 			c.Verdict, c.Found = store.Written, journal.Head{}
 		}
@@ -122,9 +123,9 @@ func (s *Store) recall(ctx context.Context, g *store.Group) (there known, done b
 	return there, false, nil
 }
 
-// endLost ends the sessions whose connections were given up in the middle of a commit:
-// what was sent to them may still be on its way, and arrive when another engine has the
-// run. Behind a pooler they are not known.
+// endLost ends the sessions whose connections were closed during a commit. Data sent to them
+// may still be in transit, and arrive when another engine has the run. Behind a pooler the
+// sessions are not known.
 func (s *Store) endLost(ctx context.Context) error {
 	s.mu.Lock()
 	lost := slices.Clone(s.lost)
@@ -141,12 +142,12 @@ func (s *Store) endLost(ctx context.Context) error {
 	return nil
 }
 
-// patienceWithOwn is how long an engine waits for a transaction of its own before it ends
-// that session: its connection is lost, and the server may wait for the rest of it for
-// hours. That one may be the user's with a step in it.
+// patienceWithOwn is how long an engine waits for an earlier transaction of its own before it
+// ends that session. The connection of that session is lost, and the server might wait for
+// the rest of its data for hours. The transaction may also be the user's with a step in it.
 const patienceWithOwn = time.Second
 
-// settle sends what waits for the old transaction of a group.
+// settle sends a batch that waits for the old transaction of a group.
 func (s *Store) settle(ctx context.Context, b *batch, engine journal.EngineID) error {
 	return s.pool.AcquireFunc(ctx, func(c *pgxpool.Conn) error {
 		if engine == 0 {
@@ -156,14 +157,14 @@ func (s *Store) settle(ctx context.Context, b *batch, engine journal.EngineID) e
 	})
 }
 
-// known is what is there of a group nothing else of which is proved to be.
+// known is the parts of a group that are there, where no proof exists for the other parts.
 type known struct {
 	posts   map[*store.Post]bool
 	changes map[*store.Change]bool // a start that had found a run, an unload
 }
 
-// unsay takes back the verdicts on messages that were not sent after all, by what has
-// become of the start that they depend on: messages of their IDs came from elsewhere.
+// unsay resets the verdicts on messages that were not sent after all, because of the result
+// of the start on which they depend. The messages with their IDs came from other groups.
 func (k known) unsay(g *store.Group) {
 	for i := range g.Changes {
 		c := &g.Changes[i]
@@ -185,7 +186,8 @@ func (k known) unsay(g *store.Group) {
 	}
 }
 
-// look makes the batch that waits for the old transaction and looks for the group.
+// look returns the batch that waits for the old transaction and looks for the parts of the
+// group.
 func (m *memories) look(s *Store) *batch {
 	var b batch
 	var runs, firstRuns, firstSeqs, to []int64
@@ -238,7 +240,7 @@ func (m *memories) look(s *Store) *batch {
 	return &b
 }
 
-// lookForPosts looks for messages and their receivers.
+// lookForPosts adds the statements that look for messages and their receivers.
 func (m *memories) lookForPosts(b *batch, s *Store) {
 	var own []*store.Post
 	var ownIDs, runIDs []string
@@ -294,7 +296,8 @@ func (m *memories) lookForPosts(b *batch, s *Store) {
 	})
 }
 
-// proof says whether something proves that the group is there, or that it is not.
+// proof reports whether something proves that the group is there (done), or that it is not
+// (lost).
 func (m *memories) proof() (done, lost bool) {
 	for i := range m.group.Changes {
 		c := &m.group.Changes[i]
@@ -310,7 +313,7 @@ func (m *memories) proof() (done, lost bool) {
 	return done, lost && !done
 }
 
-// retell gives the verdicts of a group that is there.
+// retell sets the verdicts of a group that is there.
 func (s *Store) retell(ctx context.Context, m *memories) error {
 	for i := range m.group.Changes {
 		c := &m.group.Changes[i]
@@ -333,7 +336,7 @@ func (s *Store) retell(ctx context.Context, m *memories) error {
 	return nil
 }
 
-// retellPosts tells what has become of the messages of a change.
+// retellPosts sets the verdicts on the messages of a change.
 func (s *Store) retellPosts(ctx context.Context, m *memories, c *store.Change) error {
 	for _, part := range []struct {
 		posts []store.Post
@@ -353,8 +356,8 @@ func (s *Store) retellPosts(ctx context.Context, m *memories, c *store.Change) e
 	return nil
 }
 
-// retellPost tells what has become of a message: it is there, or else was judged by
-// its receiver.
+// retellPost sets the verdict on a message. The message is there, or its receiver's state
+// decides.
 func (s *Store) retellPost(ctx context.Context, m *memories, p *store.Post) error {
 	r := m.post[p]
 	if there, err := s.remember(ctx, p, r); err != nil || there {
@@ -373,7 +376,7 @@ func (s *Store) retellPost(ctx context.Context, m *memories, p *store.Post) erro
 	return nil
 }
 
-// remember sets the verdict of a post whose message is there.
+// remember sets the verdict of a post if its message is there, and reports whether it is.
 func (s *Store) remember(ctx context.Context, p *store.Post, r *remembered) (bool, error) {
 	switch {
 	case r.own && r.run == 0:
@@ -386,7 +389,7 @@ func (s *Store) remember(ctx context.Context, p *store.Post, r *remembered) (boo
 		p.Verdict, p.To, p.Number = store.Delivered, h, r.number
 	case r.known != 0:
 		p.Verdict, p.To, p.Number = store.Delivered, r.to, r.known
-	case p.Unrouted != 0 && !r.waits && r.to.Number != 0: // the group itself has moved it
+	case p.Unrouted != 0 && !r.waits && r.to.Number != 0: // the group itself has moved the message
 		p.Verdict, p.To, p.Number = store.Delivered, r.to, 0
 	default:
 		return false, nil
@@ -394,13 +397,13 @@ func (s *Store) remember(ctx context.Context, p *store.Post, r *remembered) (boo
 	return true, nil
 }
 
-// findAgain tells the run that a start had found: one that has got a message of it,
-// the open one, or the one that ended last.
+// findAgain sets the run that a start had found: a run that has got one of its messages, else
+// the open run, else the run that ended last.
 func (s *Store) findAgain(ctx context.Context, m *memories, c *store.Change) error {
 	if found, err := s.had(ctx, m, c); err != nil || found {
 		return err
 	}
-	c.Verdict = store.Taken // by a run of another workflow, which has ended
+	c.Verdict = store.Taken // by a run of another workflow, which has ended by now
 	var b batch
 	window := []pgtype.Int8{nanos(time.Unix(0, 1))}
 	b.add(findHeads, []int64{int64(c.Run)}, []string{c.Head.WorkflowID}, []string{c.Head.Workflow},
@@ -415,7 +418,8 @@ func (s *Store) findAgain(ctx context.Context, m *memories, c *store.Change) err
 	return b.send(ctx, s.pool)
 }
 
-// had tells the run that a start had found, where that has got a message of it.
+// had sets the run that a start had found, if that run has got one of its messages, and
+// reports whether it has.
 func (s *Store) had(ctx context.Context, m *memories, c *store.Change) (bool, error) {
 	for _, posts := range [][]store.Post{c.Posts, c.Else} {
 		for i := range posts {
@@ -432,7 +436,7 @@ func (s *Store) had(ctx context.Context, m *memories, c *store.Change) (bool, er
 	return false, nil
 }
 
-// headOf reads a head; the zero one where there is none.
+// headOf reads a head. It returns the zero head if there is none.
 func (s *Store) headOf(ctx context.Context, n journal.Number) (h journal.Head, err error) {
 	var b batch
 	b.add(selectHeads, []int64{int64(n)}).each(func(rows pgx.Rows) (err error) {

@@ -10,10 +10,10 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// A batch is what one round trip does: statements, each of which sees what those
-// before it have written and what others have committed by then. They are one
-// transaction: PostgreSQL ends the one that it has begun by itself when the whole
-// batch has arrived, and where one of them fails, nothing of them has happened.
+// A batch is the statements of one round trip. Each statement sees the writes of the
+// statements before it and everything that others have committed by then. They are one
+// transaction: PostgreSQL begins it by itself and ends it when the whole batch has arrived.
+// If one statement fails, none of them has any effect.
 type batch struct {
 	queries []query
 }
@@ -23,7 +23,7 @@ type query struct {
 	sql    string
 	args   []any
 	row    func(pgx.Rows) error // reads one row of its result; nil for no result
-	refuse error                // what its division by zero stands for
+	refuse error                // the error that a division by zero stands for
 }
 
 // add adds a statement.
@@ -32,27 +32,28 @@ func (b *batch) add(sql string, args ...any) *query {
 	return &b.queries[len(b.queries)-1]
 }
 
-// each has f read each row of the result.
+// each makes f read each row of the result.
 func (q *query) each(f func(pgx.Rows) error) *query {
 	q.row = f
 	return q
 }
 
-// or says what it means that the statement divides by zero, which is how one says
-// no: nothing after it happens then, and nothing before it has happened.
+// or sets the error that a division by zero of the statement stands for. Statements refuse by
+// dividing by zero: the statements after it are then not executed, and those before it have
+// no effect.
 func (q *query) or(refusal error) *query {
 	q.refuse = refusal
 	return q
 }
 
-// A sender sends batches: a connection, a pool of them, or a transaction of the
+// A sender sends batches. It is a connection, a pool of connections, or a transaction of the
 // user's.
 type sender interface {
 	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 }
 
-// send makes the round trip. On nil all of it is durable, where it is a transaction
-// by itself.
+// send sends the batch in one round trip. If it returns nil and the batch is a transaction of
+// its own, all of it is durable.
 func (b *batch) send(ctx context.Context, to sender) error {
 	var all pgx.Batch
 	for i := range b.queries {
@@ -64,10 +65,10 @@ func (b *batch) send(ctx context.Context, to sender) error {
 			return errors.Join(err, quiet(results.Close(), err))
 		}
 	}
-	return results.Close() // it is committed when the end of the batch is answered
+	return results.Close() // the batch is committed when the server confirms its end
 }
 
-// read takes the result of a query.
+// read reads the result of a query.
 func (q *query) read(results pgx.BatchResults) error {
 	rows, err := results.Query()
 	if err != nil {
@@ -92,7 +93,8 @@ func (q *query) explain(err error) error {
 	return err
 }
 
-// quiet gives err unless it only repeats one that is known.
+// quiet returns err, or nil if err only repeats the known error or the known error is a
+// refusal.
 func quiet(err, known error) error {
 	if err == nil || code(err) != "" && code(err) == code(known) || errors.Is(err, known) {
 		return nil

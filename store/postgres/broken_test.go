@@ -7,8 +7,8 @@ import (
 	"github.com/perdure/perdure/store/storetest"
 )
 
-// TestSuiteFailsBrokenVariants breaks what holds several engines apart, a statement at
-// a time, and demands that the suite notices.
+// TestSuiteFailsBrokenVariants breaks the statements that protect engines from each other,
+// one at a time, and demands that the suite fails.
 //
 // spec: B-5, P-1
 func TestSuiteFailsBrokenVariants(t *testing.T) {
@@ -51,7 +51,7 @@ select id from gone`,
 			defer func(whole, posts string) { *v.statement, sendPosts = whole, posts }(*v.statement,
 				sendPosts)
 			*v.statement = v.broken
-			if v.statement == &reserveIDs { // a check of its own says that there is none
+			if v.statement == &reserveIDs { // a check of its own covers it
 				sendPosts = strings.ReplaceAll(sendPosts, "_seq') /", "_seq') + 0 *")
 			}
 			caught := storetest.Catches(t, v.check, 10, func() storetest.Database {

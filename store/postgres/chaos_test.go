@@ -24,11 +24,11 @@ import (
 	"github.com/perdure/perdure/store/postgres"
 )
 
-// nodeURL names the database of a node that is a process of its own: the test binary
-// is one where it is set.
+// nodeURL names the variable with the database URL of a node process. If it is set, the test
+// binary runs as a node.
 const nodeURL = "PERDURE_TEST_NODE"
 
-// nodeClock is by how much the clock of such a node is behind.
+// nodeClock names the variable with the time by which the clock of such a node is behind.
 const nodeClock = "PERDURE_TEST_CLOCK"
 
 func TestMain(m *testing.M) {
@@ -42,10 +42,10 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// chaosLease is short, so that a node that is held up is taken over soon.
+// chaosLease is short, so that a stopped node is taken over soon.
 const chaosLease = time.Second
 
-// accounts is how many accounts the bank has, and opening what is on each.
+// accounts is the number of accounts of the bank, and opening the opening balance of each.
 const (
 	accounts = 20
 	opening  = 1000
@@ -56,9 +56,9 @@ type transfer struct {
 	From, To, Amount int
 }
 
-// transfers is the workflow that moves money: out of one account, by a step whose effect
-// the bank knows by its key, then into the other, by one that books in a transaction with
-// its result. That has no key: what was booked twice would be there twice.
+// transfers returns the workflow that moves money. A first step takes it out of one account;
+// the bank recognises the step by its key. A second step adds it to the other account, in a
+// transaction with its result. That booking has no key: a double booking would show.
 func transfers(bank *pgxpool.Pool) *perdure.Workflow[transfer, string] {
 	return perdure.Define("transfer", func(ctx context.Context, t transfer) (string, error) {
 		if _, err := perdure.Step(ctx, "withdraw", book(bank, t.From, -t.Amount)); err != nil {
@@ -87,7 +87,7 @@ func transfers(bank *pgxpool.Pool) *perdure.Workflow[transfer, string] {
 	})
 }
 
-// beats is a workflow that says again and again where it is.
+// beats returns a workflow that records again and again which process executes it.
 func beats(bank *pgxpool.Pool) *perdure.Workflow[int, int] {
 	return perdure.Define("beats", func(ctx context.Context, _ int) (int, error) {
 		for i := 0; ; i++ {
@@ -104,7 +104,8 @@ func beats(bank *pgxpool.Pool) *perdure.Workflow[int, int] {
 	})
 }
 
-// book is a step that books an amount once, however often it is executed.
+// book returns the body of a step that books an amount once, however often the step is
+// executed.
 func book(bank *pgxpool.Pool, account, amount int) func(context.Context) (int, error) {
 	return func(ctx context.Context) (int, error) {
 		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
@@ -122,8 +123,8 @@ func book(bank *pgxpool.Pool, account, amount int) func(context.Context) (int, e
 	}
 }
 
-// execute is a node: it executes transfers until it is killed, or its standard input
-// ends. It serves again where the database was away when it began.
+// execute runs a node: it executes transfers until it is killed, or its standard input ends.
+// If the database was unavailable when it began, it serves again.
 func execute(url string) error {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
@@ -135,7 +136,8 @@ func execute(url string) error {
 	if err != nil {
 		return err
 	}
-	// Or a node that was cut off in the middle of a transaction would lock its accounts.
+	// Otherwise a node that was cut off in the middle of a transaction would lock its
+	// accounts.
 	config.ConnConfig.RuntimeParams["idle_in_transaction_session_timeout"] =
 		fmt.Sprint(chaosLease.Milliseconds())
 	bank, err := pgxpool.NewWithConfig(ctx, config)
@@ -175,7 +177,7 @@ func serve(ctx context.Context, url string, bank *pgxpool.Pool) error {
 	return errors.Join(err, s.Close())
 }
 
-// tell writes what a test of faults may want to read.
+// tell writes the events that a test of faults may need in its log.
 var tell = observe.Observer{
 	Kinds: []observe.Kind{
 		observe.LeaseLost, observe.LeaseRegained, observe.EngineExpired, observe.RunParked,
@@ -183,8 +185,8 @@ var tell = observe.Observer{
 	See: func(n observe.Notice) { fmt.Fprintln(os.Stderr, n.Kind, n.Reason, n.Err) },
 }
 
-// A cluster is a database, nodes that are processes, each with a proxy of its own
-// between it and the database, and a client.
+// A cluster is a database, node processes, each with a proxy of its own to the database, and
+// a client.
 type cluster struct {
 	*testing.T
 	ctx    context.Context
@@ -201,14 +203,14 @@ type cluster struct {
 
 // A process is a node.
 type process struct {
-	clock time.Duration // by which its clock is behind
+	clock time.Duration // how much its clock is behind
 	proxy *faultproxy.Proxy
 	cmd   *exec.Cmd
 	in    io.Closer
 	log   *journalOf
 }
 
-// A journalOf is what a process has written to its standard error.
+// A journalOf is the standard error output of a process.
 type journalOf struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -226,7 +228,7 @@ func (j *journalOf) String() string {
 	return j.text.String()
 }
 
-// newCluster starts nodes whose clocks differ by so much.
+// newCluster starts nodes whose clocks differ by clocks.
 func newCluster(t *testing.T, nodes int, clocks time.Duration, seed uint64) *cluster {
 	t.Logf("seed %d", seed)
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
@@ -285,7 +287,7 @@ func (c *cluster) kill(p *process) error {
 	return p.cmd.Wait()
 }
 
-// load starts transfers until ctx ends: those whose start has not failed are durable.
+// load starts transfers until ctx ends. A transfer whose start has not failed is durable.
 func (c *cluster) load(ctx context.Context, seed uint64) {
 	random := rand.New(rand.NewPCG(seed, 1))
 	for n := 0; ctx.Err() == nil; n++ {
@@ -309,8 +311,8 @@ func (c *cluster) start(ctx context.Context, id string, t transfer) error {
 	return err
 }
 
-// A fault does something to the cluster, and gives what heals it when it has had its
-// effect, and says whether there is evidence of that.
+// A fault does something to the cluster. It returns a function that heals the fault once that
+// has had its effect, and returns an error if there is no evidence of the effect.
 type fault struct {
 	name string
 	make func(c *cluster) (heal func() error)
@@ -384,8 +386,8 @@ var faults = []fault{
 	}},
 }
 
-// cutOff is a fault of the network of a node, until that has lost its lease. A
-// connection that it makes then gets no further than a few bytes.
+// cutOff is a fault of the network of a node, which lasts until the node has lost its lease.
+// A connection that the node opens meanwhile gets no further than a few bytes.
 func cutOff(how func(p *process, n int64)) func(c *cluster) func() error {
 	return func(c *cluster) func() error {
 		p := c.one()
@@ -398,8 +400,8 @@ func cutOff(how func(p *process, n int64)) func(c *cluster) func() error {
 	}
 }
 
-// booted is when the server has begun; boots has it begin again, and demands that it
-// has.
+// booted returns the time when the server has begun. boots makes it begin again, and demands
+// that it has.
 func (c *cluster) booted() (at time.Time) {
 	c.must(c.bank.QueryRow(c.ctx, "select pg_postmaster_start_time()").Scan(&at))
 	return at
@@ -414,28 +416,28 @@ func (c *cluster) boots(before time.Time) error {
 	})
 }
 
-// one gives a node that has an engine.
+// one returns a node that has an engine.
 func (c *cluster) one() *process {
 	p := c.nodes[c.random.IntN(len(c.nodes))]
 	c.must(c.until(func() bool { return c.lives(p) }))
 	return p
 }
 
-// lives says whether a node has an engine whose lease has not passed.
+// lives reports whether a node has an engine whose lease has not passed.
 func (c *cluster) lives(p *process) (lives bool) {
 	c.must(c.bank.QueryRow(c.ctx, "select count(*) > 0 from perdure.engines where pid = $1 and "+
 		"leased > clock_timestamp()", p.cmd.Process.Pid).Scan(&lives))
 	return lives
 }
 
-// until waits for something that must be there within 30 seconds.
+// until waits for a condition that must hold within 30 seconds.
 func (c *cluster) until(f func() bool) error {
 	ctx, cancel := context.WithTimeout(c.ctx, 30*time.Second)
 	defer cancel()
 	return c.within(ctx, f)
 }
 
-// within waits for something until ctx ends.
+// within waits for a condition until ctx ends.
 func (c *cluster) within(ctx context.Context, f func() bool) error {
 	again := time.NewTicker(10 * time.Millisecond)
 	defer again.Stop()
@@ -462,8 +464,8 @@ func (c *cluster) moves(n int) time.Duration {
 	return time.Since(began)
 }
 
-// ended waits until transfers have ended well. It waits as long as the test may take: a
-// busy machine is slow to work off what waits, and that is no fault of a node.
+// ended waits until transfers have ended without an error. It waits as long as the test may
+// take: a busy machine needs time for the remaining runs, which is no fault of a node.
 func (c *cluster) ended(ids []string) {
 	c.Helper()
 	for part := range slices.Chunk(ids, 100) {
@@ -477,7 +479,8 @@ func (c *cluster) ended(ids []string) {
 	}
 }
 
-// state says which of some transfers has not ended.
+// state returns an error for a transfer that has not ended. It fails the test if a transfer
+// is lost or has failed.
 func (c *cluster) state(ids []string) error {
 	all, err := c.client.Statuses(c.ctx, ids...)
 	if err != nil {
@@ -496,9 +499,10 @@ func (c *cluster) state(ids []string) error {
 	return nil
 }
 
-// TestNothingIsLostWhateverFails has three nodes, whose clocks differ by twice a lease, move money
-// while sessions, the server, nodes and the network fail: what was acknowledged ends, no booking is
-// made twice, no money appears or goes, and after each fault is healed everything moves again.
+// TestNothingIsLostWhateverFails runs three nodes, whose clocks differ by twice a lease, and
+// moves money while sessions, the server, nodes and the network fail. Every acknowledged
+// transfer ends, no booking is made twice, no money appears or disappears, and after each
+// fault is healed everything moves again.
 //
 // spec: B-5, P-2
 func TestNothingIsLostWhateverFails(t *testing.T) {
@@ -529,7 +533,7 @@ func TestNothingIsLostWhateverFails(t *testing.T) {
 	t.Logf("%d transfers", len(c.acked))
 }
 
-// some gives each fault once, and some a second time, in any order.
+// some returns each fault once, and some faults a second time, in random order.
 func (c *cluster) some() []fault {
 	all := append(slices.Clone(faults), faults...)
 	c.random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
@@ -552,7 +556,7 @@ func (c *cluster) logs() string {
 	return s
 }
 
-// audit looks at the bank and the journals when everything has ended.
+// audit checks the bank and the journals when all transfers have ended.
 func (c *cluster) audit() {
 	c.Helper()
 	for what, sql := range map[string]string{

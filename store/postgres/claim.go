@@ -12,7 +12,8 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// Claim joins an engine, renews its lease, gives it runs, or takes it off.
+// Claim makes a claim: it adds an engine, renews its lease, assigns runs to it, or removes
+// it.
 func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
 	if err := s.writable(); err != nil {
 		return store.Claimed{}, err
@@ -53,16 +54,16 @@ func (s *Store) claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 }
 
 const (
-	// shorten ends the long lease of an engine that becomes an owner, in the transaction
-	// in which it does. It goes before a statement that makes it one.
+	// shorten ends the long lease of an engine that becomes the owner of a run, in the same
+	// transaction. It is the beginning of a statement that makes the engine the owner.
 	shorten = `with short as (
     update perdure.engines e set leased = now + $3::bigint * interval '1 microsecond'
     from clock_timestamp() now where e.id = $1 and e.leased > now + $3::bigint * interval '1 microsecond')
 `
 
-	// seeMail counts all messages of the engine's runs as given, and tells how many were
-	// before. It leaves alone the runs that somebody has locked; mailLeft says whether
-	// there are any.
+	// seeMail marks all messages of the engine's runs as given, and returns how many were
+	// given before. It skips the runs that another transaction has locked. mailLeft reports
+	// whether there are such runs.
 	seeMail = `with unseen as (
     select number, given from perdure.heads where owner = $1 and mail > given and owner > 0 and ended is null
     order by number for no key update skip locked)
@@ -70,8 +71,8 @@ update perdure.heads h set given = h.mail from unseen u where h.number = u.numbe
 
 	mailLeft = `select exists (select from perdure.heads where owner = $1 and mail > given and owner > 0 and ended is null)`
 
-	// selectDue locks runs that are due, of each workflow as many as may be taken, and
-	// leaves alone those that somebody else is about to take.
+	// selectDue locks due runs, up to the maximum for each workflow. It skips the runs that
+	// another engine is about to take.
 	selectDue = `select %s from unnest($1::text[]) as w (name)
 cross join lateral (
     select * from perdure.heads where owner = 0 and workflow = w.name and wake <= $2 and ended is null
@@ -81,32 +82,32 @@ order by h.wake, h.number limit $3`
 	own = shorten +
 		`update perdure.heads set owner = $1, given = mail, claimed = true where number = any($2::bigint[])`
 
-	// look tells, by one statement, whether the engine lives, whether it was not given
-	// all messages, and when the next run is due.
+	// look reads in one statement whether the engine lives, whether it has messages that it
+	// was not given, and when the next run is due.
 	look = `select exists (select from perdure.engines where id = $1),
     exists (select from perdure.heads where owner = $1 and mail > given and owner > 0 and ended is null),
     (select min(n.wake) from unnest($2::text[]) as w (name) cross join lateral (
         select h.wake from perdure.heads h where h.owner = 0 and h.workflow = w.name and h.wake is not null and h.ended is null
         order by h.wake, h.number limit 1) n)`
 
-	// selectNext leaves out what is due and somebody else is about to take: it would be
-	// due until that is done.
+	// selectNext leaves out a due run that another engine is about to take: it would stay due
+	// until that engine has taken it.
 	selectNext = `select min(least(
     (select h.wake from perdure.heads h where h.owner = 0 and h.workflow = w.name and h.wake > $2 and h.ended is null
     order by h.wake, h.number limit 1),
     (select h.wake from perdure.heads h where h.owner = 0 and h.workflow = w.name and h.wake <= $2 and h.ended is null
     order by h.wake, h.number limit 1 for no key update skip locked))) from unnest($1::text[]) as w (name)`
 
-	// ownOne hides from the planner that the run is open: the index of open runs is no way
-	// to find one by its number.
+	// ownOne hides from the planner that the run is open: the index of open runs is not
+	// suitable for finding a run by its number.
 	ownOne = shorten + `update perdure.heads set owner = $1, given = mail, claimed = true
 where number = $2 and case when owner in (0, $1) then ended is null end returning `
 )
 
-// claimBytes bounds the journals that come with one claim.
+// claimBytes limits the size of the journals that one claim returns.
 const claimBytes = 32 << 20
 
-// take calls do in a transaction of an engine, which gives it runs and messages.
+// take calls do in a transaction of an engine. do assigns runs and messages to the engine.
 func (s *Store) take(ctx context.Context, engine journal.EngineID,
 	do func(*taking) error) (store.Claimed, error) {
 	var out store.Claimed
@@ -122,7 +123,7 @@ func (s *Store) take(ctx context.Context, engine journal.EngineID,
 	return out, err
 }
 
-// looks reports whether there is nothing to take now, as there mostly is not.
+// looks reports whether there is nothing to take now, which is the usual case.
 func (s *Store) looks(ctx context.Context, c store.TakeDue) (out store.Claimed, idle bool,
 	err error) {
 	var alive, mail bool
@@ -142,8 +143,8 @@ func (s *Store) looks(ctx context.Context, c store.TakeDue) (out store.Claimed, 
 	return out, !mail && (out.Next.IsZero() || out.Next.After(c.Now)), nil
 }
 
-// A taking is a claim of runs while it is made. It reads before it owns: what is too
-// large to come now stays as it is.
+// A taking is a claim of runs in progress. It reads a run before it makes the engine its
+// owner: a run that is too large to return now stays unchanged.
 type taking struct {
 	store  *Store
 	tx     pgx.Tx
@@ -167,7 +168,7 @@ func (t *taking) one(ctx context.Context, run journal.Number) error {
 	return err
 }
 
-// heads gathers heads.
+// heads returns a function that appends the heads it reads.
 func (t *taking) heads(into *[]journal.Head) func(pgx.Rows) error {
 	return func(rows pgx.Rows) error {
 		h, err := t.store.scanHead(rows)
@@ -176,8 +177,8 @@ func (t *taking) heads(into *[]journal.Head) func(pgx.Rows) error {
 	}
 }
 
-// due takes the runs that are due, and gives the messages of runs that the engine has
-// and was not given.
+// due takes the runs that are due, and returns the messages that the engine's own runs have
+// got and the engine was not given.
 func (t *taking) due(ctx context.Context, c store.TakeDue) error {
 	var b batch
 	var due []journal.Head
@@ -234,7 +235,7 @@ func (t *taking) own(ctx context.Context, runs []store.Run, c store.TakeDue) err
 	return b.send(ctx, t.tx)
 }
 
-// next asks when the next run is due.
+// next adds the statement that reads when the next run is due.
 func (t *taking) next(b *batch, c store.TakeDue) {
 	b.add(selectNext, c.Workflows, nanos(c.Now)).each(func(rows pgx.Rows) error {
 		var next pgtype.Int8
@@ -244,8 +245,8 @@ func (t *taking) next(b *batch, c store.TakeDue) {
 	})
 }
 
-// selectOwed gives what the engine is to tell: its own, above a number, and what those
-// have left that are gone.
+// selectOwed returns the outbox entries that the engine has to deliver: its own, above a
+// number, and those left by engines that are gone.
 var selectOwed = `with mine as (
     select number, run, seq from perdure.owed
     where workflow = any($2::text[]) and (teller = 0 or teller = $1 and number > $3)
@@ -259,8 +260,8 @@ left join perdure.entries e on e.run = m.run and e.seq = m.seq
 left join perdure.spilled s on s.id = e.spill
 order by m.number`
 
-// outbox returns entries of the outbox. One that is not readable is left out: whoever reads
-// the journal gets the reason.
+// outbox returns entries of the outbox. It leaves out an unreadable entry: reading the
+// journal reports the reason.
 func (s *Store) outbox(ctx context.Context, c store.TakeOutbox) (store.Claimed, error) {
 	out := store.Claimed{Engine: c.Engine}
 	size := 0
@@ -296,7 +297,7 @@ func (s *Store) outbox(ctx context.Context, c store.TakeOutbox) (store.Claimed, 
 	}
 }
 
-// owes reads an entry that is owed.
+// owes reads an outbox entry.
 func (s *Store) owes(rows pgx.Rows) (store.OutboxEntry, error) {
 	var o store.OutboxEntry
 	var run int64

@@ -10,16 +10,16 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// Rows go to the server column by column, each column one array: a statement with
-// four thousand rows has as many arguments as one with a single row, and is prepared
-// once. A column that is null in all rows is no array at all, which costs nothing. One
-// that hardly ever is has a value that stands for null: arrays of plain numbers are
-// encoded several times as fast.
+// Rows are sent to the server column by column, each column as one array. So a statement with
+// four thousand rows has as many arguments as a statement with a single row, and is prepared
+// once. A column that is null in all rows is sent as null, not as an array, which costs
+// nothing. A column that is rarely null has a value that stands for null, because arrays of
+// plain numbers are encoded several times as fast.
 
-// never stands for no time.
+// never stands for the zero time in a column of plain numbers.
 const never = math.MinInt64
 
-// instant gives a time for a column of plain numbers.
+// instant returns a time for a column of plain numbers.
 func instant(t time.Time) int64 {
 	if n := nanos(t); n.Valid {
 		return n.Int64
@@ -27,7 +27,7 @@ func instant(t time.Time) int64 {
 	return never
 }
 
-// numbersOrNull gives a column of numbers.
+// numbersOrNull returns a column of numbers, or a nil array if all are null.
 func numbersOrNull(column []pgtype.Int8) any {
 	for i := range column {
 		if column[i].Valid {
@@ -37,7 +37,7 @@ func numbersOrNull(column []pgtype.Int8) any {
 	return []int64(nil)
 }
 
-// textsOrNull gives a column of texts.
+// textsOrNull returns a column of texts, or a nil array if all are null.
 func textsOrNull(column []pgtype.Text) any {
 	for i := range column {
 		if column[i].Valid {
@@ -114,7 +114,7 @@ func (r *updateRows) args() []any {
 	}
 }
 
-// entryRows are entries, with what follows from them.
+// entryRows are entries, with the rows that follow from them.
 type entryRows struct {
 	run, seq     []int64
 	at, took     []int64
@@ -124,20 +124,20 @@ type entryRows struct {
 	name         []string
 	key, detail  []pgtype.Text
 	data         [][]byte
-	fresh        []bool // of a new run, which another may have the place of
-	// runs that must be there, and the entries that new ones follow
+	fresh        []bool // of a new run, which may not have been written because of another run
+	// runs that must exist, and the entries that the new entries follow
 	old, follows             []int64
 	spilled                  spilledRows
 	takenRun, takenNumber    []int64
 	takenSeq                 []int64
 	owedRun, owedSeq         []int64
-	attributes               map[attribute]pgtype.Text // null removes
+	attributes               map[attribute]pgtype.Text // null removes the attribute
 	attributeRun, removedRun []int64
 	attributeName, value     []string
 	removedName              []string
 }
 
-// An attribute names a search attribute of a run.
+// An attribute identifies a search attribute of a run.
 type attribute struct {
 	run  int64
 	name string
@@ -176,7 +176,7 @@ func (r *entryRows) add(c *store.Change) error {
 
 func occurrence(n int) pgtype.Int4 { return pgtype.Int4{Int32: int32(n), Valid: n != 0} }
 
-// follow adds what follows from an entry.
+// follow adds the rows that follow from an entry.
 func (r *entryRows) follow(e *journal.Entry) {
 	if e.Kind == journal.AttributeSet {
 		r.set(e.Run, e.Op.Name, attributeValue(e.Data))
@@ -199,8 +199,8 @@ func (r *entryRows) follow(e *journal.Entry) {
 	}
 }
 
-// attributeValue gives a value as it is stored; nil removes the attribute. An empty
-// one is a value.
+// attributeValue returns a value as it is stored. Nil removes the attribute. An empty value
+// is a value.
 func attributeValue(data []byte) pgtype.Text {
 	if data == nil {
 		return pgtype.Text{}
@@ -210,7 +210,7 @@ func attributeValue(data []byte) pgtype.Text {
 	return v
 }
 
-// set says what an attribute is in the end: the last entry counts.
+// set sets the final value of an attribute: the last entry counts.
 func (r *entryRows) set(run journal.Number, name string, value pgtype.Text) {
 	if r.attributes == nil {
 		r.attributes = map[attribute]pgtype.Text{}
@@ -256,7 +256,8 @@ func (r *entryRows) queue(b *batch, engine journal.EngineID) {
 }
 
 const (
-	// checkRuns fails where a run is not there, or the entry that a new one follows.
+	// checkRuns fails if a run is not there, or the entry that a new entry follows is not
+	// there.
 	checkRuns = `select 1 / (count(*) = $3)::int from unnest($1::bigint[], $2::bigint[]) as f (run, seq)
 where case when f.seq = 0 then (select true from perdure.heads h where h.number = f.run)
     else (select true from perdure.entries e where e.run = f.run and e.seq = f.seq) end`
@@ -288,7 +289,7 @@ on conflict (run, name) do update set value = excluded.value`
 where a.run = r.run and a.name = r.name`
 )
 
-// spilledRows are large payloads that entries and messages bring along.
+// spilledRows are large payloads that come with entries and messages.
 type spilledRows struct {
 	id   []int64
 	data [][]byte

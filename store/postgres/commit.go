@@ -13,22 +13,23 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// The statements of a commit, in the order in which they are sent. A test breaks some.
+// These are the statements of a commit, in the order in which they are sent. A test breaks
+// some of them.
 var (
-	// holdEngine is the fence: it fails where the engine's row is gone, and keeps it
-	// from going before the commit is over. It does not keep the row from being
-	// written, as a renewal does.
+	// holdEngine is the fence. It fails if the engine's row is gone, and it prevents the
+	// removal of the row until the commit is over. It does not prevent updates of the row,
+	// such as a renewal.
 	holdEngine = `select 1 / count(*) from (select from perdure.engines where id = $1 for key share) e`
 
-	// holdShared fails where a run is gone whose payloads another one is to have, and keeps
-	// it from going before the commit is over.
+	// holdShared fails if a run is gone whose payloads a new run is to share. It prevents the
+	// removal of such runs until the commit is over.
 	holdShared = `select 1 / (count(*) = cardinality($1::bigint[]))::int from (select from perdure.heads where number = any($1::bigint[]) for key share) h`
 
-	// reserveIDs holds up starts of the workflow IDs that no open run has, until the
-	// transaction ends: a message that finds no run is kept before a start looks for such
-	// messages, or after the run is there for everybody. It writes heads that nobody ever
-	// sees, with numbers below zero: the index of open runs has others wait for the
-	// transaction, also when freeIDs has removed them.
+	// reserveIDs delays starts of the workflow IDs that no open run has, until the
+	// transaction ends. So a message that finds no run is kept either before a start looks
+	// for such messages, or after the run is visible to everybody. It writes heads that
+	// nobody ever sees, with negative numbers: through the index of open runs, others wait
+	// for the transaction, even after freeIDs has removed those heads.
 	reserveIDs = `insert into perdure.heads (number, workflow_id, workflow, pattern, status, owner, wake, created, ended, last, cause, crashes, chain, parent, keep,
     mail, given, seen, claimed)
 select -nextval('perdure.unrouted_number_seq'), i.id, '', 0, 0, -1, null, null, null, 0, '', 0, 0, 0, 0,
@@ -39,11 +40,11 @@ on conflict (workflow_id) where ended is null do nothing`
 
 	freeIDs = `delete from perdure.heads where workflow_id = any($1::text[]) and ended is null and number < 0`
 
-	// hurry bounds how long a group waits for each lock.
+	// hurry limits how long a group waits for each lock.
 	hurry = `select set_config('lock_timeout', '50ms', true)`
 
-	// lockHeads locks the runs that a group posts to, unloads and ends, by number, before
-	// the statements that read them begin: those see what is there now.
+	// lockHeads locks the runs that a group posts to, unloads and ends, in order of their
+	// numbers. It goes before the statements that read them, so those see the current state.
 	lockHeads = `select from perdure.heads where number = any (array(
     select unnest($1::bigint[])
     union all
@@ -66,13 +67,14 @@ where n.since is null or not exists (
 on conflict (workflow_id) where ended is null do nothing
 returning number`
 
-	// lockOwed has what an engine owes numbered in the order of its commits, also where
-	// several are on their way.
+	// lockOwed makes the outbox entries of an engine numbered in the order of its commits,
+	// also if several commits are in progress.
 	lockOwed = `select pg_advisory_xact_lock($1, $2)`
 
 	deleteOwed = `delete from perdure.owed where number = any($1::bigint[])`
 
-	// tick waits for nobody: who else has the row notes a clock as well.
+	// tick never waits: another transaction that has locked the row stores a clock value as
+	// well.
 	tick = `with made as (
     insert into perdure.meta (key, value) select 'clock', $1::bigint::text
     where not exists (select from perdure.meta where key = 'clock') on conflict do nothing)
@@ -80,8 +82,8 @@ update perdure.meta m set value = $1::bigint::text
 from (select key from perdure.meta where key = 'clock' and value::bigint < $1 for update skip locked) k where m.key = k.key`
 )
 
-// updateHeads writes heads. A run that is to be unloaded stays its engine's where it was
-// sent more messages than that has seen.
+// updateHeads writes heads. A run that is to be unloaded stays with its engine if it was sent
+// more messages than the engine has seen.
 var updateHeads = `with written as (
     update perdure.heads h set
         status = u.status, ended = nullif(u.ended, -9223372036854775808), last = u.last, cause = coalesce(u.cause, ''), keep = u.keep, retain = u.retain, pattern = u.pattern,
@@ -96,9 +98,9 @@ var updateHeads = `with written as (
 select coalesce(w.stays, false), ` + of("w", headColumns) + `, 1 / (n.count = $14)::int
 from (select count(*) from perdure.heads where number = any($1::bigint[])) n left join written w on w.stays`
 
-// findHeads tells which run the workflow ID of a new one stands for, where that was
-// not written: the open one, but for one that the group starts later, or the one that
-// ended last within the window.
+// findHeads returns the run that the workflow ID of a new run refers to, if the new run was
+// not written: the open run, unless the group starts that run later, or the run that ended
+// last within the window.
 var findHeads = `select n.number, 1 / (f.number is not null or $5)::int, ` + of("f", headColumns) +
 	`
 from unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[]) with ordinality as n (number, workflow_id, workflow, since, place)
@@ -111,21 +113,21 @@ left join lateral (
     limit 1) f on true
 where not exists (select from perdure.heads h where h.number = n.number)`
 
-// owedLocks is the class of the advisory locks on what engines owe, successionLocks of
-// those on dead engines.
+// owedLocks is the class of the advisory locks on the outbox entries of engines.
+// successionLocks is the class of the advisory locks on expired engines.
 const (
 	owedLocks       = migrationLock + 1
 	successionLocks = migrationLock + 2
 )
 
-// clockEvery is how often a store writes what the clock says.
+// clockEvery is the shortest time between two writes of the clock by a store.
 const clockEvery = 10 * time.Second
 
-// raceTries bounds how often a commit is made anew that others got in the way of.
+// raceTries limits how often a commit is repeated because of conflicts with others.
 const raceTries = 10
 
-// Commit writes a group in one transaction and one round trip. One that is sent again
-// takes another to look for what is there.
+// Commit writes a group in one transaction and one round trip. A group that is sent again
+// needs another round trip, to look for what was written before.
 func (s *Store) Commit(ctx context.Context, g *store.Group) error {
 	if err := g.Check(); err != nil {
 		return err
@@ -149,7 +151,8 @@ func (s *Store) Commit(ctx context.Context, g *store.Group) error {
 	return nil
 }
 
-// write sends a group, but for what is there, until no race is lost.
+// write sends a group, without the parts that are there already. It repeats that while the
+// commit loses a race, up to raceTries times.
 func (s *Store) write(ctx context.Context, g *store.Group, there known) error {
 	for tries := 1; ; tries++ {
 		t := transaction{store: s, group: g, there: there}
@@ -176,12 +179,12 @@ func (s *Store) write(ctx context.Context, g *store.Group, there known) error {
 	}
 }
 
-// use calls f with a connection, and remembers the session where that was given up: see
-// endLost.
+// use calls f with a connection. If the connection was closed because of an error, use
+// remembers its session: see endLost.
 func (s *Store) use(ctx context.Context, f func(*pgxpool.Conn) error) error {
 	return s.pool.AcquireFunc(ctx, func(c *pgxpool.Conn) error {
 		err := f(c)
-		if c.Conn().IsClosed() && !s.options.Pooler { // which tells of no session what it is
+		if c.Conn().IsClosed() && !s.options.Pooler { // behind a pooler the session is unknown
 			s.mu.Lock()
 			s.lost = append(s.lost, int32(c.Conn().PgConn().PID()))
 			s.mu.Unlock()
@@ -190,7 +193,7 @@ func (s *Store) use(ctx context.Context, f func(*pgxpool.Conn) error) error {
 	})
 }
 
-// pause waits a little before something is tried again, longer each time.
+// pause waits a short random time before a retry, longer after each try.
 func pause(ctx context.Context, tries int) error {
 	t := time.NewTimer(rand.N(time.Duration(tries) * 5 * time.Millisecond))
 	defer t.Stop()
@@ -202,12 +205,12 @@ func pause(ctx context.Context, tries int) error {
 	}
 }
 
-// A transaction is a group on its way to the database.
+// A transaction is a group while it is sent to the database.
 type transaction struct {
 	store  *Store
 	group  *store.Group
 	there  known
-	joined bool // it is the user's
+	joined bool // it is part of a transaction of the user's
 	batch  batch
 
 	created   map[journal.Number]*store.Change // new runs that continue no other
@@ -217,7 +220,7 @@ type transaction struct {
 	updates   updateRows
 	unloads   map[journal.Number]*store.Change
 	told      []int64
-	shared    []int64 // runs whose payloads new ones are to have, each once
+	shared    []int64 // runs whose payloads new runs share, each once
 	continued []*store.Change
 }
 
@@ -250,15 +253,15 @@ func (t *transaction) prepare() error {
 	return t.succeed()
 }
 
-// waits reports whether the group may come to wait for a transaction of the user's, and
-// its engine has to know soon: others of its runs would wait with it.
+// waits reports whether the group may have to wait for a transaction of the user's and the
+// engine must know soon, because its other runs would wait too.
 func (t *transaction) waits() bool {
 	return t.group.Engine != 0 && !t.group.Again && !t.joined &&
 		(len(t.starts.number) > 0 || !t.posts.empty() || len(t.updates.number) > 0 ||
 			len(t.continued) > 0)
 }
 
-// add takes note of a change.
+// add adds a change.
 func (t *transaction) add(c *store.Change) error {
 	t.told = append(t.told, c.Told...)
 	if t.there.changes[c] {
@@ -300,7 +303,8 @@ func (t *transaction) add(c *store.Change) error {
 	return t.post(c)
 }
 
-// newHead is the head of a new run as it is stored. No stranger owns a run.
+// newHead returns the head of a new run as it is stored. A group without an engine owns no
+// run.
 func (t *transaction) newHead(c *store.Change) journal.Head {
 	h := *c.Head
 	if t.group.Engine == 0 {
@@ -311,7 +315,7 @@ func (t *transaction) newHead(c *store.Change) journal.Head {
 	return h
 }
 
-// tick notes what the clock says, now and then.
+// tick adds a write of the clock, if the last write was at least clockEvery ago.
 func (t *transaction) tick() {
 	if t.joined {
 		return
@@ -325,7 +329,7 @@ func (t *transaction) tick() {
 	}
 }
 
-// ticked takes note of what was written.
+// ticked remembers the clock value that was written.
 func (s *Store) ticked(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -334,7 +338,7 @@ func (s *Store) ticked(now time.Time) {
 	}
 }
 
-// lock takes the locks that have to be had before anything is read.
+// lock takes the locks that are necessary before anything is read.
 func (t *transaction) lock() {
 	if len(t.entries.owedRun) > 0 {
 		t.batch.add(lockOwed, int32(owedLocks), int32(t.group.Engine))
@@ -352,13 +356,13 @@ func (t *transaction) lock() {
 	t.batch.add(lockHeads, runs, t.posts.follows, append(windows, t.posts.byID...))
 }
 
-// ownID says whether the workflow ID of a new run is its own run ID.
+// ownID reports whether the workflow ID of a new run is its own run ID.
 func (t *transaction) ownID(i int) bool {
 	return t.starts.workflowID[i] == string(
 		journal.MakeRunID(t.store.database, journal.Number(t.starts.number[i])))
 }
 
-// start creates the runs that continue no other.
+// start creates the runs that continue no other run.
 func (t *transaction) start() {
 	r := &t.starts
 	if len(r.number) == 0 {
@@ -395,7 +399,7 @@ func (t *transaction) start() {
 	t.deliver(t.created, others.number)
 }
 
-// found tells that a start has found that run.
+// found sets the verdict of a start that has found an existing run.
 func found(c *store.Change, h journal.Head) {
 	c.Verdict, c.Found = store.Exists, h
 	if h.Workflow != c.Head.Workflow {

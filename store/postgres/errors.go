@@ -10,7 +10,7 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// The codes of errors that mean something by themselves.
+// These are the codes of the errors that are handled specially.
 const (
 	divisionByZero  = "22012"
 	uniqueViolation = "23505"
@@ -21,7 +21,8 @@ const (
 	readOnly        = "25006"
 )
 
-// code is PostgreSQL's code for an error; empty where it is none of PostgreSQL's.
+// code returns PostgreSQL's code of an error. It is empty if the error is not from
+// PostgreSQL.
 func code(err error) string {
 	var e interface{ SQLState() string } // of any driver
 	if errors.As(err, &e) {
@@ -30,8 +31,8 @@ func code(err error) string {
 	return ""
 }
 
-// isData says whether an error comes from what was to be written, and will come
-// again: data, integrity, and what is too large.
+// isData reports whether an error is caused by the data to be written, so that a retry would
+// fail too: invalid data, integrity, and exceeded limits.
 func isData(err error) bool {
 	state := code(err)
 	if len(state) != 5 {
@@ -44,12 +45,12 @@ func isData(err error) bool {
 	return false
 }
 
-// errLostRace says that the run which had the workflow ID of a new one has ended since.
+// errLostRace means that the run which had the workflow ID of a new run has ended meanwhile.
 var errLostRace = errors.New("postgres: the run of the workflow ID has ended meanwhile")
 
-// isRace says whether an error comes from what others did at the same time: the
-// transaction has not happened, and may succeed when it is made anew. A message
-// whose number another one has got meanwhile is among them.
+// isRace reports whether an error is caused by concurrent transactions. The transaction has
+// had no effect, and may succeed when it is repeated. A message whose number another message
+// has got meanwhile is such a case.
 func isRace(err error) bool {
 	if errors.Is(err, errLostRace) {
 		return true
@@ -64,13 +65,13 @@ func isRace(err error) bool {
 	return false
 }
 
-// isRefusal says whether the store itself has said no.
+// isRefusal reports whether the store itself has refused the call.
 func isRefusal(err error) bool {
 	var data *store.DataError
 	return errors.As(err, &data) || errors.Is(err, store.ErrFenced) || errors.Is(err, store.ErrHeld)
 }
 
-// refused gives a DataError.
+// refused returns a DataError.
 func refused(format string, args ...any) error {
 	return &store.DataError{Err: fmt.Errorf(format, args...)}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// Find gives heads by filter, newest first.
+// Find returns the heads that match a filter, newest first.
 func (s *Store) Find(ctx context.Context, f store.Filter) (heads []journal.Head,
 	next journal.Number, err error) {
 	ctx, done, err := s.call(ctx)
@@ -21,7 +21,7 @@ func (s *Store) Find(ctx context.Context, f store.Filter) (heads []journal.Head,
 		return nil, 0, err
 	}
 	defer done()
-	if f.Owner != 0 { // an engine asks what a claim has given it
+	if f.Owner != 0 { // an engine looks for the runs that a claim gave it
 		if err := s.endLost(ctx); err != nil {
 			return nil, 0, s.finished(err)
 		}
@@ -46,12 +46,12 @@ func (s *Store) Find(ctx context.Context, f store.Filter) (heads []journal.Head,
 }
 
 const (
-	// isNewest holds for the run that a workflow ID stands for. Each half has an index.
+	// isNewest holds for the run that a workflow ID refers to. Each half uses an index.
 	isNewest = `(ended is null or number = (select n.number from perdure.heads n where n.workflow_id = heads.workflow_id and n.ended is not null order by n.ended desc, n.number desc limit 1)
 and not exists (select from perdure.heads n where n.workflow_id = heads.workflow_id and n.ended is null))`
 
-	// isBusy goes from workflow to workflow, so that it sees of the runs that sleep only
-	// those that are due.
+	// isBusy searches workflow by workflow. So of the sleeping runs it reads only the due
+	// runs.
 	isBusy = `number in (select number from perdure.heads where owner > 0 and ended is null
 union all
 select number from (
@@ -66,14 +66,14 @@ select number from (
 	hasAttribute = `number in (select run from perdure.attributes where name = %s and value = %s)`
 )
 
-// conditions are what a filter makes of a query. Their text depends only on which
-// fields are set, so few statements are ever prepared.
+// conditions are the SQL conditions of a filter. Their text depends only on which fields are
+// set, so few statements are ever prepared.
 type conditions struct {
 	terms []string
 	args  []any
 }
 
-// argument gives the name of a further argument.
+// argument adds an argument and returns its placeholder.
 func (c *conditions) argument(value any) string {
 	c.args = append(c.args, value)
 	return fmt.Sprintf("$%d", len(c.args))
@@ -95,7 +95,7 @@ func (c *conditions) where() string {
 	return " where " + strings.Join(c.terms, " and ")
 }
 
-// conditions gives what a filter means in SQL.
+// conditions returns the SQL conditions of a filter.
 func (s *Store) conditions(f store.Filter) *conditions {
 	c := new(conditions)
 	if f.Run != "" {
@@ -153,7 +153,7 @@ func (s *Store) conditions(f store.Filter) *conditions {
 	return c
 }
 
-// number gives the number of a run ID; zero where it is another database's.
+// number returns the number of a run ID, or zero if the ID belongs to another database.
 func (s *Store) number(id journal.RunID) int64 {
 	n, _ := id.Number(s.database)
 	return int64(n)

@@ -18,39 +18,43 @@ select $1, $2, $3, $4, $5, now, now + $6::bigint * interval '1 microsecond' from
 
 	nextEngine = `select nextval('perdure.engines_id_seq')`
 
-	// renew looks at no other table: it passes also while somebody has locked those.
+	// renew reads no other table, so it also succeeds while another transaction has locked
+	// those.
 	renew = renewFor(`$2::bigint`)
 
-	// renewIdle gives the long lease, $3, to an engine that owns no run and owes nothing.
+	// renewIdle sets the long lease, $3, if the engine owns no run and has no entry in the
+	// outbox.
 	renewIdle = renewFor(`case
         when (select true from perdure.heads h where h.owner = $1 and h.owner > 0 and h.ended is null limit 1) then $2::bigint
         when (select true from perdure.owed o where o.teller = $1 limit 1) then $2::bigint
         else $3::bigint end`)
 
-	// findDead gives the engines whose lease has passed, and in how many microseconds
-	// the next one passes.
+	// findDead returns the engines whose lease has passed, and the microseconds until the
+	// next lease passes.
 	findDead = `select coalesce(array_agg(id) filter (where leased <= clock_timestamp()), '{}'),
     ceil(extract(epoch from min(leased) filter (where leased > clock_timestamp()) - clock_timestamp()) * 1e6)::bigint,
     exists (select from perdure.fallen)
 from perdure.engines where id <> $1`
 
-	// takeOver removes the row of an engine if its lease has passed still, and waits for
-	// those commits of it that have begun. It reads nothing of its runs: what the last of
-	// those commits has written is seen by statements that begin after it. One at a time
-	// does it: two who waited for the same commit would each end the other's session.
+	// takeOver removes the row of an engine if its lease has still passed, after it has
+	// waited for the commits of that engine that have begun. It reads nothing of the engine's
+	// runs: only statements that begin after it see the writes of the last of those commits.
+	// Only one transaction at a time does it: if two waited for the same commit, each would
+	// end the session of the other.
 	takeOver = `with gone as (
     delete from perdure.engines where id = $1 and leased <= clock_timestamp() and pg_try_advisory_xact_lock($3, $1::int) returning id)
 insert into perdure.fallen (id, now) select id, $2 from gone returning id`
 
-	// whoami names the session, which the server ends where its client goes silent.
+	// whoami returns the process of the session. It also makes the server end the session if
+	// its client goes silent.
 	whoami = `select pg_backend_pid(), set_config('idle_in_transaction_session_timeout', '1s', true)`
 
-	// endBlocking ends the sessions that keep another one waiting: one was stopped in the
-	// middle of a commit.
+	// endBlocking ends the sessions that block another session, because their engine was
+	// stopped during a commit.
 	endBlocking = `select pg_terminate_backend(b.pid) from unnest(pg_blocking_pids($1)) as b (pid) where b.pid <> pg_backend_pid()`
 
-	// free takes runs off engines that have fallen, some at a time, and leaves alone those
-	// that somebody has locked. One that was executing has a crash counted.
+	// free takes runs from the engines in the table fallen, some at a time. It skips the runs
+	// that another transaction has locked. If a run was executing, free counts a crash.
 	free = `with taken as (
     select h.number, f.now, (h.status = $2 or h.claimed) as crashed,
         (select coalesce(max(e.seq), 0) from perdure.entries e where e.run = h.number) as last
@@ -61,14 +65,14 @@ update perdure.heads h set owner = 0, wake = t.now, claimed = false,
     seen = case when t.crashed then t.last else h.seen end
 from taken t where h.number = t.number`
 
-	// forget removes engines that have fallen and have no run any more.
+	// forget removes engines from the table fallen that own no run any more.
 	forget = `with gone as (
     delete from perdure.fallen f where not exists (select from perdure.heads h where h.owner = f.id and h.owner > 0 and h.ended is null)
     returning 1)
 select (select count(*) from perdure.fallen) > (select count(*) from gone)`
 
-	// sweep looks at a page of payloads, and removes those that nothing names and that no
-	// living engine may be about to name.
+	// sweep looks at a page of payloads. It removes the payloads that no row names and that
+	// no living engine may be about to name.
 	sweep = `with page as materialized (
     select id from perdure.spilled where id > $1 order by id limit $2),
 gone as (
@@ -79,8 +83,8 @@ gone as (
     and (select true from perdure.unrouted u where u.spill = s.id limit 1) is null)
 select coalesce(max(id), 0), count(*) = $2 from page`
 
-	// Where the clock was put back, what was due by the clock before is due now. Where it
-	// was not, no run is looked at.
+	// If the clock was put back, runs that were due by the clock before are due now. If it
+	// was not, no run is read.
 	makeDue = `update perdure.heads h set wake = $1::bigint
 where (select $1 < m.value::bigint from perdure.meta m where m.key = 'clock')
 and h.owner = 0 and h.ended is null and h.wake > $1 and h.wake <= (select m.value::bigint + $2 from perdure.meta m where m.key = 'clock')`
@@ -96,13 +100,13 @@ update perdure.heads h set owner = 0, wake = $2, claimed = false from own where 
 select 1 / count(*) from gone`
 )
 
-// soonAgain is when to look again at runs that somebody has locked.
+// soonAgain is the delay before the next attempt at runs that another transaction has locked.
 const soonAgain = 100 * time.Millisecond
 
-// freeAtATime is how many runs one statement takes off fallen engines.
+// freeAtATime is the number of runs that one statement takes from expired engines.
 const freeAtATime = 1000
 
-// join makes an engine, and takes over those that are dead.
+// join adds an engine, and takes over expired engines.
 func (s *Store) join(ctx context.Context, c store.Join) (store.Claimed, error) {
 	var b batch
 	b.add(makeDue, nanos(c.Now), int64(clockEvery))
@@ -123,7 +127,7 @@ func (s *Store) join(ctx context.Context, c store.Join) (store.Claimed, error) {
 		return store.Claimed{}, err
 	}
 	if last, more := s.sweep(ctx, 0); more {
-		go func() { // the lease does not wait for it
+		go func() { // in the background: the new lease is already running
 			for more {
 				last, more = s.sweep(s.life, last)
 			}
@@ -132,11 +136,12 @@ func (s *Store) join(ctx context.Context, c store.Join) (store.Claimed, error) {
 	return out, nil
 }
 
-// sweepAtATime is how many payloads a sweep looks at, of which there may be millions.
+// sweepAtATime is the number of payloads in a page of a sweep. There may be millions of
+// payloads.
 const sweepAtATime = 1000
 
-// sweep looks at a page of payloads after one, and says which was the last and whether
-// there may be more. What it fails to remove the next join does.
+// sweep looks at the page of payloads after a given payload, and returns the last payload of
+// the page and whether there may be more. If it fails, the next join removes the rest.
 func (s *Store) sweep(ctx context.Context, after int64) (last int64, more bool) {
 	if err := s.pool.QueryRow(ctx, sweep, after, sweepAtATime).Scan(&last, &more); err != nil {
 		return after, false
@@ -144,9 +149,9 @@ func (s *Store) sweep(ctx context.Context, after int64) (last int64, more bool) 
 	return last, more
 }
 
-// renewFor returns the statement that has the lease of an engine begin anew. It updates a
-// column that is no key: it does not wait for commits, which hold the row, and they do not
-// wait for it.
+// renewFor returns the statement that renews the lease of an engine. It updates a column that
+// is no key. So it does not wait for commits, which lock the row, and they do not wait for
+// it.
 func renewFor(lease string) string {
 	return `with renewed as (
     update perdure.engines set seen = now, leased = now + i.lease * interval '1 microsecond'
@@ -155,7 +160,7 @@ func renewFor(lease string) string {
 select 1 / count(*), max(lease) from renewed`
 }
 
-// renewal makes the lease of an engine begin anew, and takes over those that are dead.
+// renewal renews the lease of an engine, and takes over expired engines.
 func (s *Store) renewal(ctx context.Context, c store.Renew) (store.Claimed, error) {
 	var b batch
 	lease, statement, args := s.options.Lease, renew, []any{
@@ -174,13 +179,13 @@ func (s *Store) renewal(ctx context.Context, c store.Renew) (store.Claimed, erro
 		return store.Claimed{}, err
 	}
 	out := store.Claimed{Engine: c.Engine, Lease: lease}
-	// the lease is renewed all the same, and the next renewal goes on
+	// An error is ignored: the lease is renewed, and the next renewal goes on.
 	_ = s.succession(ctx, c.Now, &out)
 	return out, nil
 }
 
-// succession takes over engines that are dead, and frees the runs of those that have
-// fallen: one that began to do so may be dead itself.
+// succession takes over expired engines, and frees the runs of all engines in the table
+// fallen. An engine that began to free them may have died itself.
 func (s *Store) succession(ctx context.Context, now time.Time, out *store.Claimed) error {
 	var dead []int64
 	var lapse pgtype.Int8
@@ -192,7 +197,7 @@ func (s *Store) succession(ctx context.Context, now time.Time, out *store.Claime
 	if lapse.Valid {
 		out.Lapse = time.Duration(lapse.Int64) * time.Microsecond
 	}
-	others := 0 // are at some of the dead
+	others := 0 // how many expired engines others are taking over
 	for _, id := range dead {
 		gone, err := s.takeOver(ctx, id, now)
 		if err != nil {
@@ -229,11 +234,11 @@ func (s *Store) succession(ctx context.Context, now time.Time, out *store.Claime
 	return nil
 }
 
-// patience is how long a take-over waits for the commits of a dead engine before it
-// ends their sessions.
+// patience is how long a take-over waits for the commits of an expired engine before it ends
+// their sessions.
 const patience = 200 * time.Millisecond
 
-// takeOver removes the row of a dead engine, and says whether it was this one that did.
+// takeOver removes the row of an expired engine, and reports whether this call removed it.
 func (s *Store) takeOver(ctx context.Context, id int64, now time.Time) (gone bool, err error) {
 	err = s.keeper.AcquireFunc(ctx, func(c *pgxpool.Conn) error {
 		var b batch
@@ -247,8 +252,8 @@ func (s *Store) takeOver(ctx context.Context, id int64, now time.Time) (gone boo
 	return gone && err == nil, err
 }
 
-// clearly sends a batch that waits for a session which may be lost. Behind a pooler a
-// session is only known within a transaction.
+// clearly sends a batch that may wait for a session whose connection is lost. Behind a pooler
+// the process of a session is only known within a transaction.
 func (s *Store) clearly(ctx context.Context, c *pgxpool.Conn, b *batch,
 	patience time.Duration) error {
 	return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
@@ -263,7 +268,7 @@ func (s *Store) clearly(ctx context.Context, c *pgxpool.Conn, b *batch,
 	})
 }
 
-// clear ends the sessions that keep one waiting for too long.
+// clear ends the sessions that block the session pid for longer than patience.
 func (s *Store) clear(ctx context.Context, pid int32, patience time.Duration,
 	over <-chan struct{}) {
 	t := time.NewTicker(patience)
@@ -271,7 +276,8 @@ func (s *Store) clear(ctx context.Context, pid int32, patience time.Duration,
 	for {
 		select {
 		case <-t.C:
-			_, _ = s.keeper.Exec(ctx, endBlocking, pid) // what waits fails by itself if this does
+			// If this fails, the blocked batch fails by itself.
+			_, _ = s.keeper.Exec(ctx, endBlocking, pid)
 		case <-over:
 			return
 		}
@@ -285,7 +291,7 @@ func (s *Store) reserveID(ctx context.Context) (store.Claimed, error) {
 	return store.Claimed{Engine: journal.EngineID(id)}, err
 }
 
-// quit hands over what an engine owned and removes its row.
+// quit releases the runs and the outbox entries of an engine, and removes its row.
 func (s *Store) quit(ctx context.Context, c store.Leave) error {
 	var b batch
 	b.add(holdEngineAlone, int64(c.Engine)).or(store.ErrFenced)

@@ -55,7 +55,7 @@ func TestJoiningReadsNoRunsOfOthers(t *testing.T) {
 			t.Error(err)
 		}
 		stop()
-		// its sessions tell what they have read
+		// its sessions report their reads when they end
 		if err := errors.Join(<-done, s.Close()); err != nil {
 			t.Error(err)
 		}

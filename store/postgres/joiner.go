@@ -16,14 +16,15 @@ import (
 var _ store.Joiner = (*Store)(nil)
 
 const (
-	// checkDatabase fails where the transaction is on another database of this module.
+	// checkDatabase fails if the transaction is on another database of this module.
 	checkDatabase = `select 1 / count(*) from perdure.meta where key = 'database' and value = $1`
 
-	// beDurable has the commit of the transaction wait until it is durable.
+	// beDurable makes the commit of the transaction wait until it is durable.
 	beDurable = `select set_config('synchronous_commit', 'on', true) where current_setting('synchronous_commit') = 'off'`
 
-	// notify tells other nodes; in a transaction of somebody's, when that is committed,
-	// which nobody else can know. Commits of transactions that have it wait for each other.
+	// notify notifies other nodes. In a transaction of the user's it does so when that is
+	// committed, which only the server knows. Commits of transactions that contain it wait
+	// for each other.
 	notify = `select pg_notify('` + channel + `', '')`
 
 	isolation = `select current_setting('transaction_isolation')`
@@ -32,10 +33,10 @@ const (
 	undefinedSchema = "3F000"
 )
 
-// Join takes part in a pgx.Tx, or in a *[sql.Tx] by any driver for PostgreSQL that
-// has arguments as $1. Until the transaction ends, it keeps others from writing heads
-// of runs that it has sent messages to, and from starts and messages by the workflow
-// IDs that it has used: it should end soon after.
+// Join takes part in a pgx.Tx, or in a *[sql.Tx] of any PostgreSQL driver that writes
+// arguments as $1. Until the transaction ends, others cannot write the heads of runs to which
+// it has sent messages, nor start runs or send messages with the workflow IDs that it has
+// used. So it should end soon after.
 func (s *Store) Join(tx any) (store.Transaction, error) {
 	switch t := tx.(type) {
 	case pgx.Tx:
@@ -57,13 +58,13 @@ func (s *Store) foreign(got string) error {
 	}
 }
 
-// A part is a part in a transaction of the user's.
+// A part is this store's part in a transaction of the user's.
 type part struct {
 	store *Store
 	send  func(context.Context, *batch) error
 }
 
-// use makes statements, where the transaction is on this database.
+// use executes statements, after a check that the transaction is on this database.
 func (j *part) use(ctx context.Context, b *batch) error {
 	s := j.store
 	if s.life.Err() != nil {
@@ -117,7 +118,7 @@ func (j *part) Commit(ctx context.Context, g *store.Group) error {
 	return j.store.finished(j.send(ctx, &b))
 }
 
-// tick notes what the clock says, beside the user's transaction, which may be long.
+// tick writes the clock outside the user's transaction, which may be long.
 func (s *Store) tick(ctx context.Context, now time.Time) {
 	s.mu.Lock()
 	due := !now.Before(s.clock.Add(clockEvery))
@@ -125,14 +126,14 @@ func (s *Store) tick(ctx context.Context, now time.Time) {
 	if !due {
 		return
 	}
-	if _, err := s.pool.Exec(ctx, tick, nanos(now)); err == nil { // the next one notes it else
+	if _, err := s.pool.Exec(ctx, tick, nanos(now)); err == nil { // else the next call does
 		s.ticked(now)
 	}
 }
 
-// readsLatest says whether the group relies on its statements seeing what others have
-// committed since the transaction began, and nothing would stop it where they do not:
-// who looks for the run of a workflow ID must not miss one.
+// readsLatest reports whether the statements of the group must see everything that others
+// have committed since the transaction began, and no error would occur if they did not: a
+// search for the run of a workflow ID must not miss a run.
 func (t *transaction) readsLatest() bool {
 	for i := range t.starts.workflowID {
 		if !t.ownID(i) {
@@ -142,7 +143,8 @@ func (t *transaction) readsLatest() bool {
 	return len(t.posts.byID) > 0
 }
 
-// readsCommitted refuses a transaction that sees what was there when it began.
+// readsCommitted refuses a transaction whose statements only see what was committed before it
+// began.
 func (j *part) readsCommitted(ctx context.Context) error {
 	var b batch
 	var level string
@@ -166,7 +168,7 @@ func (j *part) ReserveID(ctx context.Context) (journal.EngineID, error) {
 	return journal.EngineID(id), err
 }
 
-// oneByOne makes the statements of a batch in a transaction of package database/sql.
+// oneByOne executes the statements of a batch in a transaction of package database/sql.
 func (b *batch) oneByOne(ctx context.Context, tx *sql.Tx) error {
 	for i := range b.queries {
 		if err := b.queries[i].in(ctx, tx); err != nil {
@@ -199,13 +201,14 @@ func (q *query) in(ctx context.Context, tx *sql.Tx) (err error) {
 	return q.explain(rows.Err())
 }
 
-// sqlRows are rows of package database/sql as a query reads them, which is by Scan.
+// sqlRows are rows of package database/sql in the form that a query reads. A query calls only
+// their Scan.
 type sqlRows struct {
 	pgx.Rows
 	rows *sql.Rows
 }
 
-// Scan is that of pgx.Rows: nil leaves a column out.
+// Scan is like Scan of pgx.Rows: a nil target skips a column.
 func (r sqlRows) Scan(into ...any) error {
 	all := append([]any(nil), into...)
 	for i := range all {

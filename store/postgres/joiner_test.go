@@ -11,8 +11,7 @@ import (
 	"github.com/perdure/perdure/store/storetest"
 )
 
-// TestConformanceInTransactions holds what is written into transactions of a user's
-// against the contract of commits.
+// TestConformanceInTransactions runs the commits of the contract in transactions of a user's.
 //
 // spec: B-4
 func TestConformanceInTransactions(t *testing.T) {

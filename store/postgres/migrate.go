@@ -18,17 +18,17 @@ const schemaVersion = 3
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// migrationLock is the advisory lock under which one handle at a time migrates: "perd".
+// migrationLock is the advisory lock ("perd") that lets one handle migrate at a time.
 const migrationLock = 0x70657264
 
-// A reader reads one row: a pool, a connection or a transaction.
+// A reader reads one row. It is a pool, a connection or a transaction.
 type reader interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-// migrate brings the schema to this version, in one transaction: who dies in the
-// middle leaves what was there before. Two that migrate at a time do it one after the
-// other, and the second finds nothing to do.
+// migrate upgrades the schema to this version in one transaction. A process that dies during
+// the migration leaves the old schema unchanged. If two handles migrate at the same time, the
+// second waits for the first and then finds nothing to do.
 func (s *Store) migrate(ctx context.Context) error {
 	if version, err := s.version(ctx, s.pool); err != nil || version == schemaVersion {
 		return err
@@ -50,10 +50,10 @@ func (s *Store) migrate(ctx context.Context) error {
 	return nil
 }
 
-// upgrade brings the schema from a version to this one.
+// upgrade upgrades the schema from a version to this one.
 func upgrade(ctx context.Context, tx pgx.Tx, version int) error {
 	if version == 0 {
-		var there bool // "if not exists" asks for the right to make one all the same
+		var there bool // "if not exists" needs the right to create a schema in any case
 		if err := tx.QueryRow(
 			ctx, `select exists (select from pg_catalog.pg_namespace where nspname = 'perdure')`).
 			Scan(&there); err != nil {
@@ -70,7 +70,7 @@ func upgrade(ctx context.Context, tx pgx.Tx, version int) error {
 		if err != nil {
 			return err
 		}
-		// many statements
+		// The file has many statements.
 		if _, err := tx.Exec(ctx, string(sql), pgx.QueryExecModeSimpleProtocol); err != nil {
 			return fmt.Errorf("to version %d: %w", v, err)
 		}
@@ -95,11 +95,11 @@ func upgrade(ctx context.Context, tx pgx.Tx, version int) error {
 	return tx.SendBatch(ctx, &all).Close()
 }
 
-// version gives the version of the schema, zero where there is none. It refuses a
-// newer one, and a schema of this name that is somebody else's.
+// version returns the version of the schema, zero if there is no schema. It refuses a newer
+// version, and a schema of this name that belongs to another application.
 func (s *Store) version(ctx context.Context, from reader) (int, error) {
-	// The tables of the catalog are asked, not functions like to_regclass: those may
-	// remember what was so before this session has waited for a lock.
+	// This reads the tables of the catalog, not functions such as to_regclass. Those may
+	// return a cached answer from before this session waited for a lock.
 	var tables, meta int64
 	err := from.QueryRow(ctx, `select count(*), count(*) filter (where c.relname = 'meta')
 from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace where n.nspname = 'perdure'`).

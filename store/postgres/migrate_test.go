@@ -8,7 +8,8 @@ import (
 	"github.com/perdure/perdure/store/storetest"
 )
 
-// A database whose successors have got the messages of their predecessors goes on.
+// An old database whose successors have copies of the messages of their predecessors works
+// after the migration.
 //
 // spec: P-2, R-25
 func TestCopiedInboxesAreMigrated(t *testing.T) {

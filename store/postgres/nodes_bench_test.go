@@ -25,8 +25,9 @@ var quick = perdure.Define("quick", func(ctx context.Context, _ int) (int, error
 	return 5, nil
 })
 
-// BenchmarkStartElsewhere starts runs that another node executes. A start by the ID of a
-// run that it owns gives that run; one that is new, from a client, is timed until its end.
+// BenchmarkStartElsewhere starts runs that another node executes. A start with the ID of a
+// run that the other node owns finds that run. A new run, started by a client, is timed until
+// its end.
 func BenchmarkStartElsewhere(b *testing.B) {
 	url := testpg.URL(b)
 	waits := perdure.NewSignal[int]("never")
@@ -78,7 +79,7 @@ func BenchmarkStartElsewhere(b *testing.B) {
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// BenchmarkNodes has one node, and two that share the same load: 256 runs at a time.
+// BenchmarkNodes runs one node, and two nodes that share the same load: 256 runs at a time.
 func BenchmarkNodes(b *testing.B) {
 	for _, nodes := range []int{1, 2, 1, 2} {
 		b.Run(fmt.Sprint(nodes), func(b *testing.B) {

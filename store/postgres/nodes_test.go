@@ -17,7 +17,7 @@ import (
 type node struct {
 	*perdure.Engine
 	store *postgres.Store
-	stop  func() // lets it leave, and waits for that
+	stop  func() // makes it leave, and waits until it has
 }
 
 // start starts a node that executes workflows. It ends with the test.
@@ -55,14 +55,15 @@ func start(t testing.TB, url string, o postgres.Options, workflows ...perdure.De
 	return n
 }
 
-// patient ends what takes far too long.
+// patient returns a context that ends when a test takes far too long.
 func patient(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// await is a workflow that waits for two signals and says who executed it.
+// await returns a workflow that waits for two signals. Its result has the name of the node
+// that executed the step between them.
 func await(name string) *perdure.Workflow[string, string] {
 	return perdure.Define("await", func(ctx context.Context, in string) (string, error) {
 		first, err := perdure.NewSignal[string]("go").Wait(ctx)

@@ -10,17 +10,17 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// channel is what nodes notify each other on.
+// channel is the name of the channel on which nodes notify each other.
 const channel = "perdure"
 
-// notices tells other nodes that something was written which they may want to know. It
-// does so after the commit and on a connection of its own: a notification within a
-// transaction has all commits of the server wait for each other. It is a hint and may
-// be lost; what counts is what a claim finds.
+// notices notifies other nodes of writes that may concern them. It does so after the commit
+// and on a connection of its own, because a notification within a transaction makes all
+// commits of the server wait for each other. A notification is only a hint and may be lost.
+// Other nodes rely on the result of a claim.
 type notices struct {
 	store  *Store
 	wanted chan struct{}
-	done   chan struct{} // closed when nothing more is said
+	done   chan struct{} // closed when no more notifications are sent
 }
 
 func newNotices(s *Store) *notices {
@@ -33,20 +33,20 @@ func newNotices(s *Store) *notices {
 	return n
 }
 
-// tell looks whether a group has written anything that others may want to know.
+// tell notifies other nodes if a group has written anything that may concern them.
 func (n *notices) tell(g *store.Group) {
 	if concern(g) {
 		n.say()
 	}
 }
 
-// concern says whether another node may want to know of a group.
+// concern reports whether a group may concern another node.
 func concern(g *store.Group) bool {
 	return slices.ContainsFunc(g.Changes, func(c store.Change) bool { return concerns(&c, g) })
 }
 
-// concerns says whether another node may want to know of a change: a run that somebody
-// may claim now, a message for a run of another engine, or an end.
+// concerns reports whether a change may concern another node: a run that any engine may claim
+// now, a message for a run of another engine, or the end of a run.
 func concerns(c *store.Change, g *store.Group) bool {
 	if c.Create && c.Verdict == store.Written && c.Found.Owner == 0 {
 		return true
@@ -66,7 +66,8 @@ func concerns(c *store.Change, g *store.Group) bool {
 	return false
 }
 
-// say notifies other nodes soon. Much that happens at once is said once.
+// say requests a notification of other nodes. Many requests at about the same time cause one
+// notification.
 func (n *notices) say() {
 	select {
 	case n.wanted <- struct{}{}:
@@ -74,11 +75,11 @@ func (n *notices) say() {
 	}
 }
 
-// pace is how often a node notifies others at most.
+// pace is the shortest time between two notifications of a node.
 const pace = 5 * time.Millisecond
 
-// loop says what is wanted, also what was wanted when the store is closed: a process
-// that starts a run and ends has said so.
+// loop sends the requested notifications, and also those requested before the store is
+// closed. So a process that starts a run and exits has notified the other nodes.
 func (n *notices) loop() {
 	defer close(n.done)
 	for n.wait() {
@@ -91,8 +92,8 @@ func (n *notices) loop() {
 	}
 }
 
-// wait waits until something is to be said. It gives false when the store is closed
-// and nothing is.
+// wait waits until a notification is requested. It returns false when the store is closed and
+// no notification is pending.
 func (n *notices) wait() bool {
 	select {
 	case <-n.wanted:
@@ -107,7 +108,7 @@ func (n *notices) wait() bool {
 	}
 }
 
-// session says what is wanted on one connection, until that fails.
+// session sends the requested notifications on one connection, until that fails.
 func (n *notices) session() error {
 	c, err := n.connect()
 	if err != nil {
@@ -128,7 +129,8 @@ func (n *notices) session() error {
 	}
 }
 
-// patienceToSay is how long saying may take, also while the store is closed.
+// patienceToSay limits how long one notification may take, also while the store is being
+// closed.
 const patienceToSay = 2 * time.Second
 
 func (n *notices) connect() (*pgx.Conn, error) {
@@ -144,14 +146,14 @@ func sayOn(c *pgx.Conn, sql string) error {
 	return err
 }
 
-// hangUp ends a connection; that it does not end well changes nothing.
+// hangUp closes a connection. It ignores an error.
 func hangUp(c *pgx.Conn) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	_ = c.Close(ctx)
 }
 
-// sleep waits; it gives false when ctx ends first.
+// sleep waits for d. It returns false when ctx ends first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -163,25 +165,25 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// How often a node that hears no notifications asks: often while something happens,
-// ever more rarely while nothing does.
+// A node that gets no notifications polls at these intervals: the shortest while something
+// happens, and longer ones, up to the longest, while nothing does.
 const (
 	oftenest = 50 * time.Millisecond
 	rarest   = 10 * time.Second
 )
 
-// Watch calls f soon after another node has written something that an engine or a
-// waiter may want to know. Where it hears no notifications, it calls f every now and
-// then.
+// Watch calls f soon after another node has written something that may concern an engine or a
+// waiter. Without notifications it calls f from time to time.
 func (s *Store) Watch(ctx context.Context, f func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.life, cancel)()
 	for !s.options.Pooler && ctx.Err() == nil {
-		// the connection is lost: what happens meanwhile is asked for when the next one is there
+		// When the connection is lost, f is called again once there is a new one: it finds the
+		// writes in between.
 		err := s.listen(ctx, f)
 		f()
-		if code(err) == readOnly { // a standby, which notifies nobody
+		if code(err) == readOnly { // a standby, which sends no notifications
 			break
 		}
 		if !sleep(ctx, time.Second) {
@@ -207,7 +209,7 @@ func (s *Store) listen(ctx context.Context, f func()) error {
 	if _, err := c.Exec(ctx, "listen "+channel); err != nil {
 		return err
 	}
-	f() // what was said before
+	f() // for notifications sent before this session listened
 	for {
 		if _, err := c.WaitForNotification(ctx); err != nil {
 			return err

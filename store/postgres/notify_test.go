@@ -13,7 +13,7 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// What a process without an engine starts is for an engine to claim.
+// An engine claims a run that a process without an engine has started.
 //
 // spec: P-2
 func TestANodeHearsOfARunThatAStrangerHasStarted(t *testing.T) {
@@ -52,7 +52,7 @@ func TestANodeHearsOfARunThatAStrangerHasStarted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := stranger.Close(); err != nil { // at once, as a command does
+	if err := stranger.Close(); err != nil { // immediately, as a command does
 		t.Fatal(err)
 	}
 	select {
@@ -62,7 +62,7 @@ func TestANodeHearsOfARunThatAStrangerHasStarted(t *testing.T) {
 	}
 }
 
-// Who hears no notifications asks often while it is busy, and rarely while it is not.
+// A node that gets no notifications polls often while it is busy, and rarely while it is not.
 //
 // spec: P-2
 func TestANodeThatHearsNothingAsksMoreOftenWhileItIsBusy(t *testing.T) {

@@ -16,67 +16,69 @@ import (
 
 // Options change how a database is opened. The zero value is the default.
 type Options struct {
-	// Lease is for how long an engine may write before it has to say that it lives;
-	// 0 is 10 seconds. When an engine dies, others have its runs after that time. The
-	// nodes of a database may have different ones.
+	// Lease is how long an engine may write before it must renew its lease. Zero means 10 s.
+	// When an engine dies, other engines take its runs after that time. The nodes of a
+	// database may have different leases.
 	Lease time.Duration
-	// Pooler says that a connection pooler in transaction mode is in between. Nothing
-	// is then kept in a session: no prepared statement, no setting, no notification.
-	// Other nodes are heard of by asking, up to twenty times a second while something
-	// happens and every ten seconds while nothing does.
+	// Pooler must be set when the connections go through a pooler in transaction mode. The
+	// store then keeps nothing in a session: no prepared statement, no setting, no
+	// notification. It polls for the writes of other nodes: up to twenty times a second while
+	// something happens, and every ten seconds while nothing does.
 	Pooler bool
-	// Unsafe accepts a server that loses or spoils commits when it crashes: one with
+	// Unsafe accepts a server that may lose or corrupt commits when it crashes: a server with
 	// fsync, full_page_writes or synchronous_commit off.
 	Unsafe bool
-	// ReadOnly opens a database that is there, without migrating or writing anything.
-	// Commit, Claim, Purge and Spill give an error.
+	// ReadOnly opens an existing database and neither migrates nor writes anything. Commit,
+	// Claim, Purge and Spill return an error.
 	ReadOnly bool
-	// Existing opens a database that is there, without migrating it: for a process
-	// that only starts runs and sends messages, beside engines that may be of an older
-	// version.
+	// Existing opens an existing database without migrating it. It is for a process that only
+	// starts runs and sends messages, beside engines that may be of an older version.
 	Existing bool
-	// Lanes is how many commits of an engine may be on their way at a time; 0 is one. With
-	// more the groups are smaller: on two cores shared with the server two gave about as much
-	// as one, and where the server has its own it was not measured.
+	// Lanes limits how many commits of an engine may be in progress at the same time. Zero
+	// means 1. With more lanes the groups are smaller. On two cores shared with the server,
+	// two lanes were about as fast as one. On a server with its own cores it was not
+	// measured.
 	Lanes int
-	// Timeout is how long one call may take before its connection is given up; 0 is
-	// 30 seconds. What became of a commit is then found out when it is sent again.
+	// Timeout limits how long one call may take before its connection is closed. Zero means
+	// 30 s. The outcome of a commit is then found out when the commit is sent again.
 	Timeout time.Duration
 }
 
 const (
 	defaultLease   = 10 * time.Second
 	defaultTimeout = 30 * time.Second
-	// connectTimeout is how long it may take to get a connection, where the address does
-	// not say connect_timeout.
+	// connectTimeout limits how long connecting may take, if the address does not set
+	// connect_timeout.
 	connectTimeout = 10 * time.Second
-	// defaultConnections is for how many connections a handle has at most, where the
-	// address does not say pool_max_conns.
+	// defaultConnections is the maximum number of connections of a handle, if the address
+	// does not set pool_max_conns.
 	defaultConnections = 8
 )
 
-// settings are those of every session. Each statement is planned once, when the
-// tables may be empty, and what it looks for has an index: without these, a plan that
+// settings are the settings of every session. Each statement is planned once, when the tables
+// may be empty, and everything it looks up has an index. Without these settings, a plan that
 // was right for a hundred rows would stay for a million.
 var settings = map[string]string{
 	"plan_cache_mode": "force_generic_plan",
 	"enable_seqscan":  "off",
 	"timezone":        "UTC",
 
-	// What a role or a database has for others. A call has a time limit of its own.
+	// These override settings that a role or a database has for other applications. A call
+	// has a time limit of its own.
 	"default_transaction_isolation": readCommitted,
 	"statement_timeout":             "0",
 	"lock_timeout":                  "0",
 
-	// A server notices within half a minute that a client is gone without a word.
+	// The server detects within half a minute that a client has gone without closing its
+	// connection.
 	"tcp_keepalives_idle":     "15",
 	"tcp_keepalives_interval": "5",
 	"tcp_keepalives_count":    "3",
-	"jit":                     "off", // what a missing plan is said to cost would have it compiled
+	"jit":                     "off", // a plan without an index has a cost that would trigger it
 }
 
-// readCommitted is the isolation of every transaction: a statement sees what others have
-// committed before it began.
+// readCommitted is the isolation of every transaction: a statement sees everything that
+// others had committed before the statement began.
 const readCommitted = "read committed"
 
 // A Store is a [store.Store] in a PostgreSQL database.
@@ -84,31 +86,31 @@ type Store struct {
 	options  Options
 	config   *pgxpool.Config
 	pool     *pgxpool.Pool
-	keeper   *pgxpool.Pool // for leases, which wait for no other call
+	keeper   *pgxpool.Pool // for leases, which never wait for another call
 	database string        // its identity
 	notices  *notices
 
 	life context.Context // ends when the store is closed
 	end  context.CancelFunc
 
-	busy atomic.Int64 // commits, and claims that gave something
+	busy atomic.Int64 // number of commits, and of claims that returned something
 
 	mu    sync.Mutex
-	lost  []int32   // server processes of connections given up, which may still get what was sent
-	clock time.Time // what it said when that was written last by this handle
+	lost  []int32   // server processes of closed connections; sent data may still arrive there
+	clock time.Time // the clock value that this handle wrote last
 }
 
 var _ store.Store = (*Store)(nil)
 
-// Open opens the database that an address names, a URL or a list of settings as psql
-// takes it. The schema perdure is created in it if it is not there, and migrated if an
-// older version made it. The error wraps [store.ErrNewer] or [store.ErrForeign] where
-// what is there is not for this version to touch.
+// Open opens the database at an address: a URL, or a list of settings as psql accepts it. It
+// creates the schema perdure if it does not exist, and migrates it if an older version made
+// it. The error wraps [store.ErrNewer] or [store.ErrForeign] if this version must not touch
+// the existing schema.
 func Open(ctx context.Context, address string) (*Store, error) {
 	return OpenWith(ctx, address, Options{})
 }
 
-// OpenWith is Open with options. ctx ends the opening alone.
+// OpenWith is Open with options. ctx limits only the opening, not the store.
 func OpenWith(ctx context.Context, address string, options Options) (*Store, error) {
 	s, err := open(ctx, address, options)
 	if err != nil {
@@ -127,7 +129,7 @@ func open(ctx context.Context, address string, options Options) (*Store, error) 
 		return nil, err
 	}
 	few := config.Copy()
-	// one that waits, one that ends what it waits for, and endLost
+	// one connection that waits, one that ends the blocking session, and one for endLost
 	few.MaxConns, few.MinConns, few.MinIdleConns = 3, 0, 0
 	keeper, err := pgxpool.NewWithConfig(context.WithoutCancel(ctx), few)
 	if err != nil {
@@ -143,7 +145,8 @@ func open(ctx context.Context, address string, options Options) (*Store, error) 
 	return s, nil
 }
 
-// configure reads an address and says how connections are to be.
+// configure reads an address, sets the defaults of the options, and returns the configuration
+// of the connections.
 func configure(address string, o *Options) (*pgxpool.Config, error) {
 	config, err := pgxpool.ParseConfig(address)
 	if err != nil {
@@ -180,7 +183,7 @@ func configure(address string, o *Options) (*pgxpool.Config, error) {
 	return config, nil
 }
 
-// minLease is the shortest lease: renewals must come in between on a slow network.
+// minLease is the shortest lease: on a slow network, renewals must arrive before it ends.
 const minLease = 100 * time.Millisecond
 
 // prepare makes the database ready for use.
@@ -205,8 +208,8 @@ func (s *Store) prepare(ctx context.Context) error {
 // Lanes is [store.Parallel].
 func (s *Store) Lanes() int { return max(s.options.Lanes, 1) }
 
-// checkSettings refuses a server that does not keep what it acknowledges, and an
-// isolation that cannot be set in a session.
+// checkSettings refuses a server that may lose acknowledged commits, and an isolation that
+// cannot be set in a session.
 func (s *Store) checkSettings(ctx context.Context) error {
 	var fsync, pages, commit, isolation string
 	err := s.pool.QueryRow(
@@ -232,8 +235,8 @@ func (s *Store) checkSettings(ctx context.Context) error {
 	return nil
 }
 
-// Close ends the use of the store. An engine that did not leave stays until its lease
-// has passed.
+// Close closes the store. An engine that did not leave stays registered until its lease has
+// passed.
 func (s *Store) Close() error {
 	s.end()
 	<-s.notices.done
@@ -242,8 +245,8 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// call gives the context of one call: it ends when ctx does, when the store is closed,
-// and when the call takes too long.
+// call returns the context of one call. It ends when ctx ends, when the store is closed, and
+// when the call takes too long.
 func (s *Store) call(ctx context.Context) (context.Context, context.CancelFunc, error) {
 	if s.life.Err() != nil {
 		return nil, nil, store.ErrClosed
@@ -253,8 +256,8 @@ func (s *Store) call(ctx context.Context) (context.Context, context.CancelFunc, 
 	return ctx, func() { stop(); cancel() }, nil
 }
 
-// finished gives the error of a call: ErrClosed, where the store was closed meanwhile,
-// a refusal as it is, and any other in words.
+// finished returns the error of a call. It is ErrClosed if the store was closed meanwhile. A
+// refusal stays unchanged. Any other error gets the prefix of this package.
 func (s *Store) finished(err error) error {
 	if err == nil || isRefusal(err) {
 		return err
@@ -263,7 +266,7 @@ func (s *Store) finished(err error) error {
 		return store.ErrClosed
 	}
 	if code(err) == readOnly {
-		s.pool.Reset() // another server may be the primary now, and the address name both
+		s.pool.Reset() // another server may be the primary now, and the address may name both
 		s.keeper.Reset()
 	}
 	return fmt.Errorf("postgres: %w", err)

@@ -29,7 +29,7 @@ func mustOpen(t *testing.T, url string, o Options) *Store {
 	return s
 }
 
-// joined makes the handle an engine's.
+// joined joins an engine through the handle.
 func joined(t *testing.T, s *Store) journal.EngineID {
 	t.Helper()
 	c, err := s.Claim(t.Context(), store.Join{
@@ -42,7 +42,7 @@ func joined(t *testing.T, s *Store) journal.EngineID {
 	return c.Engine
 }
 
-// started is a group that starts a run.
+// started returns a group that starts a run.
 func started(t *testing.T, s *Store, engine journal.EngineID, count int64) *store.Group {
 	t.Helper()
 	n, err := journal.MakeNumber(engine, count)
@@ -63,7 +63,8 @@ func started(t *testing.T, s *Store, engine journal.EngineID, count int64) *stor
 	}}}
 }
 
-// TestAServerThatLosesCommitsIsRefused turns off, one at a time, what keeps a commit.
+// TestAServerThatLosesCommitsIsRefused turns off, one at a time, the settings that make
+// commits durable.
 func TestAServerThatLosesCommitsIsRefused(t *testing.T) {
 	url := testpg.Start(t, testpg.Setting("fsync", "off")).URL()
 	if _, err := Open(t.Context(), url); err == nil ||
@@ -93,8 +94,8 @@ func TestAnotherIsolationBehindAPoolerIsRefused(t *testing.T) {
 	}
 }
 
-// A primary that has become a standby writes nothing any more: a node looks for the
-// other one among those that its address names.
+// A primary that has become a standby accepts no more writes. A node then looks for the new
+// primary among the servers that its address names.
 //
 // spec: P-2
 func TestAServerThatOnlyReadsIsLeftForTheOther(t *testing.T) {
@@ -108,7 +109,7 @@ func TestAServerThatOnlyReadsIsLeftForTheOther(t *testing.T) {
 		"alter system set default_transaction_read_only = on", "select pg_reload_conf()")
 	var err error
 	var g *store.Group
-	for n := int64(1); code(err) != readOnly; n++ { // until the server has read it
+	for n := int64(1); code(err) != readOnly; n++ { // until the server has read the setting
 		if errors.Is(err, store.ErrFenced) {
 			t.Fatal("it has never met the server that only reads")
 		}
@@ -116,13 +117,14 @@ func TestAServerThatOnlyReadsIsLeftForTheOther(t *testing.T) {
 		err = s.Commit(t.Context(), g)
 	}
 	g.Again = true
-	// by the other one, which has no such engine
+	// refused by the other server, which has no such engine
 	if err = s.Commit(t.Context(), g); !errors.Is(err, store.ErrFenced) {
 		t.Errorf("where the server only reads, it gives %v", err)
 	}
 }
 
-// TestWhatIsNotForThisVersionIsRefused opens schemas of others, and of other versions.
+// TestWhatIsNotForThisVersionIsRefused opens schemas of other applications and of other
+// versions.
 func TestWhatIsNotForThisVersionIsRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		before  string
@@ -172,8 +174,8 @@ func TestWhatIsNotForThisVersionIsRefused(t *testing.T) {
 	}
 }
 
-// TestASchemaThatIsThereButEmptyIsUsed is about an operator who made the schema for a
-// role that may not.
+// TestASchemaThatIsThereButEmptyIsUsed covers an operator who created the schema for a role
+// that may not create it.
 func TestASchemaThatIsThereButEmptyIsUsed(t *testing.T) {
 	url := testpg.URL(t)
 	if err := execute(t, url, "create schema perdure"); err != nil {
@@ -182,7 +184,7 @@ func TestASchemaThatIsThereButEmptyIsUsed(t *testing.T) {
 	joined(t, mustOpen(t, url, Options{}))
 }
 
-// TestNodesThatBeginAtOnceMigrateOnce opens an empty database many times at a time.
+// TestNodesThatBeginAtOnceMigrateOnce opens an empty database many times at the same time.
 func TestNodesThatBeginAtOnceMigrateOnce(t *testing.T) {
 	url := testpg.URL(t)
 	var all sync.WaitGroup
@@ -207,8 +209,8 @@ func TestNodesThatBeginAtOnceMigrateOnce(t *testing.T) {
 	}
 }
 
-// TestAMigrationThatIsCutOffLeavesWhatWasThere cuts the connection after ever more of
-// what the server answers, until nothing is left to cut.
+// TestAMigrationThatIsCutOffLeavesWhatWasThere cuts the connection after more and more bytes
+// of the server's answer, until a migration is not cut any more.
 func TestAMigrationThatIsCutOffLeavesWhatWasThere(t *testing.T) {
 	f := newFarm(t)
 	cuts := 0
@@ -234,8 +236,8 @@ func TestAMigrationThatIsCutOffLeavesWhatWasThere(t *testing.T) {
 	}
 }
 
-// TestANodeStoppedInTheMiddleOfACommitDoesNotHoldUpItsTakeOver stops what a node sends
-// while the server has a part of a group: its session holds the engine's row.
+// TestANodeStoppedInTheMiddleOfACommitDoesNotHoldUpItsTakeOver stops the data of a node when
+// the server has received a part of a group: its session locks the engine's row.
 //
 // spec: B-5
 func TestANodeStoppedInTheMiddleOfACommitDoesNotHoldUpItsTakeOver(t *testing.T) {
@@ -296,8 +298,8 @@ func TestANodeStoppedInTheMiddleOfACommitDoesNotHoldUpItsTakeOver(t *testing.T) 
 	}
 }
 
-// TestALostSessionOfItsOwnDoesNotHoldAnEngineUp plays a session that has begun a commit
-// and whose client is gone, which the server has not noticed.
+// TestALostSessionOfItsOwnDoesNotHoldAnEngineUp simulates a session that has begun a commit
+// and whose client is gone, which the server has not detected.
 //
 // spec: B-5, P-2
 func TestALostSessionOfItsOwnDoesNotHoldAnEngineUp(t *testing.T) {
@@ -333,8 +335,9 @@ func entriesOf(g *store.Group) []journal.Entry {
 	return g.Changes[0].Entries
 }
 
-// TestAnAnswerThatIsLostIsFoundOut cuts the connection after ever more of what the
-// server answers to a commit: sent again it is there once, whether it was before or not.
+// TestAnAnswerThatIsLostIsFoundOut cuts the connection after more and more bytes of the
+// server's answer to a commit. A group that is sent again is there once, whether it was there
+// before or not.
 //
 // spec: R-17
 func TestAnAnswerThatIsLostIsFoundOut(t *testing.T) {
@@ -353,7 +356,7 @@ func TestAnAnswerThatIsLostIsFoundOut(t *testing.T) {
 		if i%2 == 0 {
 			way, bytes = faultproxy.ToServer, i*100
 		}
-		proxy.Cut() // what is counted begins with a connection
+		proxy.Cut() // the count begins with a new connection
 		proxy.CutAfter(way, bytes)
 		g := started(t, s, engine, i+1)
 		g.Changes[0].Posts = []store.Post{
@@ -392,9 +395,9 @@ func TestAnAnswerThatIsLostIsFoundOut(t *testing.T) {
 	t.Logf("%d commits, %d lost answers", there, lost)
 }
 
-// TestManyNodesShareFewConnections opens more handles than the server has room for:
-// what finds no room fails as unavailable and is tried again, nothing is refused as if
-// it were wrong.
+// TestManyNodesShareFewConnections opens more handles than the server has connections. A call
+// that gets no connection fails as unavailable and is tried again; no call is refused as
+// invalid.
 func TestManyNodesShareFewConnections(t *testing.T) {
 	url := testpg.Start(t, testpg.Setting("max_connections", "12"),
 		testpg.Setting("superuser_reserved_connections", "0")).URL()

@@ -21,10 +21,10 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// What others do at the same time, and for how long, is not for an engine to choose:
-// these tests put somebody in its way.
+// An engine cannot choose what others do at the same time, and for how long. These tests put
+// other transactions in its way.
 
-// to is a message to a run, or to a workflow ID.
+// to returns a group with a message to a run, or to a workflow ID.
 func to(run journal.Number, id string) *store.Group {
 	p := store.Post{
 		Run:        run,
@@ -41,13 +41,13 @@ func to(run journal.Number, id string) *store.Group {
 	return &store.Group{Now: time.Now(), Changes: []store.Change{{Posts: []store.Post{p}}}}
 }
 
-// named gives the run that a group starts a workflow ID.
+// named sets the workflow ID of the run that a group starts.
 func named(g *store.Group, id string) *store.Group {
 	g.Changes[0].Head.WorkflowID = id
 	return g
 }
 
-// unloads has a run that a group has started leave memory.
+// unloads makes a group unload the run that it has started.
 func unloads(g *store.Group, wake time.Time) *store.Group {
 	h := *g.Changes[0].Head
 	h.Owner, h.Wake, h.Status = 0, wake, journal.Waiting
@@ -66,8 +66,8 @@ func done(t *testing.T, s *Store, g *store.Group) {
 	}
 }
 
-// insist commits a group as an engine does that was told that somebody holds what it
-// needs: again, until it is written or refused. On a busy machine that is told soon.
+// insist commits a group as an engine does after ErrHeld: again, until the group is written
+// or refused. On a busy machine ErrHeld comes early.
 func insist(s *Store, g *store.Group) error {
 	for {
 		if err := s.Commit(context.Background(), g); !errors.Is(err, store.ErrHeld) {
@@ -76,7 +76,7 @@ func insist(s *Store, g *store.Group) error {
 	}
 }
 
-// session gives a connection of somebody else's.
+// session returns a connection of another process.
 func session(t *testing.T, url string) *pgx.Conn {
 	c, err := pgx.Connect(t.Context(), url)
 	if err != nil {
@@ -103,8 +103,8 @@ func user(t *testing.T, s *Store, url string, g *store.Group) (pgx.Tx, store.Tra
 	return tx, part
 }
 
-// stuck plays a session that was stopped in the middle of a commit of an engine, whose
-// lease has passed then.
+// stuck simulates a session that was stopped in the middle of a commit of an engine, whose
+// lease then passes.
 func stuck(t *testing.T, url string, engine journal.EngineID) {
 	c := session(t, url)
 	for _, sql := range []string{
@@ -124,7 +124,7 @@ func lapse(t *testing.T, url string, engine journal.EngineID) {
 	}
 }
 
-// blocked waits until so many sessions wait for a lock.
+// blocked waits until the given number of sessions wait for a lock.
 func blocked(t *testing.T, url string, want int) {
 	c := session(t, url)
 	for n := 0; n < want; {
@@ -136,15 +136,15 @@ func blocked(t *testing.T, url string, want int) {
 	}
 }
 
-// soon gives a context for what must wait for nobody.
+// soon returns a context for calls that must not wait for another transaction.
 func soon(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// The run that has the workflow ID of a new one ends after it was found to have it, and
-// before it is looked at.
+// The run that has the workflow ID of a new run ends after the start has found it and before
+// the start reads it.
 //
 // spec: P-1
 func TestAStartWhoseRivalEndsMeanwhileIsWritten(t *testing.T) {
@@ -153,7 +153,7 @@ func TestAStartWhoseRivalEndsMeanwhileIsWritten(t *testing.T) {
 	one, other := joined(t, a), joined(t, b)
 	rival := named(started(t, a, one, 1), "x")
 	done(t, a, rival)
-	y := named(started(t, a, one, 2), "y") // in the way of the statement that writes both
+	y := named(started(t, a, one, 2), "y") // blocks the statement that writes both
 	y.Engine = 0
 	tx, _ := user(t, a, url, y)
 	g := named(started(t, b, other, 1), "x")
@@ -183,8 +183,8 @@ func TestAStartWhoseRivalEndsMeanwhileIsWritten(t *testing.T) {
 	}
 }
 
-// An unload that arrives when its run has moved on takes it from nobody; and a session that
-// may still get one is ended before the rest is sent again.
+// An unload that arrives late takes the run only from its own engine. A session that may
+// still receive an unload is ended before the group is sent again.
 //
 // spec: B-5
 func TestARestThatArrivesLateTakesARunFromNobody(t *testing.T) {
@@ -206,7 +206,7 @@ func TestARestThatArrivesLateTakesARunFromNobody(t *testing.T) {
 		t.Fatalf("a commit that is swallowed gives %v, and %d sessions are lost", err,
 			len(slow.lost))
 	}
-	s.lost = slow.lost // of the same engine, on another way
+	s.lost = slow.lost // as if s had lost the sessions of the same engine
 	r.Again = true
 	done(t, s, r)
 	var living int
@@ -233,8 +233,8 @@ func TestARestThatArrivesLateTakesARunFromNobody(t *testing.T) {
 	}
 }
 
-// A commit that notes what the clock says, and waits for a user's transaction, holds up
-// neither that nor anybody else.
+// A commit that writes the clock and waits for a user's transaction blocks neither that
+// transaction nor any other.
 //
 // spec: P-2
 func TestWhoNotesTheClockHoldsUpNobody(t *testing.T) {
@@ -292,8 +292,8 @@ func TestALeaseIsRenewedWhileAllCallsWait(t *testing.T) {
 	waiting.Wait()
 }
 
-// Take-overs end a session that is stuck also with one connection for calls, and behind
-// a pooler, which tells of no session what process of the server it is.
+// Take-overs end a stuck session also with one connection for calls, and behind a pooler,
+// which hides the server process of a session.
 //
 // spec: B-5
 func TestAStuckSessionIsEndedWhateverIsInBetween(t *testing.T) {
@@ -315,7 +315,8 @@ func TestAStuckSessionIsEndedWhateverIsInBetween(t *testing.T) {
 	}
 }
 
-// masked is a proxy that tells clients another process than that of the server.
+// masked returns the URL of a proxy that reports another process to clients than the process
+// of the server.
 func masked(t *testing.T, url string) string {
 	config, err := pgx.ParseConfig(url)
 	if err != nil {
@@ -358,7 +359,7 @@ func mask(client net.Conn, at string) {
 		if _, err := io.ReadFull(server, body); err != nil {
 			return
 		}
-		if head[0] == 'K' { // the process, and a secret to cancel with
+		if head[0] == 'K' { // the message with the process and a secret to cancel with
 			binary.BigEndian.PutUint32(body, 0x7ABCDEF0)
 		}
 		if _, err := client.Write(append(head[:5:5], body...)); err != nil {
@@ -367,7 +368,8 @@ func mask(client net.Conn, at string) {
 	}
 }
 
-// Those who take over the same engine at once end its stuck session, and not each other.
+// Engines that take over the same engine at the same time end its stuck session, and not each
+// other's.
 //
 // spec: B-5
 func TestThoseWhoTakeOverLeaveEachOtherAlone(t *testing.T) {
@@ -393,7 +395,8 @@ func TestThoseWhoTakeOverLeaveEachOtherAlone(t *testing.T) {
 	}
 }
 
-// Who is stopped in the middle of taking over keeps others from doing so for a second.
+// An engine that is stopped in the middle of a take-over blocks other take-overs of the same
+// engine for a second.
 //
 // spec: B-5
 func TestATakeOverThatIsStoppedIsTakenOver(t *testing.T) {
@@ -428,8 +431,8 @@ func TestATakeOverThatIsStoppedIsTakenOver(t *testing.T) {
 	}
 }
 
-// A user's transaction that has sent something to a run keeps nothing else from going
-// on: not the other runs of its dead engine, and not the claims of its living one.
+// A user's transaction that has sent a message to a run blocks nothing else: not the other
+// runs of its dead engine, and not the claims of its living engine.
 //
 // spec: B-5
 func TestALockedRunIsLeftForLater(t *testing.T) {
@@ -473,7 +476,7 @@ func TestALockedRunIsLeftForLater(t *testing.T) {
 	}
 }
 
-// A run that is due later is not forgotten because it is locked while somebody asks.
+// A run that is due later is not forgotten if it is locked during a claim.
 //
 // spec: R-13
 func TestALockedRunIsStillDue(t *testing.T) {
@@ -504,7 +507,7 @@ func TestALockedRunIsStillDue(t *testing.T) {
 	}
 }
 
-// Heads are locked by number, in whatever order a group has them.
+// Heads are locked in order of number, whatever order a group has them in.
 //
 // spec: P-2
 func TestAGroupLocksByNumber(t *testing.T) {
@@ -543,7 +546,7 @@ func TestAGroupLocksByNumber(t *testing.T) {
 	}
 }
 
-// A role that may make no schema uses one that was made for it.
+// A role that may not create a schema uses a schema that was created for it.
 //
 // spec: P-2
 func TestASchemaMadeForARoleIsUsed(t *testing.T) {
@@ -553,7 +556,7 @@ func TestASchemaMadeForARoleIsUsed(t *testing.T) {
 	joined(t, mustOpen(t, strings.Replace(url, "//perdure@", "//app@", 1), Options{}))
 }
 
-// What is owed comes in portions that fit into memory.
+// Entries of the outbox come in portions that fit into memory.
 //
 // spec: P-1
 func TestLargeEntriesThatAreOwedComeAFewAtATime(t *testing.T) {

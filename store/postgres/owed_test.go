@@ -9,9 +9,9 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// An engine with several lanes has several commits on their way. Who reads what it owes
-// goes on above the last number that was read: an entry that is committed later has a
-// higher one, or is never told.
+// An engine with several lanes has several commits in progress. A reader of its outbox
+// continues above the last number that it has read. So an entry that is committed later must
+// have a higher number, or it is never delivered.
 //
 // spec: P-2
 func TestOwedEntriesAreNumberedInTheOrderOfCommits(t *testing.T) {
@@ -38,7 +38,7 @@ func TestOwedEntriesAreNumberedInTheOrderOfCommits(t *testing.T) {
 	}
 	part, err := s.Join(tx)
 	if err == nil {
-		err = part.Commit(t.Context(), tells(one)) // it has a number, and is not committed
+		err = part.Commit(t.Context(), tells(one)) // the entry has a number, and is not committed
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// plain gives an argument as every driver of package database/sql takes it: an array
-// as the text that PostgreSQL reads, a small number as a large one.
+// plain converts an argument to a value that every driver of package database/sql accepts: an
+// array becomes the text that PostgreSQL reads, a small number becomes an int64.
 func plain(arg any) (any, error) {
 	v := reflect.ValueOf(arg)
 	switch {

@@ -14,16 +14,16 @@ import (
 	"github.com/perdure/perdure/store/storetest"
 )
 
-// noStatistics keeps the server from gathering statistics of the tables in the middle of a
-// test: plans would be others then.
+// noStatistics stops the server from collecting statistics of the tables in the middle of a
+// test, which would change the plans.
 const noStatistics = `do $$ declare t text; begin
 	for t in select format('%I.%I', schemaname, tablename) from pg_tables where schemaname = 'perdure' loop
 		execute 'alter table ' || t || ' set (autovacuum_enabled = off)';
 	end loop;
 end $$`
 
-// Plans are made once, when the tables are empty. One that reads a whole table then is
-// as quick as any, and gets slower with every run that there ever was.
+// Plans are made once, when the tables are empty. A plan that reads a whole table is then as
+// fast as any other, and gets slower with every run that was ever stored.
 //
 // spec: P-1, P-2
 func TestNoPlanReadsAWholeTable(t *testing.T) {
@@ -70,7 +70,7 @@ func TestNoPlanReadsAWholeTable(t *testing.T) {
 	}
 }
 
-// cutPlan separates a statement from its plan, which begins with the first line that has
+// cutPlan separates a statement from its plan, which begins with the first line that contains
 // costs.
 func cutPlan(text string) (statement, plan string, found bool) {
 	lines := strings.Split(text, "\n")
@@ -91,7 +91,8 @@ var (
 	tiny = regexp.MustCompile(`^(perdure\.)?(engines|fallen|meta)(_|$)`)
 )
 
-// readsAll says where a plan reads all of a table, as far as that may be large.
+// readsAll returns a description of the part of a plan that reads all rows of a table which
+// may be large, or an empty text.
 func readsAll(plan string) string {
 	lines := strings.Split(plan, "\n")
 	for i, line := range lines {
@@ -114,7 +115,8 @@ func readsAll(plan string) string {
 	return ""
 }
 
-// hasCondition says whether a node that looks into an index does so for something.
+// hasCondition reports whether a node that reads an index has a condition for it. below are
+// the lines after the node.
 func hasCondition(below []string) bool {
 	for _, line := range below {
 		if node.MatchString(line) {
@@ -127,8 +129,8 @@ func hasCondition(below []string) bool {
 	return false
 }
 
-// mayReadAll says of a statement that it is there to look at everything: it is part
-// of no commit and no claim.
+// mayReadAll reports whether a statement may read whole tables on purpose: it is part of no
+// commit and no claim.
 func mayReadAll(statement string) bool {
 	return statement == disown || strings.Contains(statement, "count(*) from perdure.") ||
 		strings.Contains(statement, "order by number desc limit")

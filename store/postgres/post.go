@@ -11,23 +11,23 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// Messages are delivered by one statement, whatever they are and however many. It has
-// a source, which gives them in order, and a body, which
+// One statement delivers all messages, of any kind and number. It has a source, which returns
+// them in order, and a body, which
 //
-//   - finds for each the run that it is for (to), as it is after lockHeads;
-//   - judges it by that run and by what came before it, earlier in the group too;
-//   - numbers those that are delivered, run by run;
-//   - fails where one is to be kept whose workflow ID is not reserved: a run that has
-//     ended since had it; and where a receiver that was not locked has had messages
-//     since it was read, or has ended: its message would have another's number;
-//   - writes messages, what is kept for a run that is to come, and the heads, each
-//     once;
-//   - tells the verdicts.
+//   - finds the run that each message is for (to), as it is after lockHeads;
+//   - judges the message by that run and by the earlier messages, of the same group too;
+//   - numbers the delivered messages, run by run;
+//   - fails if a message is to be kept and its workflow ID is not reserved: a run that
+//     has ended since had the ID. It also fails if a receiver that was not locked has got
+//     messages since it was read, or has ended: the number of the message would already
+//     be in use;
+//   - writes the messages, the unrouted messages, and each head once;
+//   - returns the verdicts.
 //
-// Verdicts are those of package store in numbers.
+// Verdicts are the numbers of the verdicts in package store.
 
-// postBody follows a common table "m" of messages: place, run, follow, workflow_id,
-// until, force, unrouted (the number that it has there, else 0), kind, id, scope, name,
+// postBody follows a common table "m" of messages: place, run, follow, workflow_id, until,
+// force, unrouted (its number among the unrouted messages, else 0), kind, id, scope, name,
 // key, occ, at, spill, detail, data. $1 is the engine and $2 the present time.
 var postBody = fmt.Sprintf(`,
 found as materialized (
@@ -119,11 +119,11 @@ left join lateral (select * from perdure.heads h where h.number = j.target and j
 order by j.place`, journal.ContinuedAsNew, store.Duplicate, store.Delivered, store.Closed,
 	store.Nobody, store.Unrouted, store.FollowChain)
 
-// sendPosts delivers what a group sends, and moves messages that had found no run. What
-// depends on what becomes of a new run (creator) is left out where that has become
-// something else: of a run that was not created, other messages are sent where another
-// workflow has its ID, and both where the ID stands for a run. What the group starts
-// later counts for nothing.
+// sendPosts delivers the messages of a group, and moves messages that had found no run. A
+// message may depend on whether a new run (creator) is created. If it is created, its Posts
+// are sent. If it is not created and an open run of another workflow has its ID, only its
+// Else is sent. If its ID refers to a run of the same workflow, both are sent. Runs that the
+// group starts later do not count.
 var sendPosts = `with u as materialized (
     select * from perdure.unrouted where number = any($23::bigint[]) order by number for update
 ),
@@ -147,8 +147,8 @@ m as materialized (
     end)
 )` + postBody
 
-// deliverPosts moves the messages that wait for the workflow IDs of runs that were
-// created. Where there are none at all, it looks no further.
+// deliverPosts moves the messages that wait for the workflow IDs of created runs. If there
+// are no unrouted messages at all, it searches no further.
 var deliverPosts = `with m as materialized (
     select u.number as place, n.number as run, 0::smallint as follow, null::text as workflow_id, null::bigint as until, false as force,
         u.number as unrouted, u.kind, u.id, u.scope, u.name, u.key, u.occ, u.at, u.spill, u.detail, u.data
@@ -158,7 +158,7 @@ var deliverPosts = `with m as materialized (
     for update of u
 )` + postBody
 
-// postRows are messages that a group sends.
+// postRows are the messages that a group sends.
 type postRows struct {
 	of                         []*store.Post
 	run, creator               []int64
@@ -172,15 +172,15 @@ type postRows struct {
 	id, name, key, detail      []pgtype.Text
 	data                       [][]byte
 	spilled                    spilledRows
-	// numbers of those that had found no run, with zeros and without
+	// numbers of the unrouted messages to move, with zeros and without
 	unrouted, moves []int64
 	toRun, follows  []int64  // for locks
-	byID            []string // likewise
+	byID            []string // workflow IDs for locks
 }
 
 func (r *postRows) empty() bool { return len(r.of) == 0 }
 
-// post takes note of what a change sends.
+// post adds the messages that a change sends.
 func (t *transaction) post(c *store.Change) error {
 	for i, posts := range [][]store.Post{c.Posts, c.Else} {
 		for j := range posts {
@@ -193,7 +193,7 @@ func (t *transaction) post(c *store.Change) error {
 			switch {
 			case other && !c.Create, !other && t.there.changes[c] && c.Verdict == store.Taken:
 				continue
-			case !c.Create, c.From != 0, t.there.changes[c]: // what becomes of it is known
+			case !c.Create, c.From != 0, t.there.changes[c]: // the result of the change is known
 				creator = nil
 			}
 			if err := t.posts.add(p, creator, other); err != nil {
@@ -206,8 +206,8 @@ func (t *transaction) post(c *store.Change) error {
 
 func (r *postRows) add(p *store.Post, creator *store.Change, other bool) error {
 	m := &p.Message
-	if p.Unrouted != 0 { // it is what it was
-		p.Verdict = store.Nobody // unless it is there
+	if p.Unrouted != 0 { // the stored message stays unchanged
+		p.Verdict = store.Nobody // unless the message is there
 		m = new(journal.Entry)
 		r.moves = append(r.moves, p.Unrouted)
 	}
@@ -251,8 +251,8 @@ func (r *postRows) add(p *store.Post, creator *store.Change, other bool) error {
 	return nil
 }
 
-// messageDetail gives the sender's ID of a message and the rest of its detail, as it
-// is stored.
+// messageDetail returns the sender's ID of a message, and the rest of its detail as it is
+// stored.
 func messageDetail(e *journal.Entry) (id string, rest []byte, err error) {
 	detail := e.Detail
 	if detail != nil && detail.Message != "" {
@@ -287,8 +287,8 @@ func (r *postRows) queue(t *transaction) {
 	}
 }
 
-// deliver gives new runs the messages that have waited for their workflow IDs. Each
-// is found as it is after that.
+// deliver delivers to new runs the messages that have waited for their workflow IDs. It then
+// sets the found head of each run to its state after that.
 func (t *transaction) deliver(created map[journal.Number]*store.Change, numbers []int64) {
 	ids := make([]string, len(numbers))
 	for i, n := range numbers {
@@ -304,7 +304,7 @@ func (t *transaction) deliver(created map[journal.Number]*store.Change, numbers 
 		})
 }
 
-// verdicts reads what has become of messages.
+// verdicts returns a function that reads the verdicts on messages.
 func (t *transaction) verdicts(posts []*store.Post) func(pgx.Rows) error {
 	return func(rows pgx.Rows) error {
 		place, verdict, number, h, err := t.verdict(rows)

@@ -15,14 +15,13 @@ import (
 	"github.com/perdure/perdure/store/storetest"
 )
 
-// forOthers are settings that a role or a database may have, and that are none of the
-// engine's: time limits that each commit passes, an isolation in which a statement does
-// not see what is there.
+// forOthers are settings that a role or a database may have for other applications: time
+// limits that each commit exceeds, and an isolation that hides the commits of others.
 const forOthers = "&statement_timeout=1ms&lock_timeout=1ms&default_transaction_isolation=serializable&search_path=nowhere" +
 	"&enable_indexscan=off&datestyle=german&bytea_output=escape&standard_conforming_strings=off"
 
-// The modes in which the driver is held against the contract: how statements are sent,
-// and what is in between.
+// The modes in which the driver is tested against the contract: how statements are sent, and
+// through which proxies.
 var modes = map[string]struct {
 	query   string // of the address
 	options Options
@@ -44,15 +43,15 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// A farm has databases that tests have left, emptied: to make one and to drop it costs
-// more than a check.
+// A farm keeps databases that tests have left, and empties them. Creating and dropping a
+// database costs more than a check.
 type farm struct {
 	mu   sync.Mutex
 	free []string
 }
 
-// newFarm makes a database for each subtest that runs at a time. It asks for them itself,
-// so that where there is no PostgreSQL t is skipped: a subtest cannot end its parent.
+// newFarm makes a database for each subtest that runs at the same time. It makes them itself,
+// so that t is skipped if there is no PostgreSQL: a subtest cannot skip its parent.
 func newFarm(t *testing.T) *farm {
 	f := new(farm)
 	for range runtime.GOMAXPROCS(0) {
@@ -61,7 +60,7 @@ func newFarm(t *testing.T) *farm {
 	return f
 }
 
-// empty gives the URL of an empty database to a test.
+// empty returns the URL of an empty database for a test.
 func (f *farm) empty(t *testing.T) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -81,7 +80,7 @@ func (f *farm) empty(t *testing.T) string {
 	return url
 }
 
-// database gives an empty database to the suite.
+// database returns an empty database for the suite.
 func (f *farm) database(t *testing.T, query string, options Options) storetest.Database {
 	url := f.empty(t)
 	d := at(t, url, options)
@@ -89,7 +88,7 @@ func (f *farm) database(t *testing.T, query string, options Options) storetest.D
 	return d
 }
 
-// at gives the database at a URL to the suite.
+// at returns the database at a URL for the suite.
 func at(t *testing.T, url string, options Options) storetest.Database {
 	return storetest.Database{
 		Open: func() (store.Store, error) { return OpenWith(t.Context(), url, options) },
@@ -109,8 +108,7 @@ func at(t *testing.T, url string, options Options) storetest.Database {
 	}
 }
 
-// rowsWritten calls f and counts the rows that later transactions have written than there
-// were before.
+// rowsWritten calls f and counts the rows that transactions have written since it began.
 func rowsWritten(t *testing.T, url string, f func()) (rows int64, err error) {
 	c, err := pgx.Connect(t.Context(), url)
 	if err != nil {
@@ -136,7 +134,7 @@ func rowsWritten(t *testing.T, url string, f func()) (rows int64, err error) {
 	return rows, nil
 }
 
-// execute makes a statement behind the driver's back.
+// execute executes a statement without the driver.
 func execute(t *testing.T, url, sql string, args ...any) error {
 	ctx := context.WithoutCancel(t.Context())
 	config, err := pgx.ParseConfig(url)
@@ -153,7 +151,7 @@ func execute(t *testing.T, url, sql string, args ...any) error {
 	return err
 }
 
-// TestLikeMemory holds the driver against the reference.
+// TestLikeMemory compares the driver with the store in memory.
 //
 // spec: P-2
 func TestLikeMemory(t *testing.T) {

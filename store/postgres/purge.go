@@ -10,8 +10,9 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// selectOver locks runs that have expired, of which no entry is owed, and whose chain does
-// not go on where they are the first of that or have not continued as new.
+// selectOver locks expired runs that have no entry in the outbox. It leaves out a run whose
+// chain still has an open run if the run is the first of that chain or has not continued as
+// new.
 var selectOver = fmt.Sprintf(
 	`select number from perdure.heads h where expires <= $1 and not exists (select from perdure.owed o where o.run = h.number)
 and (select true from perdure.heads o where o.workflow_id = h.workflow_id and o.ended is null
@@ -24,10 +25,10 @@ insert into perdure.gone (run, inbox) select number, inbox from gone returning r
 
 	selectGone = `select run, coalesce(inbox, run) from perdure.gone where run > 0 order by run limit $1 for update skip locked`
 
-	// measure finds rows that are left of runs which are gone, by table: entries,
-	// messages, attributes. The messages are those that the run has taken, and those of its
-	// inbox that nobody can take any more: that of a run which was continued is its
-	// successor's. A row that names a payload counts for two.
+	// measure finds rows that are left of removed runs, by table: entries, messages,
+	// attributes. The messages are those that the run has taken, and those of its inbox that
+	// no run can take any more: the inbox of a continued run belongs to its successor. A row
+	// that names a payload counts as two rows.
 	measure = `select p.part, p.run, p.key, p.name, p.rows, p.bytes
 from unnest($1::bigint[], $3::bigint[]) as k (run, inbox) cross join lateral (
     (select 0 as part, run, seq as key, null as name, 1 + (spill is not null)::int as rows, ` + sizeOf +
@@ -48,7 +49,7 @@ from unnest($1::bigint[], $3::bigint[]) as k (run, inbox) cross join lateral (
 
 	clearAttributes = `delete from perdure.attributes a using unnest($1::bigint[], $2::text[]) as k (run, name) where a.run = k.run and a.name = k.name`
 
-	// forgetGone ends the purge of runs of which nothing is left.
+	// forgetGone ends the purge of runs of which no rows are left.
 	forgetGone = `delete from perdure.gone g where run = any($1::bigint[])
 and not exists (select from perdure.entries where run = g.run)
 and not exists (select from perdure.messages where holder = g.run and taken is not null)
@@ -73,8 +74,8 @@ returning s.id`
 from unnest($1::bigint[], $2::text[], $3::bigint[]) as u (number, retain, expires) where h.number = u.number`
 )
 
-// clearParts remove rows of runs that are gone, $3, which have inboxes, $4: by their keys.
-// Payloads that nothing else names go before the rows that name them.
+// clearParts are the statements that remove rows, given by their keys, of removed runs ($3),
+// whose inboxes are $4. Payloads that only these rows name are removed before the rows.
 var clearParts = [...]string{
 	`with gone as (
     delete from perdure.entries e using unnest($1::bigint[], $2::bigint[]) as k (run, key) where e.run = k.run and e.seq = k.key returning e.spill)
@@ -91,7 +92,7 @@ and not exists (select from perdure.messages m where m.spill = s.id and m.holder
 and not exists (select from perdure.unrouted u where u.spill = s.id)
 returning s.id`
 
-// Purge removes what is kept no longer.
+// Purge removes data whose retention is over.
 func (s *Store) Purge(ctx context.Context, p store.Purge) (store.Purged, error) {
 	if err := s.writable(); err != nil {
 		return store.Purged{}, err
@@ -128,17 +129,17 @@ func (s *Store) Purge(ctx context.Context, p store.Purge) (store.Purged, error) 
 	return g.Purged, nil
 }
 
-// A purging is a purge while it is made.
+// A purging is a purge in progress.
 type purging struct {
 	store.Purged
 	ctx   context.Context
 	tx    pgx.Tx
 	store *Store
 	purge *store.Purge
-	gone  []int64 // runs of which rows are left
-	inbox []int64 // who holds what each of them has not taken
-	left  int     // rows that may still go
-	bytes int64   // of payloads that go
+	gone  []int64 // removed runs that still have rows
+	inbox []int64 // holders of the untaken messages of each of them
+	left  int     // number of rows that may still be removed
+	bytes int64   // of removed payloads
 }
 
 // do executes one statement and reads its rows.
@@ -160,19 +161,19 @@ func (g *purging) numbers(sql string, args ...any) ([]int64, error) {
 	return out, err
 }
 
-// spend counts rows that go.
+// spend counts rows and bytes that are removed.
 func (g *purging) spend(rows, bytes int64) {
 	g.left, g.bytes = g.left-int(rows), g.bytes+bytes
 }
 
-// fits reports whether rows may go beside those that go already: at least one may, with
-// its payload.
+// fits reports whether rows may be removed in addition to those that already are: at least
+// one row may, with its payload.
 func (g *purging) fits(rows, bytes int64) bool {
 	return g.left == g.purge.Rows() || rows <= int64(g.left) && g.bytes+bytes < store.PurgeBytes
 }
 
-// say sets the retention of runs that have ended without one, and reports whether there
-// were any. What is to be removed then goes with the next purges.
+// say sets the retention of runs that have ended without one, and reports whether there were
+// any. Later purges remove the data that has expired then.
 func (g *purging) say() (bool, error) {
 	var workflows, retain []string
 	for workflow, r := range g.purge.Unsaid {
@@ -197,11 +198,10 @@ func (g *purging) say() (bool, error) {
 	return true, g.do(nil, sayRetention, number, retain, expires)
 }
 
-// vanish removes the heads of runs that have expired, where nothing is left of those
-// before.
+// vanish removes the heads of expired runs, unless rows of runs removed before are left.
 func (g *purging) vanish() error {
 	if err := g.leftBy(selectGone, g.left); err != nil || len(g.gone) > 0 {
-		g.More = true // what has expired nobody has looked for
+		g.More = true // nothing has looked for expired runs yet
 		return err
 	}
 	most := g.purge.Heads()
@@ -217,7 +217,7 @@ func (g *purging) vanish() error {
 	return g.leftBy(vanish, over)
 }
 
-// leftBy notes the runs that a statement returns, of which rows are left.
+// leftBy adds the removed runs that a statement returns, of which rows are left.
 func (g *purging) leftBy(sql string, args ...any) error {
 	return g.do(func(rows pgx.Rows) error {
 		var run, inbox int64
@@ -227,13 +227,13 @@ func (g *purging) leftBy(sql string, args ...any) error {
 	}, sql, args...)
 }
 
-// leftovers are rows of runs that are gone, by table.
+// leftovers are rows of removed runs, by table.
 type leftovers struct {
 	run, key [len(clearParts) + 1][]int64
 	name     []string
 }
 
-// clear removes what heads have left that are gone.
+// clear removes rows of runs whose heads were removed before.
 func (g *purging) clear() error {
 	if len(g.gone) == 0 {
 		return nil
@@ -268,7 +268,7 @@ func (g *purging) clear() error {
 	return err
 }
 
-// remove removes rows of runs that are gone, and the payloads that only they name.
+// remove removes rows of removed runs, and the payloads that only those rows name.
 func (g *purging) remove(rest *leftovers) error {
 	for part, sql := range clearParts {
 		if len(rest.run[part]) == 0 {
@@ -287,7 +287,7 @@ func (g *purging) remove(rest *leftovers) error {
 	return g.do(nil, clearAttributes, rest.run[len(clearParts)], rest.name)
 }
 
-// expire removes messages that found no run and have expired.
+// expire removes unrouted messages that have expired.
 func (g *purging) expire() error {
 	var expired []int64
 	full := false

@@ -12,8 +12,8 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// Load gives entries of one journal in order, or messages of one inbox. Where a row
-// cannot be read or is missing it gives those before it and a CorruptError.
+// Load returns entries of one journal in order, or messages of one inbox. If a row cannot be
+// read or is missing, Load returns the entries before it and a CorruptError.
 func (s *Store) Load(ctx context.Context, n journal.Number, r store.Range) ([]journal.Entry,
 	error) {
 	ctx, done, err := s.call(ctx)
@@ -43,10 +43,12 @@ func (s *Store) Load(ctx context.Context, n journal.Number, r store.Range) ([]jo
 
 const payloadColumn = ", (select s.data from perdure.spilled s where s.id = spill)"
 
-// isThere holds where the head of the run is: what a purge has left of one is nobody's.
+// isThere holds if the head of the run is there: rows that a purge has left behind belong to
+// no run.
 const isThere = " and (select true from perdure.heads where number = $1)"
 
-// rangeOf gives what a range means in SQL: few texts.
+// rangeOf returns the statement for a range, and its arguments. There are only few different
+// statements.
 func rangeOf(n journal.Number, r store.Range) (sql string, args []any) {
 	columns, table, key := "0::bigint, "+entryColumns, "perdure.entries where run = $1"+isThere,
 		"seq"
@@ -77,7 +79,8 @@ func rangeOf(n journal.Number, r store.Range) (sql string, args []any) {
 		append(args, r.From)
 }
 
-// payload gives the column of the spilled payload, null where it is not asked for.
+// payload returns the column of the spilled payload, or null if the range does not ask for
+// payloads.
 func payload(r store.Range) string {
 	if r.Payloads {
 		return payloadColumn
@@ -85,7 +88,7 @@ func payload(r store.Range) string {
 	return ", null::bytea"
 }
 
-// rangeOfEnds gives the last entries of runs that have ended.
+// rangeOfEnds returns the statement for the last entries of runs that have ended.
 func rangeOfEnds(r store.Range) (sql string, args []any) {
 	runs := make([]int64, len(r.Ends))
 	for i, n := range r.Ends {
@@ -128,7 +131,7 @@ func scanRange(rows pgx.Rows, n journal.Number, r store.Range) (e journal.Entry,
 	return e, err
 }
 
-// spilled gives an entry its payload that is kept in a row of its own.
+// spilled sets the data of an entry to its payload, if that is kept in a row of its own.
 func (r *entryRow) spilled(e *journal.Entry) error {
 	if e.Spill == 0 {
 		return nil
@@ -164,10 +167,10 @@ func (s *Store) Spill(ctx context.Context, engine journal.EngineID, id journal.N
 	return s.finished(err)
 }
 
-// errReadOnly says that the handle only reads.
+// errReadOnly is the error of a write through a handle that was opened for reading only.
 var errReadOnly = errors.New("postgres: opened for reading only")
 
-// writable says whether the handle may write.
+// writable returns an error if the handle may not write.
 func (s *Store) writable() error {
 	if s.options.ReadOnly {
 		return errReadOnly
@@ -191,7 +194,7 @@ from perdure.engines e order by id`
 from perdure.engines e order by id`
 )
 
-// Info tells what the store is and who uses it.
+// Info returns a description of the store and of the engines that use it.
 func (s *Store) Info(ctx context.Context) (store.Info, error) { return s.info(ctx, true) }
 
 // Brief is [store.Briefer].

@@ -25,8 +25,8 @@ where holder = (select coalesce(inbox, number) from perdure.heads where number =
 and number > greatest($2, (select past from perdure.heads where number = $1)) order by number limit $3`
 )
 
-// runsAtATime is how many journals one statement reads, and fewMessages how many
-// messages a run may have been sent that is read together with others.
+// runsAtATime is the number of journals that one statement reads. fewMessages is the largest
+// number of messages that a run may have got for its inbox to be read together with others.
 const (
 	runsAtATime = 128
 	fewMessages = 16
@@ -37,15 +37,15 @@ type querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
-// A reading reads journals and inboxes of runs, as much as may come at a time.
+// A reading reads journals and inboxes of runs, up to the limits of one claim.
 type reading struct {
 	store *Store
 	from  querier
-	size  int // of what was read
+	size  int // bytes read so far
 }
 
-// read reads runs, many with each statement, at least one and until they are too
-// large to come together. Where many are too large, it reads half as many.
+// read reads runs, many with each statement: at least one run, and more until their size
+// reaches the limit. If many together are too large, it reads half as many at a time.
 func (r *reading) read(ctx context.Context, due []journal.Head) ([]store.Run, error) {
 	all := make([]store.Run, 0, len(due))
 	most := runsAtATime
@@ -86,7 +86,7 @@ func (r *reading) some(ctx context.Context, due []journal.Head) ([]store.Run, er
 	return runs, r.inboxes(ctx, runs, byNumber)
 }
 
-// numbers gives the keys.
+// numbers returns the keys.
 func numbers(runs map[journal.Number]*store.Run) []int64 {
 	out := make([]int64, 0, len(runs))
 	for n := range runs {
@@ -95,8 +95,8 @@ func numbers(runs map[journal.Number]*store.Run) []int64 {
 	return out
 }
 
-// journals reads the journals of the runs, each up to the first row that cannot be
-// read. It stops where they are too large for a claim and of more than one run.
+// journals reads the journals of the runs, each up to the first unreadable row. It stops when
+// the journals of more than one run are too large for a claim.
 func (r *reading) journals(ctx context.Context, runs map[journal.Number]*store.Run) error {
 	rows, err := r.from.Query(ctx, selectJournals, numbers(runs))
 	if err != nil {
@@ -127,8 +127,8 @@ func (r *reading) journals(ctx context.Context, runs map[journal.Number]*store.R
 	return rows.Err()
 }
 
-// inboxes reads the untaken messages of the runs, those of the many that were sent few
-// with one statement.
+// inboxes reads the untaken messages of the runs. One statement reads the inboxes of all runs
+// that were sent few messages.
 func (r *reading) inboxes(ctx context.Context, runs []store.Run,
 	byNumber map[journal.Number]*store.Run) error {
 	var few []int64
@@ -166,7 +166,8 @@ func (r *reading) inboxes(ctx context.Context, runs []store.Run,
 	return rows.Err()
 }
 
-// inbox reads untaken messages with numbers above one, as many as come at a time.
+// inbox reads the untaken messages with higher numbers than above, up to the limits of a
+// page.
 func (r *reading) inbox(ctx context.Context, run *store.Run, above int64) error {
 	if run.Head.Mail == above || run.Err != nil {
 		return nil
@@ -189,8 +190,8 @@ func (r *reading) inbox(ctx context.Context, run *store.Run, above int64) error 
 	return rows.Err()
 }
 
-// deliver puts a message into the inbox of a run, in which there are so many bytes. It
-// gives false where no further one is wanted.
+// deliver adds a message to the inbox of a run, which has size bytes so far. It returns false
+// if no more messages are wanted.
 func (r *reading) deliver(run *store.Run, row *entryRow, size *int) bool {
 	if run.Err != nil || run.More {
 		return false

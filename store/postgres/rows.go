@@ -14,16 +14,16 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// headColumns are those of a head, in the order in which they are read.
+// headColumns are the columns of a head, in the order in which they are read.
 const headColumns = "number, workflow_id, workflow, pattern, status, owner, wake, created, " +
 	"ended, last, cause, crashes, mail, chain, parent, keep, retain"
 
-// of gives columns of the table that a query calls so.
+// of returns columns qualified by a table name or alias.
 func of(table, columns string) string {
 	return table + "." + strings.ReplaceAll(columns, ", ", ", "+table+".")
 }
 
-// A headRow reads a head. All of it is null where a join has found none.
+// A headRow reads a head. All its fields are null if a join has found no head.
 type headRow struct {
 	number, owner, wake, created, ended, last, mail, chain, parent, keep pgtype.Int8
 	workflowID, workflow, cause, retain                                  pgtype.Text
@@ -31,7 +31,7 @@ type headRow struct {
 	crashes                                                              pgtype.Int4
 }
 
-// into gives where a row of headColumns goes.
+// into returns the targets for scanning a row of headColumns.
 func (r *headRow) into() []any {
 	return []any{
 		&r.number, &r.workflowID, &r.workflow, &r.pattern, &r.status, &r.owner, &r.wake, &r.created,
@@ -40,8 +40,8 @@ func (r *headRow) into() []any {
 	}
 }
 
-// head gives the head that was read; the zero one where there was none. What is no
-// pattern or status comes as a number that names none.
+// head returns the head that was read, or the zero head if there was none. An invalid pattern
+// or status becomes a number that names none.
 func (s *Store) head(r *headRow) journal.Head {
 	if !r.number.Valid {
 		return journal.Head{}
@@ -61,7 +61,7 @@ func (s *Store) head(r *headRow) journal.Head {
 	}
 }
 
-// scanHead reads a row that begins with other columns and ends with those of a head.
+// scanHead reads a row that begins with other columns and ends with the columns of a head.
 func (s *Store) scanHead(rows pgx.Rows, first ...any) (journal.Head, error) {
 	var r headRow
 	if err := rows.Scan(append(first, r.into()...)...); err != nil {
@@ -70,8 +70,8 @@ func (s *Store) scanHead(rows pgx.Rows, first ...any) (journal.Head, error) {
 	return s.head(&r), nil
 }
 
-// The columns of an entry, and those of a message in the same order, and its
-// sender's ID.
+// These are the columns of an entry, and the columns of a message in the same order, followed
+// by its sender's ID.
 const (
 	entryColumns   = "seq, kind, status, scope, name, key, occ, at, took, spill, detail, data"
 	messageColumns = "number, kind, null::smallint, scope, name, key, occ, at, null::bigint, " +
@@ -89,7 +89,7 @@ type entryRow struct {
 	until                        pgtype.Int8
 }
 
-// into gives where a row of entryColumns goes.
+// into returns the targets for scanning a row of entryColumns.
 func (r *entryRow) into() []any {
 	return []any{
 		&r.seq, &r.kind, &r.status, &r.scope, &r.name, &r.key, &r.occ, &r.at, &r.took, &r.spill,
@@ -97,7 +97,7 @@ func (r *entryRow) into() []any {
 	}
 }
 
-// entry gives the entry of a run that was read, or a CorruptError.
+// entry returns the entry of a run that was read, or a CorruptError.
 func (r *entryRow) entry(run journal.Number) (journal.Entry, error) {
 	e := journal.Entry{
 		Run: run, Seq: r.seq, Kind: journal.Kind(small(r.kind)),
@@ -118,7 +118,7 @@ func (r *entryRow) entry(run journal.Number) (journal.Entry, error) {
 	return e, e.Check()
 }
 
-// message gives the message to a run that was read, or a CorruptError.
+// message returns the message to a run that was read, or a CorruptError.
 func (r *entryRow) message(run journal.Number) (journal.Entry, error) {
 	e, err := r.entry(run)
 	if err != nil {
@@ -133,8 +133,8 @@ func (r *entryRow) message(run journal.Number) (journal.Entry, error) {
 	return e, e.Check()
 }
 
-// small reads the number of a kind, status or pattern. What is too large for one
-// comes as 255, which names none.
+// small reads the number of a kind, status or pattern. A number that is too large becomes
+// 255, which names none.
 func small(v pgtype.Int2) uint8 {
 	if v.Int16 < 0 || v.Int16 > math.MaxUint8 {
 		return math.MaxUint8
@@ -142,7 +142,7 @@ func small(v pgtype.Int2) uint8 {
 	return uint8(v.Int16)
 }
 
-// moment reads a time; null is the zero time.
+// moment reads a time. Null becomes the zero time.
 func moment(v pgtype.Int8) time.Time {
 	if !v.Valid {
 		return time.Time{}
@@ -150,7 +150,8 @@ func moment(v pgtype.Int8) time.Time {
 	return time.Unix(0, v.Int64).UTC()
 }
 
-// nanos gives a time as it is stored: the nearest one that 64 bits can tell.
+// nanos returns a time as it is stored: the nearest time that fits into 64 bits of
+// nanoseconds. The zero time becomes null.
 func nanos(t time.Time) pgtype.Int8 {
 	n := pgtype.Int8{Valid: !t.IsZero()}
 	switch {
@@ -165,20 +166,21 @@ func nanos(t time.Time) pgtype.Int8 {
 	return n
 }
 
-// What can be stored lies between the years 1677 and 2262.
+// These are the earliest and the latest time that can be stored: in the years 1677 and 2262.
 var earliest, latest = time.Unix(0, math.MinInt64+1), time.Unix(0, math.MaxInt64)
 
-// stored gives a time as it comes back.
+// stored returns a time as it is after it was stored and read back.
 func stored(t time.Time) time.Time { return moment(nanos(t)) }
 
-// orNull gives a number, or null for zero.
+// orNull returns a number, or null for zero.
 func orNull[V ~int64](v V) pgtype.Int8 { return pgtype.Int8{Int64: int64(v), Valid: v != 0} }
 
-// hexed begins a text that stands for bytes which PostgreSQL keeps in no text.
+// hexed is the prefix of a text that holds, in hexadecimal, bytes that PostgreSQL does not
+// accept in a text.
 const hexed = `\x`
 
-// text gives a string as it is stored: PostgreSQL refuses a zero byte in a text, and
-// what is no UTF-8. Empty is null.
+// text returns a string as it is stored. PostgreSQL refuses a text with a zero byte or with
+// invalid UTF-8: such a string becomes hexadecimal after hexed. An empty string becomes null.
 func text(s string) pgtype.Text {
 	if !utf8.ValidString(s) || strings.IndexByte(s, 0) >= 0 || strings.HasPrefix(s, hexed) {
 		s = hexed + hex.EncodeToString([]byte(s))
@@ -186,7 +188,7 @@ func text(s string) pgtype.Text {
 	return pgtype.Text{String: s, Valid: s != ""}
 }
 
-// legal gives a string that was stored by text.
+// legal returns the original of a string that was stored by text.
 func legal(t pgtype.Text) string {
 	if b, err := hex.DecodeString(strings.TrimPrefix(t.String, hexed)); err == nil &&
 		strings.HasPrefix(t.String, hexed) {

@@ -10,8 +10,9 @@ import (
 	"github.com/perdure/perdure/store/postgres"
 )
 
-// A skewed store is one for a node whose clock is behind that of the others: to the
-// database and to them, all times of the node are later by that.
+// A skewed store is for a node whose clock is behind the clocks of the other nodes. It adds
+// the difference to all times that the node passes to the database, and subtracts it from all
+// times that it returns.
 type skewed struct {
 	*postgres.Store
 	by time.Duration
@@ -73,7 +74,7 @@ func (t *skewedTx) Commit(ctx context.Context, g *store.Group) error {
 	return t.store.commit(ctx, g, t.Transaction.Commit)
 }
 
-// shifted gives a copy of v in which every time is later, but for those that are zero.
+// shifted returns a copy of v in which every time is later, except for zero times.
 func shifted[T any](v T, by time.Duration) T {
 	shift(reflect.ValueOf(&v).Elem(), by)
 	return v

@@ -25,7 +25,7 @@ var (
 	spoil   atomic.Pointer[func(end func() error) error] // ends the next transaction instead
 )
 
-// A spoiled source of transactions has some end otherwise.
+// A spoiled source of transactions ends some of them in another way.
 type spoiled[Tx any] struct{ perdure.Transactions[Tx] }
 
 func (s spoiled[Tx]) Commit(ctx context.Context, tx Tx) error {
@@ -111,7 +111,7 @@ func TestStepsInTransactionsWriteWithTheirResults(t *testing.T) {
 	}
 }
 
-// endSessions ends those of the user that are in a transaction.
+// endSessions ends the sessions of the user that are in a transaction.
 func (w *shop) endSessions() {
 	w.count(`select count(pg_terminate_backend(pid)) from pg_stat_activity
 where datname = current_database() and pid <> pg_backend_pid() and state like 'idle in transaction%'`)
@@ -129,7 +129,7 @@ func TestAStepInATransactionThatIsNotSerializableIsTriedAgain(t *testing.T) {
 			if err := tx.QueryRow(ctx, "select count(*) from invoices").Scan(&n); err != nil {
 				return 0, err
 			}
-			if bodies == 1 { // another one that has read the same, and writes first
+			if bodies == 1 { // another transaction has read the same, and writes first
 				err := pgx.BeginTxFunc(ctx, w.pool, pgx.TxOptions{IsoLevel: pgx.Serializable},
 					func(tx pgx.Tx) error {
 						if err := tx.QueryRow(ctx, "select count(*) from invoices").
@@ -165,8 +165,8 @@ func TestAStepInATransactionThatIsNotSerializableIsTriedAgain(t *testing.T) {
 	}
 }
 
-// An engine that was taken over while a body ran has its transaction refused, and
-// nothing of it is there.
+// The transaction of an engine that was taken over while a body ran is refused, and has no
+// effect.
 //
 // spec: B-4, B-5
 func TestAFencedEnginesTransactionIsRefused(t *testing.T) {
@@ -256,8 +256,8 @@ var bulky = perdure.Define("bulky", func(ctx context.Context, _ int) (int, error
 	return len(given), errors.Join(err, failed)
 })
 
-// What a body emits, sets and returns goes with its transaction: a payload of an attempt
-// that was rolled back is not there.
+// The events, variables and results of a body are committed with its transaction. A payload
+// of an attempt that was rolled back is not stored.
 //
 // spec: B-4
 func TestAStepInATransactionRecordsLargePayloads(t *testing.T) {

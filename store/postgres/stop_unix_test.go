@@ -7,6 +7,6 @@ import (
 	"syscall"
 )
 
-// stop stops a process where it is, and goOn has it go on.
+// stop suspends a process, and goOn resumes it.
 func stop(p *os.Process) error { return p.Signal(syscall.SIGSTOP) }
 func goOn(p *os.Process) error { return p.Signal(syscall.SIGCONT) }

@@ -9,18 +9,18 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// What a successor takes over from the run that it continues.
+// These statements transfer data to a successor from the run that it continues.
 const (
-	// checkEnded fails where a run cannot be continued: it is open, not there, was
-	// continued or has another workflow ID.
+	// checkEnded fails if a run cannot be continued: it is open, is not there, was continued
+	// already or has another workflow ID.
 	checkEnded = `select 1 / (count(*) = $4)::int
 from unnest($1::bigint[], $2::bigint[], $3::text[]) as s (number, ended, workflow_id)
 cross join lateral (select * from perdure.heads where number = s.ended offset 0) h
 cross join lateral (select from perdure.heads where number = s.number offset 0) n
 where h.workflow_id = s.workflow_id and h.ended is not null and h.inbox is distinct from -1`
 
-	// inheritInbox writes no message, however many there are. What was not taken counts as
-	// not given.
+	// inheritInbox writes no message, however many there are. Messages that were not taken
+	// count as not given.
 	inheritInbox = `update perdure.heads h set mail = e.mail, inbox = e.box, past = e.past, given = e.past
 from unnest($1::bigint[], $2::bigint[]) as s (number, ended) cross join lateral (
     select b.mail, b.box, coalesce((
@@ -33,7 +33,7 @@ where h.number = s.number`
 
 var selectHeads = `select ` + headColumns + ` from perdure.heads where number = any($1::bigint[])`
 
-// succeed creates runs that continue others, which have ended by now.
+// succeed creates runs that continue other runs, which have ended by now.
 func (t *transaction) succeed() error {
 	if len(t.continued) == 0 {
 		return nil

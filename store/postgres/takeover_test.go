@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestRunsMoveWhenTheirNodeIsGone measures for how long a run stands still when its
-// node is stopped, killed, or held up for longer than its lease.
+// TestRunsMoveWhenTheirNodeIsGone measures how long a run makes no progress when its node is
+// stopped, killed, or suspended for longer than its lease.
 //
 // spec: B-5
 func TestRunsMoveWhenTheirNodeIsGone(t *testing.T) {
@@ -52,7 +52,8 @@ func TestRunsMoveWhenTheirNodeIsGone(t *testing.T) {
 	}
 }
 
-// beats gives the number of the last beat of a process; of all for 0.
+// beats returns the number of the last beat of a process, or of all processes if process is
+// 0.
 func (c *cluster) beats(process int) int64 {
 	var n int64
 	c.must(c.bank.QueryRow(c.ctx, "select coalesce(max(number), 0) from beats where $1 in (0, "+
@@ -60,7 +61,7 @@ func (c *cluster) beats(process int) int64 {
 	return n
 }
 
-// executes gives the node of a beat.
+// executes returns the node that wrote a beat.
 func (c *cluster) executes(beat int64) *process {
 	var pid int
 	c.must(c.bank.QueryRow(c.ctx, "select process from beats where number = $1", beat).Scan(&pid))

@@ -36,8 +36,8 @@ type shop struct {
 	db   *sql.DB
 	eng  *perdure.Engine
 
-	defs   []perdure.Definition // of the engines beside it
-	beside []func()             // end those
+	defs   []perdure.Definition // of further engines
+	beside []func()             // end the further engines
 }
 
 func must[T any](t *testing.T) func(T, error) T {
@@ -75,7 +75,7 @@ func newShop(t *testing.T, workflows ...perdure.Definition) *shop {
 			end()
 		}
 		w.pool.Close()
-		// before it has joined
+		// The engine may not have joined yet.
 		if err := errors.Join(<-done, w.db.Close(), w.s.Close()); err != nil &&
 			!errors.Is(err, context.Canceled) {
 			t.Error(err)
@@ -84,8 +84,8 @@ func newShop(t *testing.T, workflows ...perdure.Definition) *shop {
 	return w
 }
 
-// transactions are those that a user may have: each calls f in one that has written
-// already, and commits it or not.
+// transactions returns the kinds of transactions that a user may have. Each calls f in a
+// transaction that has already written, and commits it or rolls it back.
 func (w *shop) transactions() map[string]func(commit bool, f func(tx any)) {
 	ctx := w.t.Context()
 	check := func(err error) {
@@ -205,8 +205,8 @@ func TestSignalsWithStartInATransaction(t *testing.T) {
 	}
 }
 
-// A transaction that sees the database as it was when it began may miss the run that
-// has a workflow ID by now: a signal would wait for one that is there.
+// A transaction that sees the database as it was when it began may miss the run that has a
+// workflow ID by now: a signal would wait for a run that is already there.
 //
 // spec: B-4
 func TestAStaleTransactionMaySendToRunIDsOnly(t *testing.T) {
@@ -215,7 +215,7 @@ func TestAStaleTransactionMaySendToRunIDsOnly(t *testing.T) {
 	run := must[*perdure.Run[int]](t)(dun.Start(ctx, w.eng, 10, perdure.ID("inv-1")))
 	for _, level := range []pgx.TxIsoLevel{pgx.RepeatableRead, pgx.Serializable} {
 		err := errStale
-		for errors.Is(err, errStale) { // as users of such a level do
+		for errors.Is(err, errStale) { // as users of such an isolation level do
 			err = pgx.BeginTxFunc(ctx, w.pool, pgx.TxOptions{IsoLevel: level},
 				func(tx pgx.Tx) error {
 					_, err := settled.Send(ctx, w.eng.In(tx), "inv-1", 4)
@@ -297,7 +297,7 @@ func TestAnOpenTransactionHoldsUpItsOwnWorkflowIDAlone(t *testing.T) {
 			return f(tx)
 		})
 	}
-	for i := range 500 { // as many as would meet in any table of few locks
+	for i := range 500 { // enough to collide in any small table of locks
 		id := fmt.Sprint("other-", i)
 		if err := impatient(func(tx pgx.Tx) error {
 			_, err := settled.Send(ctx, client.In(tx), id, 1)
@@ -348,7 +348,7 @@ func TestRunsGoOnBesideAnOpenTransaction(t *testing.T) {
 		})
 	})
 	w := newShop(t, dun, visit)
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // it would wait for ever
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // else it might wait for ever
 	defer cancel()
 	client := must[*perdure.Client](t)(perdure.NewClient(ctx, w.s))
 	ends := must[*perdure.Run[int]](t)(visit.Start(ctx, w.eng, 0, perdure.ID("ends")))

@@ -8,12 +8,12 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// writeAgain writes a group that was sent before. A group is there as a whole
-// or not at all, so one new run or entry of it that is there proves that all of
-// it is; what is not there then are starts that had found another run, and find
-// it again. An entry that is not there proves that nothing is. Without either, the
-// group is written again, but for the messages that are there. Those prove nothing of
-// the others: one like it may have come with another group.
+// writeAgain writes a group that was sent before. A group was written as a whole or not at all. So
+// one new run or entry of it that is there proves that the whole group is there. A start that is
+// not there then had found another run, and finds it again. An entry that is not there proves that
+// nothing was written. If the group has neither, it is written again, except for the messages that
+// are there. Such messages prove nothing about the others, because an equal message may have come
+// with another group.
 func (tx *transaction) writeAgain() error {
 	changes := tx.group.Changes
 	there := make([]bool, len(changes))
@@ -37,7 +37,7 @@ func (tx *transaction) writeAgain() error {
 	return tx.write()
 }
 
-// isThere says whether a change is proved to be there.
+// isThere reports whether a change is proved to be there.
 func (tx *transaction) isThere(c *store.Change) (bool, error) {
 	var row driver.Value
 	var err error
@@ -51,8 +51,8 @@ func (tx *transaction) isThere(c *store.Change) (bool, error) {
 	return row != nil, err
 }
 
-// The messages that a post by workflow ID may have become which was sent before: in a
-// run that has or had the ID, or waiting for one.
+// The messages that a post by workflow ID may have written when it was sent before: in a run that
+// has or had the ID, or waiting for a run.
 const (
 	selectSent = sentTo + ` and h.ended is null union all ` + sentTo + ` and h.ended is not null`
 	sentTo     = `select h.number, m.number from perdure_heads h cross join perdure_messages m on m.chain = iif(h.chain = 0, h.number, h.chain) and m.id = ?1 and m.at = ?2
@@ -60,16 +60,17 @@ const (
 	selectSentAway = `select 0, number from perdure_unrouted where id = ? and at = ? and workflow_id = ? order by number limit 1`
 )
 
-// own looks for the message that a post by workflow ID has become. It is known by its
-// sender's ID and by its time. The run is 0 of one that waits for a run, the number
-// where it is not there.
+// own looks for the message that a post by workflow ID wrote. It finds the message by its sender's
+// ID and its time. The run is 0 if the message waits for a run. The number is 0 if there is no
+// message.
 func (tx *transaction) own(p *store.Post) (run journal.Number, number int64, err error) {
 	d := p.Message.Detail
 	if p.Run != 0 || d == nil || d.Message == "" {
 		return 0, 0, nil
 	}
 	read := func(row []driver.Value) error {
-		if n := journal.Number(integer(row[0])); n >= run { // the newest that has it
+		// The newest run that has the message counts.
+		if n := journal.Number(integer(row[0])); n >= run {
 			run, number = n, integer(row[1])
 		}
 		return nil
@@ -82,7 +83,8 @@ func (tx *transaction) own(p *store.Post) (run journal.Number, number int64, err
 	return run, number, err
 }
 
-// postedAgain sets the verdict of a post by workflow ID whose message is there.
+// postedAgain sets the verdict of a post by workflow ID whose message is there. It reports whether
+// the message is there.
 func (tx *transaction) postedAgain(p *store.Post) (bool, error) {
 	run, number, err := tx.own(p)
 	if err != nil || number == 0 {
@@ -99,8 +101,8 @@ func (tx *transaction) postedAgain(p *store.Post) (bool, error) {
 	return true, nil
 }
 
-// had tells the run that a start had found which was sent before, where it has got a
-// message of it.
+// had finds the run that a start found when it was sent before, if that run has got a message of
+// the start.
 func (tx *transaction) had(c *store.Change) (found bool, err error) {
 	for _, posts := range [][]store.Post{c.Posts, c.Else} {
 		for i := range posts {
@@ -119,20 +121,21 @@ func (tx *transaction) had(c *store.Change) (found bool, err error) {
 	return false, nil
 }
 
-// findAgain tells the run that a start of a group had found which was written. It
-// may have ended since, in the same group too.
+// findAgain finds the run that a start found, in a group that was written before. That run may have
+// ended since, even in the same group.
 func (tx *transaction) findAgain(c *store.Change) error {
 	if found, err := tx.findEnded(c, time.Unix(0, 1)); err != nil || found {
 		return err
 	}
 	err := tx.findOpen(c)
 	if err == nil && c.Verdict == store.Written {
-		c.Verdict = store.Taken // by a run of another workflow, which has ended
+		// A run of another workflow had the ID, and has ended.
+		c.Verdict = store.Taken
 	}
 	return err
 }
 
-// foundAgain tells that a start had found that run.
+// foundAgain sets the verdict of a start that found that run.
 func (tx *transaction) foundAgain(c *store.Change, run journal.Number) error {
 	return tx.query(func(row []driver.Value) error {
 		c.Verdict, c.Found = store.Exists, tx.store.head(row)
@@ -143,8 +146,8 @@ func (tx *transaction) foundAgain(c *store.Change, run journal.Number) error {
 	}, selectHead, int64(run))
 }
 
-// recall gives the verdict of a change that was written before, as far as it can
-// still be told: a run that was to be unloaded has stayed if the engine owns it.
+// recall sets the verdict of a change that was written before, as far as it is still known. A run
+// that was to be unloaded has stayed loaded if the engine still owns it.
 func (tx *transaction) recall(c *store.Change) error {
 	c.Verdict, c.Found = store.Written, journal.Head{}
 	if !c.Create && !c.Unload {
@@ -162,8 +165,8 @@ func (tx *transaction) recall(c *store.Change) error {
 	}, selectHead, int64(c.Run))
 }
 
-// tellPost tells what has become of a message: it is there, or else was judged
-// by its receiver.
+// tellPost sets the verdict of a message in a group that was written before. If the message is not
+// there, its receiver decides.
 func (tx *transaction) tellPost(p *store.Post) error {
 	p.Verdict, p.To, p.Number = store.Nobody, journal.Head{}, 0
 	if there, err := tx.postedAgain(p); err != nil || there {

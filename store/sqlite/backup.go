@@ -10,10 +10,11 @@ import (
 	"runtime"
 )
 
-// Backup writes a copy of the database to a new file, as it is at one moment, while an engine may
-// be at work; ctx is looked at once, at the beginning. The copy has the same identity and has no
-// log beside it. It is on disk when Backup returns. A file that is there already is not
-// overwritten: the error is [fs.ErrExist]. Of a backup that failed nothing is left.
+// Backup writes a copy of the database to a new file. The copy shows the database at one moment; an
+// engine may be at work meanwhile. Backup looks at ctx only once, at the beginning. The copy has
+// the same identity, and there is no log beside it. It is durable when Backup returns. If the file
+// exists already, it is not overwritten, and the error is [fs.ErrExist]. A backup that fails leaves
+// nothing.
 func (s *Store) Backup(ctx context.Context, path string) error {
 	err := s.backup(ctx, path)
 	if err != nil {
@@ -43,14 +44,14 @@ func (s *Store) backup(ctx context.Context, path string) error {
 		err = os.Rename(half, path)
 	}
 	if err != nil {
-		_ = os.Remove(half) // what matters is told already
+		_ = os.Remove(half) // the important error is reported already
 		return err
 	}
 	return syncDirectory(filepath.Dir(path))
 }
 
-// copyTo has SQLite write the copy, on a connection of its own: those for reading
-// write nothing at all.
+// copyTo makes SQLite write the copy, on a connection of its own, because the connections for
+// reading cannot write at all.
 func (s *Store) copyTo(path string) error {
 	if err := s.enter(); err != nil {
 		return err
@@ -77,7 +78,7 @@ func syncFile(path string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// syncDirectory makes a new name in a directory durable, where the system can.
+// syncDirectory makes a new name in a directory durable, if the system can do that.
 func syncDirectory(path string) error {
 	d, err := os.Open(path)
 	if err != nil {

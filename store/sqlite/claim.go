@@ -11,7 +11,8 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// Claim joins an engine, gives it runs, or takes it off.
+// Claim carries out a request of an engine: to join, renew its lease, take runs or entries of the
+// outbox, or leave. It also reserves the ID of an engine.
 func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
 	switch c := c.(type) {
 	case store.Join:
@@ -54,8 +55,8 @@ func take(s *Store, engine journal.EngineID, do func(*taking) error) (store.Clai
 }
 
 const (
-	// selectOwed sees all workflows at one moment, since it is one statement. Otherwise the
-	// cursor of the caller could pass a number that is committed between two.
+	// selectOwed sees all workflows at one moment, because it is one statement. Otherwise the
+	// caller's cursor could pass a number that is committed between two statements.
 	selectOwed = `select o.number, o.run, o.seq from json_each(?1) w cross join perdure_owed o
 where o.number in (select number from perdure_owed where workflow = w.value and number > ?2 order by number limit ?3 + 0)`
 
@@ -63,8 +64,8 @@ where o.number in (select number from perdure_owed where workflow = w.value and 
 		`, (select s.data from perdure_spilled s where s.id = spill) from perdure_entries where run = ? and seq = ?`
 )
 
-// outbox returns entries of the outbox. It writes nothing, and so does not wait for the
-// writer. An entry that is not readable is left out: whoever reads the journal gets the reason.
+// outbox returns entries of the outbox. It writes nothing, so it does not wait for the writer. It
+// leaves out an entry that is not readable; readers of the journal get the reason.
 func (s *Store) outbox(ctx context.Context, c store.TakeOutbox) (store.Claimed, error) {
 	var out store.Claimed
 	err := s.read(ctx, func(db *conn) error {
@@ -102,8 +103,8 @@ func (s *Store) outbox(ctx context.Context, c store.TakeOutbox) (store.Claimed, 
 	return out, nil
 }
 
-// owedAfter returns the next numbers of the named workflows, and whether there are
-// more.
+// owedAfter returns the next numbers in the outbox of the named workflows. It reports whether there
+// are more.
 func owedAfter(db *conn, c store.TakeOutbox) (page []store.OutboxEntry, more bool, err error) {
 	workflows, err := json.Marshal(c.Workflows)
 	if err != nil {
@@ -124,8 +125,8 @@ func owedAfter(db *conn, c store.TakeOutbox) (page []store.OutboxEntry, more boo
 	return page, false, err
 }
 
-// fillOwed reads the head and the entry of what is owed. It is not there any more
-// if somebody was told meanwhile and the run purged.
+// fillOwed reads the head and the entry of an entry of the outbox. They do not exist any more if
+// somebody was told of the entry meanwhile and the run was purged.
 func (s *Store) fillOwed(db *conn, o *store.OutboxEntry) (ok bool, err error) {
 	err = db.query(func(row []driver.Value) error {
 		o.Head = s.head(row)

@@ -10,16 +10,16 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// The statements of a commit. An open run that has the workflow ID already makes
-// the insertion of a new head do nothing, so nothing is read before it.
+// The statements of a commit. The insertion of a new head does nothing if an open run has the
+// workflow ID, so a start reads nothing before it.
 const (
 	insertHead = `insert into perdure_heads (number, workflow_id, workflow, pattern, status, owner, wake, created, ended, last, cause, crashes, seen, chain, parent, keep, retain, expires)
 values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?, ?, ?) on conflict (workflow_id) where ended is null do nothing`
 
 	updateHead = `update perdure_heads set status = ?, owner = ?, wake = ?, ended = ?, last = ?, cause = ?, keep = ?, retain = ?, expires = ?, pattern = ?, claimed = 0 where number = ?`
 
-	// unloadHead is updateHead where the run is the engine's and no message has come that
-	// it has not seen, and stayHead what is written where one has.
+	// unloadHead updates the head only if the engine owns the run and knows of all its messages.
+	// stayHead updates the head of a run with a message that the engine does not know of.
 	unloadHead = updateHead + ` and mail = ? and owner = ?`
 
 	selectOwner = `select owner from perdure_heads where number = ?`
@@ -40,15 +40,15 @@ and not exists (select 1 from perdure_heads where workflow_id = ? and ended is n
 	deleteOwed = `delete from perdure_owed where number = ?`
 )
 
-// What a successor takes over from the run that it continues.
+// The statements by which a successor takes over from the run that it continues.
 const (
 	mayContinue = `select 1 from perdure_heads where number = ? and workflow_id = ? and ended is not null and inbox is not -1`
 
-	// selectPast returns the number before that of the first message that was not taken.
+	// selectPast selects the number before the number of the first untaken message.
 	selectPast = `select number - 1 from (select coalesce(inbox, number) as box, past from perdure_heads where number = ?) cross join perdure_messages
 where holder = box and taken is null and number > past order by number limit 1`
 
-	// inheritInbox counts what was not taken as not given.
+	// inheritInbox counts messages that were not taken as not given.
 	inheritInbox = `update perdure_heads set (mail, inbox, past, given) = (
     select mail, coalesce(inbox, number), coalesce(?1, mail), coalesce(?1, mail) from perdure_heads where number = ?2) where number = ?3`
 	leaveInbox = `update perdure_heads set inbox = -1 where number = ?`
@@ -78,24 +78,26 @@ func (s *Store) Commit(_ context.Context, g *store.Group) error {
 	return err
 }
 
-// A transaction is a group while it is written.
+// A transaction is a group that is being written.
 type transaction struct {
 	*conn
-	store    *Store
-	group    *store.Group
-	there    []bool // the changes that were written before; nil for none
-	resent   bool   // a message that is there is the group's own
-	unrouted bool   // there may be messages that wait for a run
-	starts   *stmt  // inserts heads
-	heads    *stmt  // updates them
+	store *Store
+	group *store.Group
+	// there marks the changes that were written before; nil if none was.
+	there    []bool
+	resent   bool  // a message that is there is the group's own
+	unrouted bool  // there may be messages that wait for a run
+	starts   *stmt // inserts heads
+	heads    *stmt // updates heads
 	entries  *inserter
 
-	receivers map[journal.Number]*receiver // of messages, as they are in the group so far
-	posted    []*receiver                  // those that have got any
+	// receivers are the receivers of messages, as they are after the posts so far.
+	receivers map[journal.Number]*receiver
+	posted    []*receiver // receivers that have got messages
 }
 
-// begin checks the fence and prepares the statements. The same lookup tells
-// whether any message waits for a run, so that a start need not ask.
+// begin checks the fence and prepares the statements. The same lookup finds out whether any message
+// waits for a run, so that a start need not look.
 func (tx *transaction) begin() (err error) {
 	sql, args := "select exists (select 1 from perdure_unrouted)", []driver.Value(nil)
 	if tx.group.Engine != 0 {
@@ -119,7 +121,7 @@ func (tx *transaction) begin() (err error) {
 	return err
 }
 
-// write writes the changes step by step, in the order that [store.Group] has.
+// write writes the changes step by step, in the order that [store.Group] describes.
 func (tx *transaction) write() error {
 	for _, step := range []func() error{
 		tx.each(tx.start, tx.recall), tx.follow, tx.each(tx.record, nil),
@@ -133,8 +135,8 @@ func (tx *transaction) write() error {
 	return nil
 }
 
-// each gives a step that is made for each change: what writes it, or what only
-// tells of one that is there already.
+// each returns a step that handles each change: write for a change that is to be written, tell for
+// a change that was written before.
 func (tx *transaction) each(write, tell func(*store.Change) error) func() error {
 	return func() error {
 		for i := range tx.group.Changes {
@@ -163,7 +165,7 @@ func (tx *transaction) sendAll() error {
 	return nil
 }
 
-// start creates a run that continues no other.
+// start creates a run that continues no other run.
 func (tx *transaction) start(c *store.Change) error {
 	c.Verdict, c.Found = store.Written, journal.Head{}
 	if !c.Create || c.From != 0 {
@@ -197,7 +199,7 @@ func (tx *transaction) start(c *store.Change) error {
 	return err
 }
 
-// shares refuses a run that has payloads of one which is not there.
+// shares refuses a run that uses payloads of a run that does not exist.
 func (tx *transaction) shares(c *store.Change) error {
 	there, err := tx.value(selectThere, int64(c.Shares))
 	if err == nil && there == nil {
@@ -208,7 +210,7 @@ func (tx *transaction) shares(c *store.Change) error {
 	return err
 }
 
-// record writes entries, with what follows from them.
+// record writes entries and applies their effects.
 func (tx *transaction) record(c *store.Change) error {
 	for _, number := range c.Told {
 		if _, err := tx.exec(deleteOwed, number); err != nil {
@@ -230,7 +232,7 @@ func (tx *transaction) append(entries []journal.Entry) error {
 	return nil
 }
 
-// settle writes the head of a run that is there.
+// settle writes the head of a run that exists.
 func (tx *transaction) settle(c *store.Change) error {
 	switch {
 	case c.Create || c.Head == nil:
@@ -241,7 +243,7 @@ func (tx *transaction) settle(c *store.Change) error {
 	return tx.update(c.Head)
 }
 
-// succeed creates a run that continues another, which has ended by now.
+// succeed creates a run that continues another run, which has ended by now.
 func (tx *transaction) succeed(c *store.Change) error {
 	if c.From == 0 {
 		return nil
@@ -279,8 +281,8 @@ func (tx *transaction) succeed(c *store.Change) error {
 	return tx.append(c.Entries)
 }
 
-// inherit hands a run the inbox of the one that it continues. No message is written,
-// however many there are.
+// inherit hands the inbox of a run to the run that continues it. It writes no message, however many
+// there are.
 func (tx *transaction) inherit(c *store.Change) error {
 	past, err := tx.value(selectPast, int64(c.From))
 	if err != nil {
@@ -293,8 +295,8 @@ func (tx *transaction) inherit(c *store.Change) error {
 	return err
 }
 
-// create writes a new head, unless an open run has its workflow ID. No stranger
-// owns a run.
+// create writes a new head, unless an open run has its workflow ID. A group without an engine
+// creates runs without an owner.
 func (tx *transaction) create(c *store.Change) (bool, error) {
 	h := *c.Head
 	if n, ok := h.ID.Number(tx.store.database); !ok || n != c.Run {
@@ -324,7 +326,7 @@ func (tx *transaction) create(c *store.Change) (bool, error) {
 	return true, nil
 }
 
-// findOpen tells the open run that has the workflow ID of a new one.
+// findOpen finds the open run that has the workflow ID of a new run.
 func (tx *transaction) findOpen(c *store.Change) error {
 	return tx.query(func(row []driver.Value) error {
 		c.Verdict, c.Found = store.Exists, tx.store.head(row)
@@ -335,8 +337,8 @@ func (tx *transaction) findOpen(c *store.Change) error {
 	}, selectOpen, c.Head.WorkflowID)
 }
 
-// findEnded tells the run that ended last within the window of a new one, unless
-// an open run has its workflow ID.
+// findEnded finds the run that ended last, not before since, unless an open run has the workflow ID
+// of the new run.
 func (tx *transaction) findEnded(c *store.Change, since time.Time) (found bool, err error) {
 	err = tx.query(func(row []driver.Value) error {
 		c.Verdict, c.Found = store.Exists, tx.store.head(row)
@@ -355,7 +357,7 @@ func (tx *transaction) update(h *journal.Head) error {
 	return err
 }
 
-// rest lets a run leave memory, or tells that it has messages.
+// rest unloads a run, or sets the verdict that the run has messages.
 func (tx *transaction) rest(c *store.Change) error {
 	h := c.Head
 	s, err := tx.prepare(unloadHead)

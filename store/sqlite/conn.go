@@ -13,10 +13,9 @@ import (
 	modernc "modernc.org/sqlite"
 )
 
-// A conn is one connection to a database, without the pool of database/sql: what
-// is written goes through statements prepared once, with arguments that are
-// bound in place. One goroutine at a time uses it. No context reaches SQLite: a
-// context that can be cancelled doubles the cost of a row.
+// A conn is one connection to a database, without the pool of database/sql. Its statements are
+// prepared once and their arguments are bound in place. Only one goroutine at a time may use it. No
+// context reaches SQLite, because a context that can be cancelled doubles the cost of a row.
 type conn struct {
 	raw   driver.Conn
 	stmts map[string]*stmt
@@ -35,7 +34,7 @@ func dial(path, mode string) (*conn, error) {
 	return &conn{raw: raw, stmts: map[string]*stmt{}}, nil
 }
 
-// dsn is the URI of a file. Strings in double quotes are names only.
+// dsn returns the URI of a file. With it, double quotes enclose only names, never strings.
 func dsn(path, mode string) string {
 	p := filepath.ToSlash(path)
 	if !strings.HasPrefix(p, "/") {
@@ -46,7 +45,7 @@ func dsn(path, mode string) string {
 	return u.String()
 }
 
-// close ends the connection; what it had begun is rolled back.
+// close closes the connection. A transaction that has not ended is rolled back.
 func (c *conn) close() error {
 	var errs []error
 	for _, s := range c.stmts {
@@ -55,7 +54,7 @@ func (c *conn) close() error {
 	return errors.Join(append(errs, c.raw.Close())...)
 }
 
-// script executes statements that have no arguments and are not kept.
+// script executes statements without arguments. They are not kept.
 func (c *conn) script(sql string) error {
 	_, err := c.raw.(driver.ExecerContext).ExecContext(context.Background(), sql, nil)
 	return err
@@ -67,9 +66,9 @@ type stmt struct {
 	args []driver.NamedValue
 }
 
-// prepare gives the statement of that text, which is prepared once. A limit that
-// is an argument is written as a sum, "limit ? + 0": for a bare one SQLite prepares
-// the statement anew each time, to plan by its value.
+// prepare returns the statement with that text. It prepares each text once. A limit that is an
+// argument must be written as a sum, "limit ? + 0". For "limit ?" alone SQLite prepares the
+// statement anew each time, to plan by the value.
 func (c *conn) prepare(sql string) (*stmt, error) {
 	if s := c.stmts[sql]; s != nil {
 		return s, nil
@@ -86,8 +85,8 @@ func (c *conn) prepare(sql string) (*stmt, error) {
 	return s, nil
 }
 
-// exec executes the statement with the arguments that are set and gives the
-// number of rows it changed.
+// exec executes the statement with the arguments that are set. It returns the number of changed
+// rows.
 func (s *stmt) exec() (int64, error) {
 	result, err := s.raw.(driver.StmtExecContext).ExecContext(context.Background(), s.args)
 	if err != nil {
@@ -96,7 +95,7 @@ func (s *stmt) exec() (int64, error) {
 	return result.RowsAffected()
 }
 
-// exec executes a statement and gives the number of rows it changed.
+// exec executes a statement and returns the number of changed rows.
 func (c *conn) exec(sql string, args ...driver.Value) (int64, error) {
 	s, err := c.prepare(sql)
 	if err != nil {
@@ -112,8 +111,8 @@ func (s *stmt) bind(args []driver.Value) {
 	}
 }
 
-// query calls f with each row until f gives an error. The row is valid during
-// the call; the bytes in it stay valid.
+// query calls f with each row until f returns an error. The row is valid during the call; its bytes
+// stay valid.
 func (c *conn) query(f func(row []driver.Value) error, sql string,
 	args ...driver.Value) (err error) {
 	s, err := c.prepare(sql)
@@ -140,7 +139,7 @@ func (c *conn) query(f func(row []driver.Value) error, sql string,
 	}
 }
 
-// value gives the first column of the first row; nil without rows.
+// value returns the first column of the first row; nil if there is no row.
 func (c *conn) value(sql string, args ...driver.Value) (v driver.Value, err error) {
 	err = c.query(func(row []driver.Value) error {
 		if v == nil {

@@ -1,16 +1,15 @@
-// Package sqlite keeps runs in an SQLite database, by a driver in pure Go. It is
-// the default store.
+// Package sqlite keeps runs in an SQLite database, with a driver in pure Go. It is the default
+// store.
 //
-// One file has everything; beside it are SQLite's own -wal and -shm and a small
-// FILE-engine, whose lock says that an engine is at work. A commit is durable
-// when it returns: WAL with synchronous=FULL, asked for at each opening and
-// verified. Any number of processes may read, start runs and post messages at any
-// time; one at a time executes runs.
+// One file has everything. Beside it are SQLite's own -wal and -shm files and a small file
+// FILE-engine. A lock on that file means that an engine is at work. A commit is durable when it
+// returns: the database is in WAL mode with synchronous=FULL, which each opening sets and verifies.
+// Any number of processes may read, start runs and post messages at any time. One process at a time
+// executes runs.
 //
-// The tables are meant to be read by people: the views runs, journal and inbox
-// show them in words.
+// People may read the tables: the views runs, journal and inbox show them in words.
 //
 //	sqlite3 runs.db "select seq, kind, name, data from journal where workflow_id = 'order-4711'"
 //
-// DESIGN.md beside this file says why it is built like this.
+// DESIGN.md beside this file has the reasons for this design.
 package sqlite

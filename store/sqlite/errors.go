@@ -11,8 +11,7 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// code is SQLite's primary result code for an error; zero where it is none of
-// SQLite's.
+// code returns SQLite's primary result code of an error; zero if the error is not SQLite's.
 func code(err error) int {
 	var e *modernc.Error
 	if errors.As(err, &e) {
@@ -21,15 +20,15 @@ func code(err error) int {
 	return 0
 }
 
-// isStale reports whether a transaction may not write because it has read what others
-// have written since: to try again is of no use to it.
+// isStale reports whether a transaction may not write because it has read data that others have
+// changed since. For such a transaction it is useless to try again.
 func isStale(err error) bool {
 	var e *modernc.Error
 	return errors.As(err, &e) && e.Code() == sqlite3.SQLITE_BUSY_SNAPSHOT
 }
 
-// damaged returns an error of SQLite with [store.ErrDamaged] where it says that what is
-// in the file is no database, which it was once.
+// damaged returns an error of SQLite. It adds [store.ErrDamaged] if SQLite reports that the file is
+// corrupt or no database, since it was a database once.
 func damaged(err error) error {
 	switch code(err) {
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
@@ -38,8 +37,7 @@ func damaged(err error) error {
 	return err
 }
 
-// isData says whether an error comes from what was to be written, and will come
-// again.
+// isData reports whether the data of the write causes the error, so that the error will come again.
 func isData(err error) bool {
 	switch code(err) {
 	case sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_MISMATCH:
@@ -48,16 +46,15 @@ func isData(err error) bool {
 	return false
 }
 
-// isRefusal says whether the store itself has said no, so that nothing is wrong
-// with the connection.
+// isRefusal reports whether the store itself refused the call, so that the connection is still
+// good.
 func isRefusal(err error) bool {
 	var data *store.DataError
 	return errors.As(err, &data) || errors.Is(err, store.ErrFenced) ||
 		errors.Is(err, store.ErrLocked)
 }
 
-// isCorrupt says whether a row could not be read, so that nothing is wrong with
-// the connection.
+// isCorrupt reports whether a row could not be read, so that the connection is still good.
 func isCorrupt(err error) bool {
 	var corrupt *journal.CorruptError
 	return errors.As(err, &corrupt)

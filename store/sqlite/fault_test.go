@@ -15,9 +15,8 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// TestFullDisk fills the database up to its limit: the commit that does not fit
-// fails with an error that blames nobody, nothing of it is there, and the same
-// group is written once there is room.
+// TestFullDisk fills the database up to its limit. The commit that does not fit fails with an error
+// that blames nobody, nothing of it is written, and the same group is written when there is room.
 func TestFullDisk(t *testing.T) {
 	s, err := OpenWith(filepath.Join(t.TempDir(), "runs.db"), Options{MaxBytes: 1 << 20})
 	if err != nil {
@@ -50,7 +49,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	wantEntries(t, s, run, seq-1)
 
-	// It stays so until there is room.
+	// The error stays until there is room.
 	g.Again = true
 	if err := s.Commit(t.Context(), g); code(err) != sqlite3.SQLITE_FULL {
 		t.Fatalf("Commit again = %v", err)
@@ -72,7 +71,7 @@ func wantEntries(t *testing.T, s *Store, run journal.Number, want int64) {
 	}
 }
 
-// TestWriterIsAbandoned takes the writer's connection away under its feet.
+// TestWriterIsAbandoned breaks the writer's connection while it is in use.
 func TestWriterIsAbandoned(t *testing.T) {
 	s := mustOpen(t, filepath.Join(t.TempDir(), "runs.db"))
 	got, err := join(s)
@@ -97,8 +96,8 @@ func TestWriterIsAbandoned(t *testing.T) {
 	wantEntries(t, s, g.Changes[0].Run, 1)
 }
 
-// TestRefusalKeepsTheWriter demands that what is wrong with a group is not taken
-// for something wrong with the connection.
+// TestRefusalKeepsTheWriter verifies that an error of a group is not taken for an error of the
+// connection.
 func TestRefusalKeepsTheWriter(t *testing.T) {
 	s := mustOpen(t, filepath.Join(t.TempDir(), "runs.db"))
 	got, err := join(s)
@@ -118,7 +117,7 @@ func TestRefusalKeepsTheWriter(t *testing.T) {
 	}
 }
 
-// TestDurability asks the writer what it was told to be.
+// TestDurability reads the settings of the writer back.
 func TestDurability(t *testing.T) {
 	s := mustOpen(t, filepath.Join(t.TempDir(), "runs.db"))
 	for pragma, want := range map[string]any{
@@ -132,7 +131,7 @@ func TestDurability(t *testing.T) {
 	}
 }
 
-// TestCloseLeavesOneFile demands that a clean end leaves no log.
+// TestCloseLeavesOneFile verifies that a clean end leaves no log.
 func TestCloseLeavesOneFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "runs.db")
 	s := mustOpen(t, path)
@@ -172,7 +171,7 @@ func TestLongJournal(t *testing.T) {
 	t.Logf("%d entries came in %v", entries, time.Since(began).Round(time.Millisecond))
 }
 
-// TestPlans demands that what is asked often needs no scan.
+// TestPlans verifies that frequent queries need no scan.
 func TestPlans(t *testing.T) {
 	s := mustOpen(t, filepath.Join(t.TempDir(), "runs.db"))
 	statements := map[string]int{

@@ -13,16 +13,15 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// files are the database and its log, as they were when the store was opened. SQLite
-// goes on with files that have no name any more, and so would acknowledge what nobody
-// finds again.
+// files are the database and its log, as they were when the store was opened. SQLite continues to
+// use files whose names were removed. It would then acknowledge commits that nobody finds again.
 type files struct {
 	names [2]string
 	were  [2]sight
 }
 
-// filesOf returns the files of a database that is open: some connection has read it, so
-// its log is there too, if it has one, and stays as long as a connection is open.
+// filesOf returns the files of an open database. Some connection has read the database, so its log
+// exists if it has one, and it exists as long as a connection is open.
 func filesOf(path string) (f files, err error) {
 	f.names = [2]string{path, path + "-wal"}
 	for i, name := range f.names {
@@ -35,14 +34,14 @@ func filesOf(path string) (f files, err error) {
 	return f, nil
 }
 
-// lost returns [store.ErrLost] where one of the files was removed or replaced.
+// lost returns [store.ErrLost] if one of the files was removed or replaced.
 func (f *files) lost() error {
 	_, err := f.look()
 	return err
 }
 
-// look returns the size of the log, or [store.ErrLost] where one of the files was removed
-// or replaced. It opens none: closing a descriptor would drop SQLite's locks.
+// look returns the size of the log, or [store.ErrLost] if one of the files was removed or replaced.
+// It opens no file, because closing a descriptor would drop SQLite's locks.
 func (f *files) look() (log int64, err error) {
 	for i, name := range f.names {
 		if f.were[i] == (sight{}) {
@@ -62,21 +61,22 @@ func (f *files) look() (log int64, err error) {
 }
 
 const (
-	// logBound is the size of the log above which it is cut off.
+	// logBound is the size above which the log is cut off.
 	logBound = 64 << 20
-	// trimEvery is how often that is tried, and readersMay how long readers of this
-	// process may go on meanwhile.
+	// trimEvery is the least time between two attempts to cut it off. readersMay is how long an
+	// attempt waits for readers of this process.
 	trimEvery  = time.Second
 	readersMay = 100 * time.Millisecond
 )
 
-// foldAfter is how many pages of the log, half of those with which a commit does it, a purge
-// copies into the file.
+// foldAfter is the number of pages in the log from which on a purge copies them into the file. It
+// is half of the number from which on a commit does that.
 const foldAfter = 1000
 
-// fold copies the log into the file if much is in it, beside who writes: a commit that found
-// the log full would do so while everybody waits. Meanwhile others write, so it goes on until
-// nothing is left, and the log can begin anew. What it fails to copy a commit does.
+// fold copies the log into the file if the log has many pages. It does so on a connection for
+// reading, beside the writer. Otherwise the commit that finds the log full would copy it while
+// everybody waits. Others write meanwhile, so fold copies up to three times until nothing is left
+// and the log can begin anew. A commit copies the pages that fold fails to copy.
 func (s *Store) fold(ctx context.Context) {
 	_ = s.read(ctx, func(c *conn) error {
 		for _, how := range []string{"noop", "passive", "passive", "passive"} {
@@ -93,9 +93,9 @@ func (s *Store) fold(ctx context.Context) {
 	})
 }
 
-// trim cuts off the log if it is large. SQLite begins it anew only where nobody reads it
-// just then: with readers that overlap it would grow without bound, and it never becomes
-// smaller by itself. One of another process that stays is not waited for.
+// trim cuts off the log if it is large. SQLite begins the log anew only at a moment when nobody
+// reads it. With readers that overlap, the log would grow without bound, and its file never becomes
+// smaller by itself. trim does not wait for a reader of another process.
 func (s *Store) trim(log int64) error {
 	if log <= s.logBound || time.Since(s.trimmed) < trimEvery {
 		return nil

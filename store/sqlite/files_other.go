@@ -7,10 +7,10 @@ import (
 	"os"
 )
 
-// A sight is a file as a look at its name shows it.
+// A sight is the state of a file at a look at its name.
 type sight struct{ info fs.FileInfo }
 
-// see looks at the file that has the name.
+// see looks at the file with that name.
 func see(name string) (sight, error) {
 	info, err := os.Stat(name)
 	return sight{info}, err

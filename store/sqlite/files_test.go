@@ -12,7 +12,7 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// What happens to the files of a store while it is open.
+// The ways in which the files of an open store are lost.
 var losses = map[string]func(path string) error{
 	"removed": os.Remove,
 	"moved":   func(path string) error { return os.Rename(path, path+".old") },
@@ -22,13 +22,13 @@ var losses = map[string]func(path string) error{
 	"its log removed": func(path string) error { return os.Remove(path + "-wal") },
 }
 
-// A store whose files were removed or replaced acknowledges nothing any more, reads
-// nothing that is in their place, and makes no new file.
+// A store whose files were removed or replaced acknowledges nothing any more, reads nothing from
+// the files in their place, and makes no new file.
 //
 // spec: P-2
 func TestNothingIsAcknowledgedIntoFilesThatAreLost(t *testing.T) {
 	for name, lose := range losses {
-		// whether the connection for writing was given up before
+		// whether the connection for writing was closed before
 		for _, broken := range []bool{false, true} {
 			path := filepath.Join(t.TempDir(), "runs.db")
 			s := mustOpen(t, path)
@@ -70,7 +70,7 @@ func TestNothingIsAcknowledgedIntoFilesThatAreLost(t *testing.T) {
 	}
 }
 
-// overwrite spoils a part of a file.
+// overwrite overwrites a part of a file with garbage.
 func overwrite(t *testing.T, path string, at int64, size int) {
 	t.Helper()
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
@@ -87,7 +87,7 @@ func overwrite(t *testing.T, path string, at int64, size int) {
 	}
 }
 
-// A database that is damaged is told to be that, with what to do.
+// The error of a damaged database reports the damage and a remedy.
 //
 // spec: P-2
 func TestDamageIsToldAsDamage(t *testing.T) {
@@ -117,7 +117,7 @@ func TestDamageIsToldAsDamage(t *testing.T) {
 	}
 }
 
-// However a path leads to a file, one engine has it.
+// Only one engine has a file, whichever paths lead to it.
 //
 // spec: P-2
 func TestLinksLeadToOneEngine(t *testing.T) {
@@ -129,7 +129,7 @@ func TestLinksLeadToOneEngine(t *testing.T) {
 		os.Symlink(dir, folder)); err != nil {
 		t.Skip(err)
 	}
-	// the first makes the file
+	// the first path makes the file
 	paths := []string{
 		chain, real, link, filepath.Join(folder, "runs.db"), filepath.Join(folder, "chain.db"),
 	}
@@ -142,7 +142,7 @@ func TestLinksLeadToOneEngine(t *testing.T) {
 	}
 }
 
-// A claim of many runs waits for no reader: it has the lock for writing.
+// A claim of many runs waits for no reader, because it has the lock for writing.
 //
 // spec: B-6
 func TestClaimWaitsForNoReader(t *testing.T) {
@@ -159,7 +159,7 @@ func TestClaimWaitsForNoReader(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for range maxReaders { // all are busy for good
+	for range maxReaders { // all are busy until the end of the test
 		s.readers.slots <- struct{}{}
 	}
 	claimed, err := s.Claim(t.Context(), store.TakeDue{
@@ -176,7 +176,7 @@ func TestClaimWaitsForNoReader(t *testing.T) {
 	}
 }
 
-// A log that a reader has made long is cut off when the reader has gone.
+// A log that has become long because of a reader is cut off when the reader has gone.
 //
 // spec: P-2
 func TestLongLogIsCutOff(t *testing.T) {
@@ -220,8 +220,8 @@ func TestLongLogIsCutOff(t *testing.T) {
 	}
 }
 
-// A purge copies a long log into the file beside who writes, so that no commit has to do
-// it while everybody waits; a short log it leaves alone.
+// A purge copies a long log into the file beside the writer, so that no commit has to do it while
+// everybody waits. It does not copy a short log.
 //
 // spec: R-37, P-2
 func TestPurgeCopiesALongLog(t *testing.T) {

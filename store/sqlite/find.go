@@ -13,8 +13,8 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// Find returns heads by filter, newest first. Of each status there is an index, so each is
-// looked for by itself.
+// Find returns the heads that match the filter, newest first. There is an index for each status, so
+// Find looks for each status separately.
 func (s *Store) Find(ctx context.Context, f store.Filter) (heads []journal.Head,
 	next journal.Number, err error) {
 	page := f.Page()
@@ -23,7 +23,8 @@ func (s *Store) Find(ctx context.Context, f store.Filter) (heads []journal.Head,
 		if len(f.Statuses) < 2 {
 			return s.find(c, f, &heads)
 		}
-		if err := c.script("begin"); err != nil { // all see the same
+		// All queries see the same state.
+		if err := c.script("begin"); err != nil {
 			return err
 		}
 		for _, status := range f.Statuses {
@@ -53,7 +54,7 @@ func (s *Store) Find(ctx context.Context, f store.Filter) (heads []journal.Head,
 	return heads, next, nil
 }
 
-// find adds the newest heads of a filter, one more than a page has.
+// find appends the newest heads that match a filter, one more than a page has.
 func (s *Store) find(c *conn, f store.Filter, heads *[]journal.Head) error {
 	where, args := s.conditions(f)
 	return c.query(func(row []driver.Value) error {
@@ -64,13 +65,11 @@ func (s *Store) find(c *conn, f store.Filter, heads *[]journal.Head) error {
 }
 
 const (
-	// isNewest holds for the run that a workflow ID stands for. Each half has an
-	// index.
+	// isNewest is true for the run that a workflow ID stands for. Each half has an index.
 	isNewest = `(ended is null or number = (select n.number from perdure_heads n where n.workflow_id = perdure_heads.workflow_id and n.ended is not null order by n.ended desc, n.number desc limit 1)
 and not exists (select 1 from perdure_heads n where n.workflow_id = perdure_heads.workflow_id and n.ended is null))`
 
-	// isBusy goes from workflow to workflow, so that it sees of the runs that
-	// sleep only those that are due.
+	// isBusy looks at each workflow separately. So it reads only those sleeping runs that are due.
 	isBusy = `number in (select number from perdure_heads where owner > 0 and ended is null
 union all
 select number from (
@@ -85,8 +84,8 @@ select number from (
 	hasAttribute = `number in (select run from perdure_attributes where name = ? and value = ?)`
 )
 
-// A condition is the part of a query that a filter makes. Its text depends only
-// on which fields are set, so few statements are ever prepared.
+// A condition is the part of a query that comes from a filter. Its text depends only on which
+// fields are set, so few different statements are prepared.
 type condition struct {
 	terms []string
 	args  []driver.Value
@@ -97,7 +96,7 @@ func (c *condition) add(term string, values ...driver.Value) {
 	c.args = append(c.args, values...)
 }
 
-// conditions gives what a filter means in SQL.
+// conditions returns a filter as SQL.
 func (s *Store) conditions(f store.Filter) (where string, args []driver.Value) {
 	var c condition
 	if f.Run != "" {
@@ -152,8 +151,9 @@ func (s *Store) conditions(f store.Filter) (where string, args []driver.Value) {
 	return " where " + strings.Join(c.terms, " and "), c.args
 }
 
-// among says which index has a status: that of runs that have ended, or that of open ones
-// that neither go on nor wait. Of the others there are many.
+// among returns the condition of the index that has a status: the index of ended runs, or the index
+// of open runs that are neither pending, running nor waiting. Of the other statuses there are many
+// runs.
 func among(s journal.Status) string {
 	switch {
 	case s.IsTerminal():
@@ -164,14 +164,14 @@ func among(s journal.Status) string {
 	return ""
 }
 
-// number gives the number of a run ID; zero where it is another database's.
+// number returns the number of a run ID; zero if the ID is from another database.
 func (s *Store) number(id journal.RunID) driver.Value {
 	n, _ := id.Number(s.database)
 	return int64(n)
 }
 
-// list gives the text that stands for a list of n values, which are made a power
-// of two by repeating the last.
+// list returns the SQL of a list of n values. The number of values is rounded up to a power of two;
+// the last value is repeated.
 func list(n int) string { return "in (?" + strings.Repeat(", ?", room(n)-1) + ")" }
 
 func padded[V any](values []V, convert func(V) driver.Value) []driver.Value {
@@ -185,7 +185,7 @@ func padded[V any](values []V, convert func(V) driver.Value) []driver.Value {
 	return out
 }
 
-// room is the least power of two that is n or more.
+// room returns the least power of two that is n or more.
 func room(n int) int {
 	r := 1
 	for r < n {

@@ -9,12 +9,12 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// countEntries counts those of some entries that are there.
+// countEntries counts how many of the given entries exist.
 var countEntries = places("select count(*) from (values ", "(?, ?)",
 	") p cross join perdure_entries e where e.run = p.column1 and e.seq = p.column2")
 
-// follow refuses the group where entries would leave a hole in a journal: the one that a
-// change's first entry follows has to be there.
+// follow refuses a group whose entries would leave a hole in a journal: the entry before the first
+// entry of a change must exist.
 func (tx *transaction) follow() error {
 	var pairs []driver.Value
 	for i := range tx.group.Changes {
@@ -42,25 +42,26 @@ func (tx *transaction) follow() error {
 	return nil
 }
 
-// A written remembers the last entries that this handle has committed, by run. To look
-// for them would cost a fifth of a row. What it remembers stays true: an entry goes only
+// A written remembers the last entries that this handle has committed, by run. Looking for them
+// would cost a fifth of a row. The remembered entries stay true, because an entry is removed only
 // with its run.
 type written struct {
 	mu   sync.Mutex
 	last map[journal.Number]int64
 }
 
-// mostWritten bounds what is remembered. Beyond it all is forgotten, and looked for again.
+// mostWritten limits how many runs are remembered. Beyond it, all are forgotten and looked for
+// again.
 const mostWritten = 100_000
 
-// has reports whether an entry is known to be there.
+// has reports whether an entry is known to exist.
 func (w *written) has(run journal.Number, seq int64) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.last[run] == seq
 }
 
-// note remembers a group that is committed, but for runs that end or unload.
+// note remembers a group that was committed, except for runs that end or are unloaded.
 func (w *written) note(g *store.Group) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -9,15 +9,16 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// An inserter writes entries. Most are plain: results of steps without scope,
-// key and detail. They are gathered and written many at a time, since to begin
-// and end a statement costs as much as the row itself, and each argument that is
-// left out saves about as much as a column. The others are written at once, one
-// by one: within a transaction the order is nobody's matter.
+// An inserter writes entries. Most entries are plain: results of steps without scope, key and
+// detail. The inserter gathers plain entries and writes many at a time: to begin and end a
+// statement costs as much as the row itself, and each argument that is left out saves about as much
+// as a column. It writes the other entries at once, one by one. Within a transaction the order does
+// not matter.
 type inserter struct {
 	conn                *conn
 	many, single, whole *stmt
-	pending             int // plain entries that are bound to many
+	// pending is the number of plain entries that are bound to many.
+	pending int
 }
 
 // rowsAtATime is how many plain entries one statement writes. More gain nothing.
@@ -67,7 +68,7 @@ func (in *inserter) add(e *journal.Entry) error {
 	return err
 }
 
-// flush writes what was gathered and is not yet written.
+// flush writes the gathered entries.
 func (in *inserter) flush() error {
 	for i := range in.pending {
 		for j := range plainColumns {
@@ -105,12 +106,12 @@ func (in *inserter) addWhole(e *journal.Entry) error {
 	return in.follow(e)
 }
 
-// What follows from an entry.
+// The statements for the effects of an entry.
 const (
 	takeMessage = `update perdure_messages set taken = ?, spill = null, detail = null, data = null where holder = ? and number = ? and taken is null
 and (select inbox from perdure_heads where number = ?) is null`
 
-	// takeInherited is takeMessage by a run that has the inbox of an earlier one.
+	// takeInherited is takeMessage for a run that has the inbox of an earlier run.
 	takeInherited = `update perdure_messages set taken = ?, spill = null, detail = null, data = null, holder = ?
 where holder = (select inbox from perdure_heads where number = ?) and number = ? and taken is null`
 
@@ -121,8 +122,8 @@ where holder = (select inbox from perdure_heads where number = ?) and number = ?
 	removeAttribute = `delete from perdure_attributes where run = ? and name = ?`
 )
 
-// follow writes what follows from an entry: a payload that it brings along, the
-// message that it takes, that it is owed, and attributes.
+// follow writes the effects of an entry: its large payload, the message that it takes, its place in
+// the outbox, and attributes.
 func (in *inserter) follow(e *journal.Entry) error {
 	if e.Spill != 0 && e.Data != nil {
 		if _, err := in.conn.exec(insertSpilled, int64(e.Spill), e.Data); err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// What a take-over does, in order. Whoever joins holds the lock of the side
-// database, so all engines that have a row are dead.
+// The statements of a take-over, in order. An engine that joins holds the lock of the side
+// database, so all engines that have a row have expired.
 const (
 	countCrashes = `update perdure_heads set (crashes, seen) = (
     select iif(coalesce(max(seq), 0) > perdure_heads.seen, 1, perdure_heads.crashes + 1), coalesce(max(seq), 0)
@@ -22,8 +22,8 @@ where owner > 0 and ended is null and (status = ? or claimed = 1)`
 
 	releaseAll = `update perdure_heads set owner = 0, wake = ?, claimed = 0 where owner > 0 and ended is null`
 
-	// What was there when an engine joined is named or was swept then: its number is below
-	// those of that engine.
+	// A payload that existed when an engine joined is named by a row, or was swept then. Its number
+	// is below the numbers of that engine.
 	selectSwept = `select value from perdure_meta where key = 'swept'`
 	updateSwept = `insert or replace into perdure_meta (key, value) values ('swept', ?)`
 
@@ -31,7 +31,7 @@ where owner > 0 and ended is null and (status = ? or claimed = 1)`
 union all select spill from perdure_messages where spill >= ?1
 union all select spill from perdure_unrouted where spill >= ?1)`
 
-	// Where the clock was put back, what was due by the clock before is due now.
+	// If the clock was put back, runs that were due by the clock before are due now.
 	makeDue = `update perdure_heads set wake = ? where owner = 0 and ended is null and wake > ? and wake <= ?`
 
 	selectClock = `select value from perdure_meta where key = 'clock'`
@@ -40,7 +40,7 @@ union all select spill from perdure_unrouted where spill >= ?1)`
 	insertEngine = `insert into perdure_engines (host, pid, build, slots, since) values (?, ?, ?, ?, ?) returning id`
 )
 
-// What an engine does that leaves.
+// The statements for an engine that leaves.
 const (
 	releaseOwn   = `update perdure_heads set owner = 0, wake = ?, claimed = 0 where owner = ? and ended is null`
 	deleteEngine = `delete from perdure_engines where id = ?`
@@ -68,10 +68,10 @@ func (s *Store) join(c store.Join) (store.Claimed, error) {
 	return out, s.hold(lock)
 }
 
-// clockEvery is how often a store writes what the clock says.
+// clockEvery is the time between two writes of the clock.
 const clockEvery = 10 * time.Second
 
-// tick notes what the clock says, now and then.
+// tick writes the time if the last write of it is long enough ago.
 func (s *Store) tick(db *conn, now time.Time) error {
 	if now.Before(s.clock.Add(clockEvery)) {
 		return nil
@@ -81,8 +81,8 @@ func (s *Store) tick(db *conn, now time.Time) error {
 	return err
 }
 
-// putBack makes due what was due by a clock that has been put back. Its last
-// reading may be younger than what is written of it.
+// putBack is for a clock that has been put back. It makes the runs due now that were due by the
+// clock before. The last reading of that clock may be later than the written one.
 func (s *Store) putBack(db *conn, now time.Time) error {
 	v, err := db.value(selectClock)
 	if err != nil || v == nil || !now.Before(moment(v)) {
@@ -125,8 +125,8 @@ func takeOver(db *conn, c store.Join) (journal.EngineID, error) {
 	return journal.EngineID(integer(id)), err
 }
 
-// reserveID returns an engine ID that no other engine or client ever gets: the table counts
-// on, although the row is gone before anybody sees it.
+// reserveID returns an engine ID that no other engine or client ever gets. The row is deleted
+// before anybody sees it, but the table never reuses its number.
 func (s *Store) reserveID() (store.Claimed, error) {
 	var out store.Claimed
 	err := s.write(func(db *conn) (err error) {
@@ -165,8 +165,7 @@ func (s *Store) quit(c store.Leave) error {
 	return s.hold(nil)
 }
 
-// acquire takes the lock of the side database, and gives ErrLocked where a
-// living engine has it.
+// acquire takes the lock of the side database. It returns ErrLocked if another engine holds it.
 func (s *Store) acquire(db *conn) (*conn, error) {
 	if s.lock.Load() != nil {
 		return nil, locked(db)
@@ -175,7 +174,7 @@ func (s *Store) acquire(db *conn) (*conn, error) {
 	if err != nil {
 		return nil, explain(s.path+"-engine", err)
 	}
-	// somebody may be looking whether it is held
+	// another process may be checking whether the lock is held
 	if err = lock.script("pragma busy_timeout = 10"); err == nil {
 		err = lock.script("begin exclusive")
 	}
@@ -188,9 +187,9 @@ func (s *Store) acquire(db *conn) (*conn, error) {
 	return lock, nil
 }
 
-// fallen reports whether nobody has the lock of the side database. To look takes a
-// shared lock of it for a moment. It does not wait for the writer, as no reading does: the
-// caller may be in a transaction that the writer waits for.
+// fallen reports whether nobody holds the lock of the side database. To find out, it takes a shared
+// lock for a moment. It does not wait for the writer, like all reads, because the caller may be in
+// a transaction that the writer waits for.
 func (s *Store) fallen() (bool, error) {
 	if s.lock.Load() != nil {
 		return false, nil
@@ -209,8 +208,8 @@ func (s *Store) fallen() (bool, error) {
 	return true, errors.Join(err, side.close())
 }
 
-// hold keeps the lock of the side database, or gives it up for nil. A store that
-// was closed meanwhile has given up what it had, and keeps nothing.
+// hold keeps the lock of the side database; nil releases it. If the store was closed meanwhile, it
+// has already released its lock, and hold keeps none.
 func (s *Store) hold(lock *conn) error {
 	if err := s.enter(); err != nil {
 		if lock == nil {
@@ -225,7 +224,8 @@ func (s *Store) hold(lock *conn) error {
 	return nil
 }
 
-// locked says who has the engine.
+// locked returns the error for a database that another engine holds. It names the process of the
+// engine.
 func locked(db *conn) error {
 	who := "it is about to join or leave"
 	err := db.query(func(row []driver.Value) error {

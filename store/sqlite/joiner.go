@@ -16,12 +16,12 @@ import (
 
 var _ store.Joiner = (*Store)(nil)
 
-// Join takes part in a *[sql.Tx] of the user's own connection to the same file. From
-// its first write to its end, such a transaction has the database's only lock for
-// writing: everybody else waits. It waits for the lock itself where somebody has it, but
-// SQLite gives it to none that has read what others have written since: such a transaction
-// is refused with a [store.TransactionError], unless it has begun with the lock
-// (_txlock=immediate in the address of the connection, or [Transactions]).
+// Join takes part in a transaction of the application, a *[sql.Tx] of its own connection to the
+// same file. From its first write to its end, such a transaction has the only lock for writing of
+// the database, and all other writers wait. It waits itself if another connection has the lock. But
+// SQLite does not give the lock to a transaction that has read data which others have changed
+// since. Such a transaction is refused with a [store.TransactionError], unless it has begun with
+// the lock (_txlock=immediate in the address of the connection, or [Transactions]).
 func (s *Store) Join(tx any) (store.Transaction, error) {
 	if t, ok := tx.(*sql.Tx); ok && t != nil {
 		return &joined{store: s, tx: t}, nil
@@ -33,13 +33,13 @@ func (s *Store) foreign(got string) error {
 	return &store.TransactionError{Driver: "sqlite", Want: "a *sql.Tx on the same file", Got: got}
 }
 
-// A joined is a part in a transaction of the user's.
+// A joined is a part in a transaction of the application.
 type joined struct {
 	store *Store
 	tx    *sql.Tx
 }
 
-// use calls f with the user's connection, where it is one to this database.
+// use calls f with the application's connection, if that is a connection to this database.
 func (j *joined) use(ctx context.Context, f func(*conn) error) error {
 	s := j.store
 	if err := s.enter(); err != nil {
@@ -53,7 +53,8 @@ func (j *joined) use(ctx context.Context, f func(*conn) error) error {
 		return err
 	}
 	c := &conn{raw: &foreignConn{context.WithoutCancel(ctx), j.tx}, stmts: map[string]*stmt{}}
-	database, err := "", takeLockIn(ctx, c) // before anything is read, which might be too old then
+	// The lock comes before the first read, which might be too old for it otherwise.
+	database, err := "", takeLockIn(ctx, c)
 	if err == nil {
 		database, err = identity(c)
 	}
@@ -79,7 +80,7 @@ func (j *joined) use(ctx context.Context, f func(*conn) error) error {
 	return fmt.Errorf("sqlite: %w", damaged(err))
 }
 
-// Commit is [store.Transaction].Commit.
+// Commit implements [store.Transaction].
 func (j *joined) Commit(ctx context.Context, g *store.Group) error {
 	if err := g.Check(); err != nil {
 		return err
@@ -104,8 +105,9 @@ func (j *joined) Commit(ctx context.Context, g *store.Group) error {
 	})
 }
 
-// find refuses the first entry of a run that is not there, which a connection of the
-// user's may not do by itself. What follows an entry is looked at in any case.
+// find refuses the first entry of a run that does not exist. The application's connection may have
+// foreign keys off, so it would not refuse such an entry by itself. For later entries, the entry
+// before is looked for in any case.
 func (tx *transaction) find(c *store.Change) error {
 	if c.Create || len(c.Entries) == 0 || c.Follows() > 0 {
 		return nil
@@ -117,8 +119,8 @@ func (tx *transaction) find(c *store.Change) error {
 	return err
 }
 
-// durable refuses a connection whose commits may be lost: what follows from an entry
-// must not be there without it.
+// durable refuses a connection whose commits may be lost, because the effects of an entry must not
+// exist without the entry.
 func durable(c *conn) error {
 	level, err := c.value("pragma synchronous")
 	if err == nil && integer(level) < 2 {
@@ -130,7 +132,7 @@ func durable(c *conn) error {
 	return err
 }
 
-// ReserveID is [store.Transaction].ReserveID.
+// ReserveID implements [store.Transaction].
 func (j *joined) ReserveID(ctx context.Context) (id journal.EngineID, err error) {
 	err = j.use(ctx, func(c *conn) error {
 		id, err = newEngineID(c)
@@ -139,8 +141,8 @@ func (j *joined) ReserveID(ctx context.Context) (id journal.EngineID, err error)
 	return id, err
 }
 
-// A foreignConn makes a transaction of package database/sql what this package writes
-// through.
+// A foreignConn is a connection for this package that writes through a transaction of package
+// database/sql.
 type foreignConn struct {
 	ctx context.Context
 	tx  *sql.Tx
@@ -148,20 +150,20 @@ type foreignConn struct {
 
 var _ driver.ConnPrepareContext = (*foreignConn)(nil)
 
-// PrepareContext gives a statement. SQLite sees it when it is executed.
+// PrepareContext returns a statement. SQLite sees it only when it is executed.
 func (c *foreignConn) PrepareContext(_ context.Context, query string) (driver.Stmt, error) {
 	return &foreignStmt{c, query}, nil
 }
 
-// Prepare is [driver.Conn].Prepare.
+// Prepare implements [driver.Conn].
 func (c *foreignConn) Prepare(query string) (driver.Stmt, error) {
 	return c.PrepareContext(c.ctx, query)
 }
 
-// Close is [driver.Conn].Close: it is the user's to close.
+// Close implements [driver.Conn]. It does nothing: the application closes the connection.
 func (c *foreignConn) Close() error { return nil }
 
-// Begin is [driver.Conn].Begin, of which there is no need.
+// Begin implements [driver.Conn]. It is never used.
 func (c *foreignConn) Begin() (driver.Tx, error) { return nil, errors.ErrUnsupported }
 
 type foreignStmt struct {
@@ -174,13 +176,13 @@ var (
 	_ driver.StmtQueryContext = (*foreignStmt)(nil)
 )
 
-// ExecContext is [driver.StmtExecContext].ExecContext.
+// ExecContext implements [driver.StmtExecContext].
 func (s *foreignStmt) ExecContext(_ context.Context, args []driver.NamedValue) (driver.Result,
 	error) {
 	return s.conn.tx.ExecContext(s.conn.ctx, s.query, values(args)...)
 }
 
-// QueryContext is [driver.StmtQueryContext].QueryContext.
+// QueryContext implements [driver.StmtQueryContext].
 func (s *foreignStmt) QueryContext(_ context.Context, args []driver.NamedValue) (driver.Rows,
 	error) {
 	rows, err := s.conn.tx.QueryContext(s.conn.ctx, s.query, values(args)...)
@@ -202,18 +204,18 @@ func values(args []driver.NamedValue) []any {
 	return out
 }
 
-// Close is [driver.Stmt].Close.
+// Close implements [driver.Stmt].
 func (s *foreignStmt) Close() error { return nil }
 
-// NumInput is [driver.Stmt].NumInput: SQLite counts.
+// NumInput implements [driver.Stmt]. It returns -1: SQLite counts the arguments.
 func (s *foreignStmt) NumInput() int { return -1 }
 
-// Exec is [driver.Stmt].Exec, which is never used.
+// Exec implements [driver.Stmt]. It is never used.
 func (s *foreignStmt) Exec([]driver.Value) (driver.Result, error) {
 	return nil, errors.ErrUnsupported
 }
 
-// Query is [driver.Stmt].Query, which is never used.
+// Query implements [driver.Stmt]. It is never used.
 func (s *foreignStmt) Query([]driver.Value) (driver.Rows, error) {
 	return nil, errors.ErrUnsupported
 }
@@ -223,13 +225,13 @@ type foreignRows struct {
 	columns []string
 }
 
-// Columns is [driver.Rows].Columns.
+// Columns implements [driver.Rows].
 func (r *foreignRows) Columns() []string { return r.columns }
 
-// Close is [driver.Rows].Close.
+// Close implements [driver.Rows].
 func (r *foreignRows) Close() error { return r.rows.Close() }
 
-// Next is [driver.Rows].Next.
+// Next implements [driver.Rows].
 func (r *foreignRows) Next(row []driver.Value) error {
 	if !r.rows.Next() {
 		if err := r.rows.Err(); err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/perdure/perdure/store/storetest"
 )
 
-// users opens the database of a test as its user would, with transactions that have
-// the lock from their beginning.
+// users opens the database of a test as an application would, with transactions that have the lock
+// from their beginning.
 func users(t *testing.T, path string) *sql.DB {
 	db, err := sql.Open("sqlite", "file:"+filepath.ToSlash(path)+
 		"?_txlock=immediate&_pragma=busy_timeout(30000)")
@@ -27,8 +27,8 @@ func users(t *testing.T, path string) *sql.DB {
 	return db
 }
 
-// TestConformanceInTransactions holds what is written into transactions of a user's
-// against the contract of commits.
+// TestConformanceInTransactions runs the contract of commits on groups that are written into an
+// application's transactions.
 //
 // spec: B-4
 func TestConformanceInTransactions(t *testing.T) {
@@ -55,8 +55,8 @@ func TestConformanceInTransactions(t *testing.T) {
 	})
 }
 
-// Transactions that are begun as package database/sql does by default start runs while
-// others write: each waits for the lock.
+// Transactions that begin as package database/sql does by default start runs while others write:
+// each waits for the lock.
 //
 // spec: B-4
 func TestPlainTransactionsStartRuns(t *testing.T) {
@@ -117,7 +117,7 @@ func startPlain(ctx context.Context, s *Store, db *sql.DB, n int64) error {
 	return tx.Commit()
 }
 
-// A transaction that has read what others have written since is refused with what to do.
+// A transaction that has read data which others have changed since is refused with a remedy.
 //
 // spec: B-4
 func TestTransactionThatIsTooOldIsRefused(t *testing.T) {
@@ -151,15 +151,15 @@ func TestTransactionThatIsTooOldIsRefused(t *testing.T) {
 	}
 }
 
-// While somebody in the store waits for the lock that a transaction of a user's has, the
-// transaction can read what the store is, and learns that the store is closed: it waits for
-// nobody who waits for it.
+// While a call in the store waits for the lock that an application's transaction has, the
+// transaction can read facts about the store, and learns that the store is closed. It waits for no
+// call that waits for it.
 //
 // spec: B-4
 func TestATransactionWaitsForNobodyWhoWaitsForIt(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "runs.db")
 	s := mustOpen(t, path)
-	if _, err := join(s); err != nil { // an engine that it tells of
+	if _, err := join(s); err != nil { // an engine, which Info returns below
 		t.Fatal(err)
 	}
 	tx, err := users(t, path).BeginTx(t.Context(), nil)
@@ -175,7 +175,7 @@ func TestATransactionWaitsForNobodyWhoWaitsForIt(t *testing.T) {
 		_, err := s.Claim(t.Context(), store.ReserveID{})
 		waits <- err
 	}()
-	for s.writing.TryLock() { // until it waits
+	for s.writing.TryLock() { // until the call waits
 		s.writing.Unlock()
 		runtime.Gosched()
 	}

@@ -5,24 +5,24 @@ import (
 	"strings"
 )
 
-// runsAtATime is how many runs one statement is for at most.
+// runsAtATime limits how many runs one statement is for.
 const runsAtATime = 64
 
-// listSizes are the sizes of lists. Each place in a list costs something, also
-// one that is empty, and each statement is prepared once.
+// listSizes are the sizes of lists. Each place in a list has a cost, even if it is empty, and each
+// statement is prepared only once.
 var listSizes = [...]int{1, 8, runsAtATime}
 
-// A many is a statement about several runs by their numbers, once for each size. A place
-// in the list is one argument, or more.
+// A many is a statement about several runs by number, with one text for each size of list. A place
+// in the list takes one argument or more.
 type many struct {
 	sql   [len(listSizes)]string
 	width int
 }
 
-// listed gives the statement that has a list of numbers between two parts.
+// listed returns the statement with a list of numbers between two parts.
 func listed(before, after string) many { return places(before+" in (", "?", ")"+after) }
 
-// places returns the statement that has a list of such places between two parts.
+// places returns the statement with a list of places between two parts.
 func places(before, place, after string) many {
 	m := many{width: strings.Count(place, "?")}
 	for i, size := range listSizes {
@@ -31,9 +31,8 @@ func places(before, place, after string) many {
 	return m
 }
 
-// of gives the smallest statement that has room for the numbers, with its
-// arguments: those that come first, and the numbers, zero where one is missing,
-// which is no run.
+// of returns the smallest statement that has room for the numbers, and its arguments: first the
+// arguments in first, then the numbers. Unused places get zero, which is the number of no run.
 func (m *many) of(numbers []driver.Value, first ...driver.Value) (string, []driver.Value) {
 	i := 0
 	for listSizes[i]*m.width < len(numbers) {

@@ -16,8 +16,8 @@ import (
 const (
 	schemaVersion = 5
 
-	// firstPrefixed is the version from which on the names of all tables begin with
-	// perdure_. Before, a file was this module's alone, and had its application ID.
+	// firstPrefixed is the first version in which the names of all tables begin with perdure_.
+	// Before, a file belonged to this module alone and had its application ID.
 	firstPrefixed = 4
 	applicationID = 0x70657264 // "perd"
 )
@@ -25,9 +25,9 @@ const (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// migrate brings the schema to this version, in one transaction: a process that
-// dies in the middle leaves what was there before. Two processes that migrate at
-// a time do it one after the other, and the second finds nothing to do.
+// migrate brings the schema to this version in one transaction. A process that dies during it
+// leaves the schema as it was. If two processes migrate at the same time, one waits for the other,
+// and then finds nothing to do.
 func migrate(c *conn) error {
 	if version, err := checkVersion(c); err != nil || version == schemaVersion {
 		return err
@@ -68,7 +68,7 @@ func migrateInside(c *conn) error {
 		int64(schemaVersion)); err != nil {
 		return err
 	}
-	// the file is this module's alone
+	// the file belongs to this module alone
 	if integer(empty) == 1 || version > 0 && version < firstPrefixed {
 		if err := c.script(shortViews); err != nil {
 			return err
@@ -77,14 +77,14 @@ func migrateInside(c *conn) error {
 	return name(c)
 }
 
-// shortViews are what people read where no table of an application's may have their
-// names.
+// shortViews are the views that people read in a file without tables of an application. No table of
+// an application can then have their names.
 const shortViews = `create view runs as select * from perdure_runs;
 create view journal as select * from perdure_journal;
 create view inbox as select * from perdure_inbox;`
 
-// upgrade brings the schema from a version to this one; from 0, where there is none, at
-// once.
+// upgrade brings the schema from a version to this one. Version 0 means that there is no schema; it
+// is then made at once.
 func upgrade(c *conn, version int) error {
 	var files []string
 	if version == 0 {
@@ -133,8 +133,8 @@ func name(c *conn) error {
 	return nil
 }
 
-// checkVersion returns the version of the schema, zero where there is none: then the file
-// is empty, or an application's. It refuses a newer one.
+// checkVersion returns the version of the schema. It is zero if there is none: then the file is
+// empty or belongs to an application. checkVersion refuses a newer version.
 func checkVersion(c *conn) (int, error) {
 	var prefixed, plain int64
 	err := c.query(func(row []driver.Value) error {

@@ -14,7 +14,8 @@ import (
 	"github.com/perdure/perdure/store/storetest"
 )
 
-// migration returns the statements of a migration, or of a new database for version 0.
+// migration returns the statements of a migration. For version 0 it returns those of a new
+// database.
 func migration(t *testing.T, version int) string {
 	t.Helper()
 	file := "migrations/new.sql"
@@ -28,8 +29,8 @@ func migration(t *testing.T, version int) string {
 	return string(sql)
 }
 
-// firstVersion makes a database as the first version of the store would leave
-// it: an engine has died with one run, another run sleeps and a third has ended.
+// firstVersion makes a database as the first version of the store would leave it: an engine has
+// died with one run, another run sleeps and a third has ended.
 func firstVersion(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "first.db")
@@ -87,7 +88,7 @@ func TestFirstVersionIsMigrated(t *testing.T) {
 		t.Errorf("the journal is %+v, %v", entries, err)
 	}
 
-	// What there was works on with what is new.
+	// Old rows work together with new ones.
 	got, err := join(s)
 	if err != nil || got.Engine != 2 {
 		t.Fatalf("join gives %+v, %v", got, err)
@@ -119,7 +120,7 @@ func TestFirstVersionIsMigrated(t *testing.T) {
 		len(claimed.Runs[0].Inbox) != 1 || len(claimed.Runs[1].Inbox) != 1 {
 		t.Errorf("Claim gives %+v, %v", claimed, err)
 	}
-	// What has ended before there was a retention is kept until somebody says it.
+	// Runs that ended before there was a retention are kept until somebody sets one.
 	for _, c := range []struct {
 		unsaid map[string]journal.Retention
 		runs   int
@@ -142,8 +143,8 @@ func TestFirstVersionIsMigrated(t *testing.T) {
 	}
 }
 
-// TestMigrationIsOneTransaction kills each migration after each of its
-// statements: what it leaves must open as if nothing had been.
+// TestMigrationIsOneTransaction kills each migration after each of its statements. The database
+// must then open as if the migration had not begun.
 func TestMigrationIsOneTransaction(t *testing.T) {
 	for version := range schemaVersion + 1 {
 		statements := strings.SplitAfter(migration(t, version), ";\n")
@@ -180,7 +181,7 @@ func TestMigrationIsOneTransaction(t *testing.T) {
 	}
 }
 
-// shape returns the tables, columns and indexes of a database, by name. Indexes of before
+// shape returns the tables, columns and indexes of a database, by name. Indexes of older versions
 // have names without the prefix.
 func shape(t *testing.T, c *conn) string {
 	t.Helper()
@@ -208,7 +209,7 @@ from sqlite_schema t join pragma_index_list(t.name) i where t.type = 'table'`),
 	return strings.Join(lines, "\n")
 }
 
-// A database that was migrated has what a new one has.
+// A migrated database has the same tables, columns and indexes as a new one.
 //
 // spec: P-2
 func TestMigratedIsLikeNew(t *testing.T) {
@@ -221,7 +222,7 @@ func TestMigratedIsLikeNew(t *testing.T) {
 	}
 }
 
-// An application's file takes the store beside what it has, and keeps that.
+// An application's file takes the store's tables beside its own and keeps its own.
 //
 // spec: P-2, B-4
 func TestApplicationsFileIsTaken(t *testing.T) {
@@ -279,7 +280,8 @@ func TestApplicationsFileIsTaken(t *testing.T) {
 	}
 }
 
-// A database whose successors have got the messages of their predecessors goes on.
+// A database from before, whose successors have copies of their predecessors' messages, still works
+// after the migration.
 //
 // spec: P-2, R-25
 func TestCopiedInboxesAreMigrated(t *testing.T) {

@@ -2,13 +2,13 @@ package sqlite
 
 import "sync"
 
-// A notice tells everybody who waits that something has happened.
+// A notice notifies all waiters that something has happened.
 type notice struct {
 	mu sync.Mutex
-	ch chan struct{} // closed when it happens next; nil while nobody waits
+	ch chan struct{} // closed at the next call of tell; nil while nobody waits
 }
 
-// next gives a channel that is closed when it happens next.
+// next returns a channel that the next call of tell closes.
 func (n *notice) next() <-chan struct{} {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -18,7 +18,7 @@ func (n *notice) next() <-chan struct{} {
 	return n.ch
 }
 
-// tell says that it has happened.
+// tell notifies all waiters.
 func (n *notice) tell() {
 	n.mu.Lock()
 	defer n.mu.Unlock()

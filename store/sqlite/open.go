@@ -19,20 +19,19 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// Options change how a database is opened. The zero value is the default.
+// Options set how a database is opened. The zero value is the default.
 type Options struct {
-	// ReadOnly opens a database that is there, without creating, migrating or
-	// writing anything. Commit, Claim and Spill give an error.
+	// ReadOnly opens an existing database without creating, migrating or writing anything. Commit,
+	// Claim and Spill return an error.
 	ReadOnly bool
-	// Existing opens a database that is there, without creating or migrating it: for
-	// a process that only starts runs and sends messages, beside an engine that may
-	// be of an older version.
+	// Existing opens an existing database without creating or migrating it. It is for a process
+	// that only starts runs and sends messages, beside an engine that may have an older version.
 	Existing bool
-	// MaxBytes is the size that the database file may grow to; a commit beyond
-	// fails as it does on a full disk. Zero is no limit.
+	// MaxBytes limits the size of the database file. A commit that needs more fails as on a full
+	// disk. Zero means no limit.
 	MaxBytes int64
-	// Exclusive says that no other process writes while this one has the database,
-	// so that [Store.Watch] need not look for it.
+	// Exclusive promises that no other process writes while this one has the database open. So
+	// [Store.Watch] need not look for writes of others.
 	Exclusive bool
 }
 
@@ -40,11 +39,11 @@ type Options struct {
 type Store struct {
 	path     string
 	options  Options
-	database string // its identity
+	database string // the identity of the database
 
 	life   sync.Mutex // guards the next two
 	inside int        // how many calls use the store
-	// nil before Close; it is closed when Close has begun and no call is inside
+	// closed is nil before Close. It is closed when Close has begun and no call is inside.
 	closed chan struct{}
 	close  sync.Once
 
@@ -52,33 +51,38 @@ type Store struct {
 	files   files
 
 	writing lock.Lock
-	writer  *conn   // nil after a failure, until the next use
-	version version // what the writer said last, while somebody watches
+	writer  *conn // nil after a failure, until the next use
+	// version is the last version that the writer returned while somebody watched.
+	version version
 
 	foldAfter int64     // see fold
 	logBound  int64     // see trim
-	trimmed   time.Time // when that was tried last; under writing
+	trimmed   time.Time // last attempt to trim; guarded by writing
 
-	clock time.Time // what it said when that was written last by this handle; under writing
+	// clock is the time that this handle wrote last; guarded by writing.
+	clock time.Time
 
-	lock atomic.Pointer[conn] // holds the side database while an engine is joined by this handle
+	// lock is the connection that locks the side database while an engine has joined with this
+	// handle.
+	lock atomic.Pointer[conn]
 
-	written written // last entries
+	written written // the last entries of runs
 
-	watching  atomic.Int32 // how many watch
-	strangers notice       // somebody else has written
+	watching  atomic.Int32 // how many watchers there are
+	strangers notice       // another connection has written
 }
 
 var _ store.Store = (*Store)(nil)
 
-// Open opens the database at path. It is created if it is not there, and
-// migrated if an older version made it. It may be an application's own: the names of all
-// tables and views that are made in it begin with perdure_, and its application ID and
-// user version stay as they are. Its journal mode becomes WAL.
+// Open opens the database at path. It creates the database if there is none, and migrates the
+// database of an older version. The file may be an application's own database: the names of all
+// tables and views that the store makes in it begin with perdure_, and its application ID and user
+// version stay unchanged. Its journal mode becomes WAL.
 func Open(path string) (*Store, error) { return OpenWith(path, Options{}) }
 
-// OpenWith opens the database at path. The error wraps [store.ErrNewer] or
-// [store.ErrForeign] where what is there is not for this version to touch.
+// OpenWith opens the database at path with options. The error wraps [store.ErrNewer] if the
+// database is of a newer version, and [store.ErrForeign] if the file is no database, or has tables
+// of somebody else with the store's names.
 func OpenWith(path string, options Options) (*Store, error) {
 	s, err := open(path, options)
 	if err != nil {
@@ -125,8 +129,8 @@ func open(path string, options Options) (*Store, error) {
 	return s, nil
 }
 
-// resolve returns the one path of a file, whatever links lead to it: the lock of the
-// engine goes by it.
+// resolve returns the one path of a file, whichever links lead to it. The lock of the engine uses
+// this path.
 func resolve(path string) (string, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -136,7 +140,8 @@ func resolve(path string) (string, error) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return real, err
 	}
-	if to, err := os.Readlink(abs); err == nil { // to a file that is not there yet
+	// The link may lead to a file that does not exist yet.
+	if to, err := os.Readlink(abs); err == nil {
 		if !filepath.IsAbs(to) {
 			to = filepath.Join(filepath.Dir(abs), to)
 		}
@@ -144,13 +149,13 @@ func resolve(path string) (string, error) {
 	}
 	dir, err := filepath.EvalSymlinks(filepath.Dir(abs))
 	if err != nil {
-		return abs, nil // checkPath says what is wrong
+		return abs, nil // checkPath returns the error
 	}
 	return filepath.Join(dir, filepath.Base(abs)), nil
 }
 
-// checkPath says in words what SQLite would only call unable to open. It must
-// not open the file: closing any descriptor of it drops SQLite's locks.
+// checkPath returns an exact error where SQLite would only report that it cannot open the file. It
+// must not open the file, because closing any descriptor of the file drops SQLite's locks.
 func checkPath(path string, existing bool) error {
 	info, err := os.Stat(path)
 	switch {
@@ -175,8 +180,8 @@ func checkPath(path string, existing bool) error {
 	return err
 }
 
-// openReaders opens the pool for reading and keeps one connection for good, see
-// [pool]. It reads the identity of the database.
+// openReaders opens the pool for reading and keeps one connection open until the store is closed,
+// see [pool]. It reads the identity of the database.
 func (s *Store) openReaders() error {
 	c, err := s.readers.dial()
 	if err != nil {
@@ -199,7 +204,7 @@ func (s *Store) openReaders() error {
 	return nil
 }
 
-// dialWriter opens the connection for writing and sets what makes it durable.
+// dialWriter opens the connection for writing and sets the pragmas that make it durable.
 func (s *Store) dialWriter() (*conn, error) {
 	c, err := dial(s.path, "rwc")
 	if err != nil {
@@ -215,20 +220,21 @@ func (s *Store) dialWriter() (*conn, error) {
 	return c, nil
 }
 
-// patience makes SQLite wait for a lock that another process has. A transaction
-// takes milliseconds; this is for a process that was stopped in one.
+// patience lets SQLite wait for a lock that another process has. A transaction takes milliseconds;
+// the long wait is for a process that was stopped during a transaction.
 func patience(c *conn) error {
 	return c.script(fmt.Sprintf("pragma busy_timeout = %d", busyFor.Milliseconds()))
 }
 
 const busyFor = 30 * time.Second
 
-// impatience is for the writer, which asks again by itself, see [begin].
+// impatience lets SQLite return at once if another connection has the lock. It is for the writer,
+// which tries again by itself, see [begin].
 func impatience(c *conn) error { return c.script("pragma busy_timeout = 0") }
 
-// begin begins a transaction that writes. SQLite asks for a lock ever more rarely
-// the longer it waits, so that who wants to post might never meet one of the
-// moments in which a busy engine does not hold it. Here it is asked each millisecond.
+// begin begins a transaction that writes. While SQLite waits for a lock, it tries ever more rarely.
+// A process that wants to post might then always miss the moments in which a busy engine does not
+// hold the lock. So begin tries every millisecond.
 func begin(c *conn) error {
 	for began := time.Now(); ; time.Sleep(time.Millisecond) {
 		if _, err := c.exec("begin immediate"); code(err) != sqlite3.SQLITE_BUSY {
@@ -240,8 +246,8 @@ func begin(c *conn) error {
 	}
 }
 
-// durability sets pages of 8 kB, where there are none yet, and WAL with a sync in each commit, and
-// asks whether it is so.
+// durability sets WAL with a sync in each commit, and pages of 8 kB if the file has none yet. It
+// verifies that the settings are in effect.
 func durability(c *conn) error {
 	if err := c.script("pragma page_size = 8192"); err != nil {
 		return err
@@ -264,8 +270,8 @@ func durability(c *conn) error {
 	return err
 }
 
-// useWAL sets the journal mode. SQLite does not wait for a lock to do that, so it
-// is asked again while another process opens the same new file.
+// useWAL sets the journal mode. SQLite does not wait for the lock here, so useWAL tries again while
+// another process opens the same new file.
 func useWAL(c *conn) (driver.Value, error) {
 	for began := time.Now(); ; time.Sleep(time.Millisecond) {
 		mode, err := c.value("pragma journal_mode = wal")
@@ -275,8 +281,8 @@ func useWAL(c *conn) (driver.Value, error) {
 	}
 }
 
-// limits sets the sizes of cache and log: 8 MB of pages in memory, and a log of
-// about 16 MB before it is copied into the file.
+// limits sets the sizes of the cache and the log: 8 MB of pages in memory, and about 16 MB of log
+// before it is copied into the file.
 func (s *Store) limits(c *conn) error {
 	err := c.script("pragma cache_size = -8192; pragma wal_autocheckpoint = 2000; pragma " +
 		"foreign_keys = on")
@@ -291,8 +297,8 @@ func (s *Store) limits(c *conn) error {
 	return c.script("pragma max_page_count = " + strconv.FormatInt(pages, 10))
 }
 
-// identify refuses what is no database, or that of a newer version, before anything in
-// it is changed, and a library that is too old to be trusted with one.
+// identify refuses a file that is no database and a database of a newer version, before anything in
+// it is changed. It also refuses an SQLite library that is too old to be trusted with a database.
 func identify(c *conn) error {
 	version, err := c.value("select sqlite_version()")
 	if err != nil {
@@ -306,17 +312,17 @@ func identify(c *conn) error {
 	return err
 }
 
-// minimum is the first version of SQLite with neither the corruption by a reset
-// of the log nor that by a rollback.
+// minimum is the first version of SQLite that has neither the corruption by a reset of the log nor
+// the one by a rollback.
 const minimum = "3.53.4"
 
-// atLeast compares versions of three numbers.
+// atLeast reports whether a version of three numbers is at least another one.
 func atLeast(version, least string) bool {
 	v, l := strings.Split(version, "."), strings.Split(least, ".")
 	for i := range l {
 		have, want := 0, 0
 		if i < len(v) {
-			have, _ = strconv.Atoi(v[i]) // what is no number is old
+			have, _ = strconv.Atoi(v[i]) // a text that is no number counts as old
 		}
 		want, _ = strconv.Atoi(l[i])
 		if have != want {
@@ -326,7 +332,7 @@ func atLeast(version, least string) bool {
 	return true
 }
 
-// explain puts what SQLite says about a file into words. What an engine has had was a
+// explain puts SQLite's error about a file into words. A file that an engine has used was a
 // database.
 func explain(path string, err error) error {
 	switch code(err) {
@@ -346,9 +352,9 @@ func explain(path string, err error) error {
 	return err
 }
 
-// Close ends the use of the store. An engine that has not left is dead then. It waits for
-// the calls that use the store. Calls that come after it began get [store.ErrClosed].
-// Closing again does nothing.
+// Close ends the use of the store. An engine that has not left counts as expired from then on.
+// Close waits for the calls that use the store. Calls that begin after it has begun return
+// [store.ErrClosed]. Closing again does nothing.
 func (s *Store) Close() (err error) {
 	s.close.Do(func() {
 		s.life.Lock()
@@ -368,17 +374,17 @@ func (s *Store) closeAll() error {
 		errs = append(errs, lock.close())
 	}
 	if s.writer != nil {
-		// The last connection to close copies the log into the file by itself;
-		// this is for when another process has one.
+		// The last connection that closes copies the log into the file by itself. This call is for
+		// the case that another process still has a connection.
 		_, err := s.writer.value("pragma wal_checkpoint(passive)")
 		errs = append(errs, err, s.writer.close())
 	}
 	return errors.Join(errs...)
 }
 
-// enter keeps the store open until leave. It does not wait for Close: a transaction of the
-// user's may have the lock for writing that somebody inside waits for, and must learn that
-// it is to end.
+// enter keeps the store open until leave. It does not wait for Close: the caller may be in a
+// transaction of the application with the lock for writing, and a call inside may wait for that
+// lock. The transaction must learn that it is to end.
 func (s *Store) enter() error {
 	s.life.Lock()
 	defer s.life.Unlock()

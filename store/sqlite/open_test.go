@@ -24,8 +24,8 @@ func TestOpenRefuses(t *testing.T) {
 	for name, c := range map[string]struct {
 		path    string
 		options Options
-		is      error  // nil for any
-		says    string // what the words must have
+		is      error  // nil for any error
+		says    string // a text that the error must contain
 	}{
 		"a directory": {dir, Options{}, nil, "directory"},
 		"a missing directory": {
@@ -146,7 +146,7 @@ func TestOpenReadOnlyDirectory(t *testing.T) {
 	}
 }
 
-// script makes a database by SQL.
+// script makes a database with SQL.
 func script(t *testing.T, sql string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "some.db")
@@ -232,7 +232,7 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// TestViews shows what a person with sqlite3 at hand sees.
+// TestViews verifies what a person sees with sqlite3.
 func TestViews(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "runs.db")
 	s := mustOpen(t, path)
@@ -279,7 +279,7 @@ inbox: <nil>|order-4712|1|SignalReceived|paid|<nil>|m-2|2026-05-06T12:00:00.0000
 	}
 }
 
-// signal is a message.
+// signal returns a message.
 func signal(name, id string, data []byte) journal.Entry {
 	e := journal.Entry{
 		Kind: journal.SignalReceived,
@@ -293,7 +293,7 @@ func signal(name, id string, data []byte) journal.Entry {
 	return e
 }
 
-// rows shows what a view has, line by line.
+// rows returns the rows of a view, a line for each.
 func rows(t *testing.T, path, view string) string {
 	t.Helper()
 	c, err := dial(path, "ro")

@@ -6,17 +6,16 @@ import (
 	"time"
 )
 
-// maxReaders bounds the connections for reading. Who wants one more waits.
+// maxReaders limits the connections for reading. A caller that needs one more waits.
 const maxReaders = 16
 
-// A pool has the connections for reading. Each sees the database as it was when
-// its statement began, whatever is written meanwhile.
+// A pool has the connections for reading. Each one sees the database as it was when its statement
+// began, whatever is written meanwhile.
 //
-// One connection, the anchor, is never used and never closed before the store
-// is. As long as any connection is open, nobody rebuilds the index of the log
-// from the file. So a transaction whose sync failed, and which SQLite has rolled
-// back, cannot come back to life from what is left of it in the log when the
-// writer is opened anew.
+// One connection, the anchor, is never used, and it stays open until the store is closed. As long
+// as any connection is open, nobody rebuilds the index of the log from the file. So a transaction
+// whose sync failed, and which SQLite has rolled back, cannot come back to life from its remains in
+// the log when the writer is opened anew.
 type pool struct {
 	path   string
 	mode   string
@@ -47,13 +46,13 @@ func (p *pool) dial() (*conn, error) {
 
 func queryOnly(c *conn) error { return c.script("pragma query_only = on") }
 
-// use calls f with a connection. One that gave an error is not kept.
+// use calls f with a connection. After an error the connection is not kept.
 func (p *pool) use(f func(*conn) error) error {
 	p.slots <- struct{}{}
 	return p.with(f)
 }
 
-// reserve takes a place for with. It reports false where none is free.
+// reserve takes a place for with. It reports whether a place was free.
 func (p *pool) reserve() bool {
 	select {
 	case p.slots <- struct{}{}:
@@ -63,7 +62,8 @@ func (p *pool) reserve() bool {
 	}
 }
 
-// pause calls f while no connection is in use. It leaves it where some are for too long.
+// pause calls f while no connection is in use. It does not call f if it waits for that longer than
+// most.
 func (p *pool) pause(most time.Duration, f func() error) error {
 	late := time.NewTimer(most)
 	defer late.Stop()
@@ -83,7 +83,7 @@ func (p *pool) pause(most time.Duration, f func() error) error {
 	return f()
 }
 
-// with is use in a place that is taken already, and gives it back.
+// with is use in a place that is already taken. It frees the place.
 func (p *pool) with(f func(*conn) error) error {
 	defer func() { <-p.slots }()
 	c := p.get()

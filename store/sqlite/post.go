@@ -11,25 +11,25 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// The statements of a post. The message takes the next number of the inbox, and
-// then the head counts it. Each writes one row whose values are known: SQLite keeps
-// a copy of each page that it changes for a statement which could fail halfway, as
-// one that selects what it inserts or returns what it updates.
+// The statements of a post. The message takes the next number of the inbox, and then the head
+// counts it. Each statement writes one row with known values. A statement that selects the row that
+// it inserts, or returns the row that it updates, could fail halfway. So SQLite keeps a copy of
+// each page that it changes.
 const (
 	selectReceiver     = `select ` + receiverColumns + ` from perdure_heads where number = ?`
 	selectOpenReceiver = `select ` + receiverColumns +
 		` from perdure_heads where workflow_id = ? and ended is null`
 
-	// receiverColumns are those of a head, how many messages its owner was given, and
-	// which run holds those that were not taken.
+	// receiverColumns are the columns of a head, the number of messages that its owner was given,
+	// and the run that holds the messages that were not taken.
 	receiverColumns = headColumns + `, given, coalesce(inbox, number)`
 
-	// selectNewest gives the run that ended last of those that had a
-	// workflow ID which no open one has.
+	// selectNewest selects the run that ended last among the runs of a workflow ID that no open run
+	// has.
 	selectNewest = `select ` + receiverColumns + ` from perdure_heads
 where workflow_id = ? and ended is not null order by ended desc, number desc limit 1`
 
-	// A message of an ID that the chain has is not written.
+	// A message is not written if the chain has a message with the same ID.
 	insertMessage = `insert into perdure_messages (holder, number, chain, id, kind, scope, name, key, occ, at, spill, detail, data)
 values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)` + unlessKnown
 	unlessKnown = ` on conflict (chain, id) where id is not null do nothing`
@@ -62,8 +62,8 @@ select ?, ?, ?, id, kind, scope, name, key, occ, at, spill, detail, data from pe
 	selectUnrouted = `select coalesce(id, '') from perdure_unrouted where number = ?`
 )
 
-// send posts the messages of a change, or tells what has become of them where the
-// group is there already.
+// send posts the messages of a change. If the group was written before, it only sets their
+// verdicts.
 func (tx *transaction) send(c *store.Change) error {
 	if !hasPosts(c) {
 		return nil
@@ -87,10 +87,10 @@ func (tx *transaction) send(c *store.Change) error {
 	return nil
 }
 
-// hasPosts says whether a change has messages. Most have none.
+// hasPosts reports whether a change has messages. Most changes have none.
 func hasPosts(c *store.Change) bool { return len(c.Posts) > 0 || len(c.Else) > 0 }
 
-// sent gives the posts of a change that are written.
+// sent returns the posts of a change that are to be written.
 func sent(c *store.Change) [2][]store.Post {
 	switch {
 	case !c.Create || c.Verdict == store.Written:
@@ -105,23 +105,23 @@ func sent(c *store.Change) [2][]store.Post {
 type receiver struct {
 	journal.Head
 	given int64 // how many messages its owner was given
-	inbox int64 // the run that holds those that were not taken
-	woken bool  // by a message of the group
+	inbox int64 // the run that holds the messages that were not taken
+	woken bool  // woken by a message of the group
 	dirty bool  // has messages of the group
 }
 
-// chain is within what an ID of a message counts once.
+// chain returns the number of the chain. Within a chain, a message ID counts once.
 func (r *receiver) chain() int64 { return int64(cmp.Or(r.Chain, r.Number)) }
 
-// isThere says whether there is such a run.
+// isThere reports whether the run exists.
 func (r *receiver) isThere() bool { return r.Number != 0 }
 
-// isOpen says whether there is such a run and it has not ended.
+// isOpen reports whether the run exists and has not ended.
 func (r *receiver) isOpen() bool { return r.isThere() && r.Ended.IsZero() }
 
-// receiver returns the run that a message is for: the one of the number, or the open one of its
-// chain that the message follows to, or the one that the workflow ID stands for. There is one of
-// each run, which knows what the group has posted to it.
+// receiver returns the run that a message is for: the run with the number, or the open run of its
+// chain that the message follows to, or the run that the workflow ID stands for. Within a group
+// there is one receiver for each run. It counts the messages that the group has posted to the run.
 func (tx *transaction) receiver(p *store.Post) (*receiver, error) {
 	if p.Run == 0 {
 		r, err := tx.receiverOf(selectOpenReceiver, p.WorkflowID)
@@ -144,7 +144,7 @@ func (tx *transaction) receiver(p *store.Post) (*receiver, error) {
 	return r, err
 }
 
-// receiverOf gives the run that a statement finds.
+// receiverOf returns the run that a statement finds.
 func (tx *transaction) receiverOf(statement string, by driver.Value) (*receiver, error) {
 	r := new(receiver)
 	err := tx.query(func(row []driver.Value) error {
@@ -167,8 +167,7 @@ func (tx *transaction) readReceiver(row []driver.Value) receiver {
 	}
 }
 
-// meet reads the receivers of all messages to runs by their numbers, many with
-// each statement.
+// meet reads the receivers of all messages that are for runs by number, many with each statement.
 func (tx *transaction) meet() error {
 	var numbers []driver.Value
 	count := 0
@@ -204,7 +203,7 @@ func (tx *transaction) meet() error {
 	return nil
 }
 
-// part makes the heads count what was posted to them.
+// part writes the counts of posted messages into the heads.
 func (tx *transaction) part() (err error) {
 	for _, r := range tx.posted {
 		if r.woken {
@@ -220,7 +219,7 @@ func (tx *transaction) part() (err error) {
 	return nil
 }
 
-// post delivers one message, or tells why it cannot be.
+// post delivers one message, or sets the verdict for a message that cannot be delivered.
 func (tx *transaction) post(p *store.Post) error {
 	if tx.resent {
 		if there, err := tx.postedAgain(p); err != nil || there {
@@ -254,14 +253,15 @@ func (tx *transaction) post(p *store.Post) error {
 		return err
 	}
 	if tx.group.Engine != 0 && r.Owner == tx.group.Engine && r.given == r.Mail {
-		r.given++ // it learns of the message by the verdict
+		// The engine learns of the message by the verdict.
+		r.given++
 	}
 	tx.count(p, r)
 	return nil
 }
 
-// count counts a message that was put into the inbox, and wakes the run if it
-// may. The head is written once, when the group has posted everything.
+// count counts a message that was put into the inbox, and makes the run due if the message may wake
+// it. The head is written once, when the group has posted everything.
 func (tx *transaction) count(p *store.Post, r *receiver) {
 	r.Mail++
 	now := stored(tx.group.Now)
@@ -275,8 +275,8 @@ func (tx *transaction) count(p *store.Post, r *receiver) {
 	p.Verdict, p.To, p.Number = store.Delivered, r.Head, r.Mail
 }
 
-// messageValues gives what is stored of a message, after three values that its
-// receiver has: its sender's ID, and what an entry has.
+// messageValues returns the values of a message's row. The first three come from the receiver and
+// are left empty. The others are the sender's ID and the fields of an entry.
 func messageValues(e *journal.Entry) ([]driver.Value, error) {
 	id, detail := "", e.Detail
 	if detail != nil && detail.Message != "" {
@@ -301,7 +301,7 @@ func messageValues(e *journal.Entry) ([]driver.Value, error) {
 	}, nil
 }
 
-// keep puts a large payload that a message or entry brings along into its row.
+// keep stores a large payload that comes with a message or entry.
 func (tx *transaction) keep(e *journal.Entry) error {
 	if e.Spill == 0 || e.Data == nil {
 		return nil
@@ -310,8 +310,8 @@ func (tx *transaction) keep(e *journal.Entry) error {
 	return err
 }
 
-// undelivered judges a message that no open run is there for. One for a workflow
-// ID is kept if it may be.
+// undelivered judges a message that finds no open run. It keeps a message for a workflow ID if the
+// message may wait.
 func (tx *transaction) undelivered(p *store.Post, r *receiver, values []driver.Value) error {
 	if known, err := tx.known(p, r, values[3]); err != nil || known {
 		return err
@@ -334,8 +334,8 @@ func (tx *transaction) undelivered(p *store.Post, r *receiver, values []driver.V
 	return tx.keep(&p.Message)
 }
 
-// known says whether a message of that ID has come before, to the chain of its
-// receiver or among the unrouted, and sets the verdict then.
+// known reports whether a message with that ID has come before, to the chain of its receiver or to
+// the unrouted messages. If so, it sets the verdict.
 func (tx *transaction) known(p *store.Post, r *receiver, id driver.Value) (bool, error) {
 	if id == nil {
 		return false, nil
@@ -356,8 +356,7 @@ func (tx *transaction) known(p *store.Post, r *receiver, id driver.Value) (bool,
 	return true, nil
 }
 
-// move delivers a message that had found no run. One that the run has already is
-// dropped.
+// move delivers an unrouted message. It drops the message if the run has it already.
 func (tx *transaction) move(p *store.Post, r *receiver) error {
 	there, err := tx.value(selectUnrouted, p.Unrouted)
 	switch {
@@ -366,7 +365,8 @@ func (tx *transaction) move(p *store.Post, r *receiver) error {
 	case !r.isThere() || there == nil && !tx.resent:
 		p.Verdict = store.Nobody
 		return nil
-	case there == nil: // the group itself has moved it, when it was sent before
+	// The group moved it itself when it was sent before.
+	case there == nil:
 		p.Verdict, p.To = store.Delivered, r.Head
 		return nil
 	}
@@ -393,7 +393,7 @@ func (tx *transaction) move(p *store.Post, r *receiver) error {
 	return err
 }
 
-// deliver gives a new run the messages that have waited for its workflow ID.
+// deliver delivers to a new run the messages that waited for its workflow ID.
 func (tx *transaction) deliver(c *store.Change) error {
 	var waiting []int64
 	err := tx.query(func(row []driver.Value) error {

@@ -16,8 +16,7 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// holdEnv makes the test binary an engine that holds the named database until
-// it is killed.
+// holdEnv makes the test binary an engine that holds the named database until it is killed.
 const holdEnv = "PERDURE_TEST_HOLD"
 
 func TestMain(m *testing.M) {
@@ -37,8 +36,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// hold joins, starts a run, says so and waits for the end of its input, which
-// does not come.
+// hold joins, starts a run, reports that and waits for the end of its input, which never comes.
 func hold(path string) error {
 	s, err := Open(path)
 	if err != nil {
@@ -66,7 +64,7 @@ func TestAnotherProcessHasIt(t *testing.T) {
 		t.Fatalf("join = %v, want ErrLocked that names process %d", err, child.Process.Pid)
 	}
 
-	// It can read, and start runs, all the same.
+	// It can still read and start runs.
 	if err := s.Commit(t.Context(), start(s, 0, 77)); err != nil {
 		t.Fatal(err)
 	}
@@ -114,8 +112,8 @@ func TestTwoHandlesInOneProcess(t *testing.T) {
 	}
 }
 
-// engineProcess starts another process that has joined. The channel tells its
-// death.
+// engineProcess starts another process that has joined. The channel is closed when that process has
+// died.
 func engineProcess(t *testing.T, path string) (*exec.Cmd, chan struct{}) {
 	t.Helper()
 	child := exec.Command(os.Args[0])
@@ -146,7 +144,7 @@ func engineProcess(t *testing.T, path string) (*exec.Cmd, chan struct{}) {
 	return child, dead
 }
 
-// noon is when these tests play.
+// noon is the time at which these tests take place.
 var noon = time.Date(2026, 5, 6, 12, 0, 0, 0, time.UTC)
 
 func mustOpen(t *testing.T, path string) *Store {
@@ -166,8 +164,8 @@ func join(s *Store) (store.Claimed, error) {
 	})
 }
 
-// start is a group with a new run of workflow "w" that the engine owns, or that
-// is due where it has none.
+// start returns a group with a new run of workflow "w". The engine owns the run; without an engine
+// the run is due.
 func start(s *Store, engine journal.EngineID, count int64) *store.Group {
 	n, err := journal.MakeNumber(max(engine, 1), count)
 	if err != nil {
@@ -189,7 +187,7 @@ func start(s *Store, engine journal.EngineID, count int64) *store.Group {
 	}}}
 }
 
-// step is a group with the next result of a run.
+// step returns a group with the next result of a run.
 func step(engine journal.EngineID, run journal.Number, seq int64, data []byte) *store.Group {
 	return &store.Group{Engine: engine, Now: noon,
 		Changes: []store.Change{{Run: run, Entries: []journal.Entry{{

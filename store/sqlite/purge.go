@@ -10,8 +10,8 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// mayGo holds for a run that has expired, of which no entry is owed, and whose chain does
-// not go on where it is the first of that or has not continued as new.
+// mayGo is true for a run that has expired and has no entry in the outbox. It is false if the chain
+// goes on and the run is its first run or has not continued as new.
 var (
 	mayGo = fmt.Sprintf(
 		`expires <= ? and not exists (select 1 from perdure_owed where run = perdure_heads.number)
@@ -39,22 +39,23 @@ and not exists (select 1 from perdure_unrouted where spill = perdure_spilled.id 
 
 	spilledBytes = `coalesce((select length(s.data) from perdure_spilled s where s.id = u.spill), 0)`
 
-	// Runs that have ended without a retention.
+	// The statements for runs that have ended without a retention.
 	selectUnsaid = `select ` + headColumns +
 		` from perdure_heads where workflow = ? and retain = '' and ended is not null limit ? + 0`
 	sayRetention = `update perdure_heads set retain = ?, expires = ? where number = ?`
 )
 
-// A part is what a run that is gone has left in a table.
+// A part is the rows of one table that a removed run has left.
 type part struct {
 	measure, payloads, remove string
-	inbox                     bool // the rows belong to its inbox, not to the run
+	// inbox means that the rows belong to the inbox of the run, not to the run.
+	inbox bool
 }
 
-// parts are its entries, the messages that it has taken, and those that nobody can take any
-// more. A run that was continued has none of these: its successor has its inbox. The
-// payloads that nothing else names go before the rows that name them; a message that was
-// taken names none.
+// parts are the entries of a run, the messages that it has taken, and the messages that nobody can
+// take any more. A continued run has none of the last kind, because its successor has its inbox.
+// Payloads that nothing else names are removed before the rows that name them. A message that was
+// taken names no payload.
 var parts = []part{
 	partOf("perdure_entries", "run = ?", "seq"),
 	partOf("perdure_messages", "holder = ? and taken is not null", "number"),
@@ -66,8 +67,7 @@ func (p part) ofInbox() part {
 	return p
 }
 
-// partOf returns the part of a table that meets a condition, by the column that numbers the
-// rows.
+// partOf returns the part of a table that meets a condition. The column key numbers the rows.
 func partOf(table, where, key string) part {
 	return part{
 		measure: "select " + key + ", 1 + (spill is not null), coalesce(length(data), 0) + " +
@@ -82,8 +82,8 @@ and not exists (select 1 from perdure_unrouted where spill = perdure_spilled.id)
 	}
 }
 
-// Purge removes what is kept no longer. What has expired a connection for reading looks
-// for, so that commits wait for the removal alone.
+// Purge removes expired runs and messages, a bounded number of rows at a time. A connection for
+// reading looks for them, so that commits wait only for the removal.
 func (s *Store) Purge(ctx context.Context, p store.Purge) (store.Purged, error) {
 	g := purging{left: p.Rows(), purge: &p}
 	err := s.read(ctx, func(db *conn) error {
@@ -104,21 +104,21 @@ func (s *Store) Purge(ctx context.Context, p store.Purge) (store.Purged, error) 
 	return g.Purged, nil
 }
 
-// A purging is a purge while it is made.
+// A purging is the state of one purge.
 type purging struct {
 	*conn
 	store.Purged
 	purge *store.Purge
-	found bool           // something is to be done
-	more  bool           // and perhaps more than this purge looks for
+	found bool           // there is something to do
+	more  bool           // there may be more than this purge looks for
 	said  bool           // runs have got a retention
 	over  []driver.Value // runs that have expired
-	left  int            // rows that may still go
-	bytes int64          // of payloads that go
+	left  int            // how many more rows may be removed
+	bytes int64          // removed bytes of payloads
 }
 
-// look looks for what is to be removed: the rest of runs that are gone, else runs that
-// have expired, and messages.
+// look looks for rows to remove: rows that removed runs have left, or else runs that have expired,
+// and messages that have expired.
 func (g *purging) look() error {
 	if g.purge.Engine != 0 {
 		if err := fence(g.conn, g.purge.Engine); err != nil {
@@ -129,7 +129,8 @@ func (g *purging) look() error {
 	if err != nil {
 		return err
 	}
-	g.more = gone != nil // what has expired nobody has looked for
+	// If there is a removed run, nobody looks for expired runs now.
+	g.more = gone != nil
 	if gone == nil {
 		err := g.query(func(row []driver.Value) error {
 			g.over = append(g.over, row[0])
@@ -174,8 +175,8 @@ func (g *purging) remove() error {
 	return nil
 }
 
-// say sets the retention of runs that have ended without one. What is to be removed then
-// goes with the next purges.
+// say sets the retention of runs that have ended without one. The next purges remove the runs that
+// have expired by it.
 func (g *purging) say() error {
 	for workflow, r := range g.purge.Unsaid {
 		if r == "" || g.left <= 0 {
@@ -203,7 +204,7 @@ func (g *purging) say() error {
 	return nil
 }
 
-// vanish removes the heads of runs that have expired, as far as they still may go.
+// vanish removes the heads of expired runs, if they may still be removed.
 func (g *purging) vanish() error {
 	if most := g.purge.Heads(); len(g.over) > most {
 		g.over, g.More = g.over[:most], true
@@ -222,13 +223,13 @@ func (g *purging) vanish() error {
 	return nil
 }
 
-// spend counts rows that are removed.
+// spend counts rows as removed.
 func (g *purging) spend(rows, bytes int64) {
 	g.left, g.bytes, g.Rows = g.left-int(rows), g.bytes+bytes, g.Rows+int(rows)
 }
 
-// fits reports whether rows may go beside those that go already: at least one may, with
-// its payload.
+// fits reports whether more rows may be removed beside the rows that this purge removes already.
+// One row may always be removed, with its payload.
 func (g *purging) fits(rows, going int64, bytes int64) bool {
 	if going == 0 && g.Rows == 0 {
 		return true
@@ -236,7 +237,7 @@ func (g *purging) fits(rows, going int64, bytes int64) bool {
 	return going+rows <= int64(g.left) && g.bytes+bytes < store.PurgeBytes
 }
 
-// clear removes what heads have left that are gone.
+// clear removes the rows that removed heads have left.
 func (g *purging) clear() error {
 	for {
 		var run, inbox driver.Value
@@ -261,7 +262,7 @@ func (g *purging) clear() error {
 	}
 }
 
-// clearRun removes rows of a run, and reports whether those were all.
+// clearRun removes rows of a run. It reports whether it has removed all.
 func (g *purging) clearRun(run, inbox driver.Value) (bool, error) {
 	for _, p := range parts {
 		if done, err := g.clearPart(p, run, inbox); err != nil || !done {
@@ -273,7 +274,7 @@ func (g *purging) clearRun(run, inbox driver.Value) (bool, error) {
 	return err == nil && g.left > 0, err
 }
 
-// clearPart removes rows of one part, and reports whether those were all.
+// clearPart removes rows of one part. It reports whether it has removed all.
 func (g *purging) clearPart(p part, run, inbox driver.Value) (bool, error) {
 	of := run
 	if p.inbox {
@@ -300,7 +301,7 @@ func (g *purging) clearPart(p part, run, inbox driver.Value) (bool, error) {
 	return done, err
 }
 
-// ignoreStop returns the error of a query that was perhaps ended before its end.
+// ignoreStop returns the error of a query. It returns nil if the query was stopped by errStop.
 func ignoreStop(err error) error {
 	if errors.Is(err, errStop) {
 		return nil
@@ -308,7 +309,7 @@ func ignoreStop(err error) error {
 	return err
 }
 
-// expire removes messages that found no run and have expired.
+// expire removes unrouted messages that have expired.
 func (g *purging) expire() error {
 	var expired []driver.Value
 	going, bytes := int64(0), int64(0)

@@ -15,8 +15,8 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// Large runs are purged while somebody starts others one by one: how long a start takes at
-// most, and how large the log becomes.
+// BenchmarkPurgeBesideStarts purges large runs while somebody starts others one by one. It reports
+// the longest time of a start and the largest size of the log.
 func BenchmarkPurgeBesideStarts(b *testing.B) {
 	for b.Loop() {
 		path := filepath.Join(b.TempDir(), "runs.db")
@@ -36,14 +36,14 @@ func BenchmarkPurgeBesideStarts(b *testing.B) {
 	}
 }
 
-// purged is a database whose runs are purged.
+// A purged is a database whose runs are purged.
 type purged struct {
 	*testing.B
 	*Store
 	path   string
 	engine journal.EngineID
 	runs   int64
-	log    int64 // its largest size
+	log    int64 // the largest size of the log
 }
 
 func (p *purged) join() {
@@ -69,7 +69,7 @@ func (p *purged) commit(c store.Change) {
 
 var hundredBytes = json.RawMessage(`"` + strings.Repeat("x", 98) + `"`)
 
-// start starts a run that is kept for so long after its end.
+// start starts a run that is kept for that long after its end.
 func (p *purged) start(retain journal.Retention) journal.Head {
 	p.runs++
 	n, err := journal.MakeNumber(p.engine, p.runs)
@@ -90,7 +90,7 @@ func (p *purged) start(retain journal.Retention) journal.Head {
 	return h
 }
 
-// fill writes a run of so many entries that has ended and may go.
+// fill writes a run with that many entries, which has ended and may be purged.
 func (p *purged) fill(entries int64) {
 	h := p.start("0s")
 	for seq := int64(2); seq < entries; {

@@ -30,8 +30,8 @@ func (s *Store) read(ctx context.Context, f func(*conn) error) error {
 	return err
 }
 
-// Load gives entries of one journal in order, or messages of one inbox. Where a
-// row cannot be read or is missing it gives those before it and a CorruptError.
+// Load returns entries of one journal in order, or messages of one inbox. If a row is not readable
+// or is missing, it returns the rows before it and a CorruptError.
 func (s *Store) Load(ctx context.Context, n journal.Number, r store.Range) (entries []journal.Entry,
 	err error) {
 	runs := r.Ends
@@ -67,10 +67,11 @@ func (s *Store) Load(ctx context.Context, n journal.Number, r store.Range) (entr
 
 const payloadColumn = ", (select s.data from perdure_spilled s where s.id = spill) as payload"
 
-// isThere holds where the head of the run is: what a purge has left of one is nobody's.
+// isThere is true if the head of the run exists. Rows that a purge has left of a removed run belong
+// to nobody.
 const isThere = " and exists (select 1 from perdure_heads where number = ?1)"
 
-// rangeOf gives what a range means in SQL: few texts.
+// rangeOf returns a range as SQL. There are only few different texts.
 func rangeOf(n journal.Number, r store.Range) (sql string, args []driver.Value) {
 	columns, table, key := entryColumns, "perdure_entries where run = ?1"+isThere, "seq"
 	args = []driver.Value{int64(n)}
@@ -109,7 +110,7 @@ func rangeOf(n journal.Number, r store.Range) (sql string, args []driver.Value) 
 	return sql, append(args, r.From, limit)
 }
 
-// reader gives how the rows of a range are read.
+// reader returns the function that reads the rows of a range.
 func reader(n journal.Number, r store.Range) func(journal.Number, []driver.Value) (journal.Entry,
 	error) {
 	switch {
@@ -121,8 +122,8 @@ func reader(n journal.Number, r store.Range) func(journal.Number, []driver.Value
 	return entry
 }
 
-// unroutedMessage gives a message that found no run, with whom it is for and when
-// it expires.
+// unroutedMessage returns a message that found no run, with its workflow ID and the time when it
+// expires.
 func unroutedMessage(_ journal.Number, row []driver.Value) (journal.Entry, error) {
 	e, err := message(0, row)
 	if err != nil {
@@ -144,7 +145,7 @@ func spilled(e *journal.Entry, v driver.Value) ([]byte, error) {
 	return blob(v), nil
 }
 
-// Spill makes one large payload durable. It may be sent again.
+// Spill makes one large payload durable. The same payload may be sent again.
 func (s *Store) Spill(_ context.Context, engine journal.EngineID, id journal.Number,
 	data []byte) error {
 	return s.write(func(c *conn) error {
@@ -165,7 +166,7 @@ from perdure_engines order by id`
 
 const selectEnginesAlone = `select id, host, pid, build, slots, since, 0 from perdure_engines order by id`
 
-// Info tells what the store is and who uses it.
+// Info returns facts about the store and its engines.
 func (s *Store) Info(ctx context.Context) (store.Info, error) {
 	info, err := s.info(ctx, selectEngines, map[string]func(*store.Info) *int64{
 		"select count(*) from perdure_heads":    func(i *store.Info) *int64 { return &i.Runs },
@@ -178,12 +179,12 @@ func (s *Store) Info(ctx context.Context) (store.Info, error) {
 	return info, err
 }
 
-// Brief is [store.Briefer].
+// Brief implements [store.Briefer].
 func (s *Store) Brief(ctx context.Context) (store.Info, error) {
 	return s.info(ctx, selectEnginesAlone, nil)
 }
 
-// info reads what the store is, its engines by the statement, and what is to be counted.
+// info reads facts about the store, its engines with the statement, and the counts.
 func (s *Store) info(ctx context.Context, engines string,
 	counts map[string]func(*store.Info) *int64) (store.Info, error) {
 	info := store.Info{
@@ -222,7 +223,7 @@ func (s *Store) info(ctx context.Context, engines string,
 	return info, nil
 }
 
-// size is what the database takes on disk, with its log.
+// size returns the size of the database on disk, including its log.
 func (s *Store) size() (int64, error) {
 	total := int64(0)
 	for _, suffix := range []string{"", "-wal", "-shm"} {

@@ -8,16 +8,15 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// A reading reads journals and inboxes of runs that are claimed, as much as may
-// come at a time.
+// A reading reads the journals and inboxes of claimed runs, up to the size limit of a claim.
 type reading struct {
 	*conn
-	give func([]store.Run) error // is called with each few runs
-	size int                     // of what was read
+	give func([]store.Run) error // called with a few runs at a time
+	size int                     // size of the rows read so far
 }
 
-// read reads runs, a few dozen with each statement. Where those are too large to
-// come together, it reads half as many.
+// read reads runs, a few dozen with each statement. If they are too large to come together, it
+// reads half as many.
 func (r *reading) read(due []journal.Head) error {
 	most := runsAtATime
 	for len(due) > 0 && r.size < claimBytes {
@@ -58,7 +57,7 @@ func (r *reading) some(due []journal.Head) ([]store.Run, error) {
 	return runs, r.inboxes(runs)
 }
 
-// find gives the run of that number, which is among the runs.
+// find returns the run with that number among the runs.
 func find(runs []store.Run, n journal.Number) *store.Run {
 	for i := range runs {
 		if runs[i].Head.Number == n {
@@ -68,8 +67,8 @@ func find(runs []store.Run, n journal.Number) *store.Run {
 	return nil
 }
 
-// journals reads the journals of the runs, each up to the first row that cannot
-// be read. It stops where they are too large for a claim and of more than one run.
+// journals reads the journals of the runs, each up to the first row that cannot be read. It stops
+// if they are too large for a claim and there is more than one run.
 func (r *reading) journals(runs []store.Run) error {
 	numbers := make([]driver.Value, len(runs))
 	for i := range runs {
@@ -105,12 +104,11 @@ func (r *reading) journals(runs []store.Run) error {
 	return err
 }
 
-// fewMessages is how many messages a run may have been sent that is read together
-// with others.
+// fewMessages is how many messages a run may have got at most to be read together with other runs.
 const fewMessages = 16
 
-// inboxes reads the untaken messages of the runs, those of the many that were sent
-// few with one statement.
+// inboxes reads the untaken messages of the runs. One statement reads all runs that have got few
+// messages.
 func (r *reading) inboxes(runs []store.Run) error {
 	var numbers []driver.Value
 	for i := range runs {
@@ -139,7 +137,7 @@ func (r *reading) inboxes(runs []store.Run) error {
 	}, sql, args...)
 }
 
-// inbox reads untaken messages with numbers above one, as many as come at a time.
+// inbox reads the untaken messages with numbers above a number, up to the size of a page.
 func (r *reading) inbox(run *store.Run, above int64) error {
 	if run.Head.Mail == above || run.Err != nil {
 		return nil
@@ -157,8 +155,8 @@ func (r *reading) inbox(run *store.Run, above int64) error {
 	return err
 }
 
-// deliver puts a message that a row has into the inbox of a run, in which there
-// are so many bytes. It gives false where no further one is wanted.
+// deliver appends the message in a row to the inbox of a run. size is the size of that inbox.
+// deliver reports whether the run can take more messages.
 func (r *reading) deliver(run *store.Run, row []driver.Value, size *int) bool {
 	if run.Err != nil || run.More {
 		return false

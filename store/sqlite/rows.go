@@ -9,9 +9,9 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// The columns of a head and of an entry, in the order in which they are read. An
-// entry's run is known when its journal is read; each column read costs as much
-// as one written.
+// The columns of a head and of an entry, in the order in which they are read. The run is left out
+// of an entry's columns, because it is known when a journal is read: to read a column costs as much
+// as to write one.
 const (
 	headColumns = "number, workflow_id, workflow, pattern, status, owner, wake, created, ended, " +
 		"last, cause, crashes, " +
@@ -22,8 +22,8 @@ const (
 // headWidth is the number of columns of a head.
 const headWidth = 17
 
-// head gives the head that a row has. What is no pattern or status comes as a
-// number that names none.
+// head returns the head in a row. A pattern or status that is out of range becomes a number that
+// names none.
 func (s *Store) head(row []driver.Value) journal.Head { return headOf(s.database, row) }
 
 func headOf(database string, row []driver.Value) journal.Head {
@@ -41,7 +41,7 @@ func headOf(database string, row []driver.Value) journal.Head {
 	}
 }
 
-// entry gives the entry of a run that a row has, or a CorruptError.
+// entry returns the entry of a run in a row, or a CorruptError.
 func entry(run journal.Number, row []driver.Value) (journal.Entry, error) {
 	e, err := scan(run, row)
 	if err == nil {
@@ -50,7 +50,7 @@ func entry(run journal.Number, row []driver.Value) (journal.Entry, error) {
 	return e, err
 }
 
-// scan gives what a row has, whether or not it makes sense.
+// scan returns the entry in a row without checking it.
 func scan(run journal.Number, row []driver.Value) (journal.Entry, error) {
 	e := journal.Entry{
 		Run: run, Seq: integer(row[0]), Kind: journal.Kind(small(row[1])),
@@ -72,12 +72,12 @@ func scan(run journal.Number, row []driver.Value) (journal.Entry, error) {
 	return e, nil
 }
 
-// messageColumns are those of a message, in the order of entryColumns, and its
-// sender's ID.
+// messageColumns are the columns of a message, in the order of entryColumns, and then its sender's
+// ID.
 const messageColumns = "number, kind, null, scope, name, key, occ, at, null, spill, detail, " +
 	"data, id"
 
-// message gives the message to a run that a row has, or a CorruptError.
+// message returns the message to a run in a row, or a CorruptError.
 func message(run journal.Number, row []driver.Value) (journal.Entry, error) {
 	e, err := scan(run, row)
 	if err != nil {
@@ -98,8 +98,8 @@ func integer(v driver.Value) int64 {
 	return n
 }
 
-// small reads the number of a kind, status or pattern. What is too large for
-// one comes as 255, which names none.
+// small reads the number of a kind, status or pattern. A number that is out of range becomes 255,
+// which names none.
 func small(v driver.Value) uint8 {
 	n := integer(v)
 	if n < 0 || n > math.MaxUint8 {
@@ -114,8 +114,8 @@ func str(v driver.Value) string {
 	return s
 }
 
-// blob reads bytes. Null is nil, and only null is: the driver gives a nil slice
-// for bytes that are empty.
+// blob reads bytes. Only null becomes nil. The driver returns a nil slice for empty bytes; blob
+// returns an empty one.
 func blob(v driver.Value) []byte {
 	if v == nil {
 		return nil
@@ -135,7 +135,7 @@ func moment(v driver.Value) time.Time {
 	return time.Unix(0, n).UTC()
 }
 
-// nanos gives a time as it is stored: the nearest one that 64 bits can tell.
+// nanos returns a time as it is stored: the nearest time that 64 bits can hold.
 func nanos(t time.Time) driver.Value {
 	switch {
 	case t.IsZero():
@@ -148,14 +148,14 @@ func nanos(t time.Time) driver.Value {
 	return t.UnixNano()
 }
 
-// What can be stored lies between the years 1677 and 2262.
+// Only times between the years 1677 and 2262 can be stored.
 var earliest, latest = time.Unix(0, math.MinInt64), time.Unix(0, math.MaxInt64)
 
-// stored gives a time as it comes back.
+// stored returns a time as it is read back from the database.
 func stored(t time.Time) time.Time { return t.Round(0).UTC() }
 
-// orNull gives a value, or null where it is the zero value of its type: a null
-// is cheaper to bind than a number, and much cheaper than a text.
+// orNull returns a value, or null for the zero value of its type. Null is cheaper to bind than a
+// number and much cheaper than a text.
 func orNull[V int64 | string](v V) driver.Value {
 	var zero V
 	if v == zero {

@@ -26,7 +26,7 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// TestLikeMemory holds the driver against the reference.
+// TestLikeMemory compares the driver with the reference.
 func TestLikeMemory(t *testing.T) {
 	for seed := range uint64(6) {
 		t.Run("", func(t *testing.T) {
@@ -58,18 +58,18 @@ func rowsWritten(s *Store, f func()) (rows int64, err error) {
 	return rows, s.alone(count)
 }
 
-// corrupt spoils an entry as no version of this module would.
+// corrupt makes an entry unreadable, as no version of this module would.
 func corrupt(path string, run journal.Number, seq int64) error {
 	return behind(path, "update perdure_entries set detail = '{spoiled' where run = ? and seq = ?",
 		run, seq)
 }
 
-// lose removes an entry as no version of this module would.
+// lose removes an entry, as no version of this module would.
 func lose(path string, run journal.Number, seq int64) error {
 	return behind(path, "delete from perdure_entries where run = ? and seq = ?", run, seq)
 }
 
-// behind does something to an entry behind the driver's back.
+// behind changes an entry without the driver.
 func behind(path, sql string, run journal.Number, seq int64) error {
 	c, err := dial(path, "rw")
 	if err != nil {

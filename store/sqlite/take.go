@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	// claimBytes bounds the journals that come with one claim.
+	// claimBytes limits the size of the journals and inboxes that come with one claim.
 	claimBytes = 32 << 20
 
-	// fewEntries is for how many entries room is made in the beginning.
+	// fewEntries is the number of entries of a run for which memory is reserved at first.
 	fewEntries = 6
 )
 
@@ -26,8 +26,8 @@ where owner = 0 and workflow = ? and wake <= ? and ended is null order by wake, 
 	selectNext = `select wake from perdure_heads
 where owner = 0 and workflow = ? and wake is not null and ended is null order by wake limit 1`
 
-	// takeHeads has values that fit, and says that SQLite need keep no copies of
-	// pages for the case that one does not.
+	// takeHeads has values that always fit. "or rollback" lets SQLite keep no copies of pages for
+	// the case that a value does not fit.
 	takeHeads = `update or rollback perdure_heads set owner = ?, given = mail, claimed = 1 where `
 
 	takeOne = takeHeads + `number = ? and owner in (0, ?) and ended is null returning ` +
@@ -53,7 +53,7 @@ var (
 			"order by reader, number")
 )
 
-// A taking is a claim of runs while it is made.
+// A taking is the state of one claim of runs.
 type taking struct {
 	*conn
 	store  *Store
@@ -61,8 +61,8 @@ type taking struct {
 	out    *store.Claimed
 }
 
-// due takes the runs that are due. Where they are many, a connection for reading
-// reads their journals meanwhile: nobody writes them before the claim is over.
+// due takes the runs that are due. If there are many, a connection for reading reads their journals
+// meanwhile: nobody writes them before the claim is over.
 func (t *taking) due(c store.TakeDue) error {
 	due, err := t.candidates(c)
 	if err != nil {
@@ -70,7 +70,8 @@ func (t *taking) due(c store.TakeDue) error {
 	}
 	most := due[:min(len(due), c.Max)]
 	t.out.Runs = make([]store.Run, 0, len(most))
-	if len(most) <= runsAtATime || !t.store.readers.reserve() { // for which nobody who writes waits
+	// If no place among the readers is free, the writer reads by itself: it waits for no reader.
+	if len(most) <= runsAtATime || !t.store.readers.reserve() {
 		r := reading{conn: t.conn, give: t.own}
 		err = r.read(most)
 	} else {
@@ -84,7 +85,8 @@ func (t *taking) due(c store.TakeDue) error {
 	return err
 }
 
-// both reads runs and takes them at the same time. It has a place among the readers.
+// both reads runs and takes them at the same time. The caller has reserved a place among the
+// readers.
 func (t *taking) both(due []journal.Head) error {
 	var failed error
 	read := make(chan []store.Run, 2)
@@ -107,7 +109,7 @@ func (t *taking) both(due []journal.Head) error {
 	return errors.Join(failed, err)
 }
 
-// own makes the engine the owner of runs that nobody owns.
+// own makes the engine the owner of runs that have no owner.
 func (t *taking) own(runs []store.Run) error {
 	numbers := make([]driver.Value, len(runs))
 	for i := range runs {
@@ -124,8 +126,8 @@ func (t *taking) own(runs []store.Run) error {
 	return nil
 }
 
-// candidates gives the heads of one run more than may be taken, if there are so
-// many, those due longest first.
+// candidates returns the heads of the runs that are due, longest due first: at most one more than
+// the claim may take.
 func (t *taking) candidates(c store.TakeDue) ([]journal.Head, error) {
 	var due []journal.Head
 	most := int64(c.Max) + 1
@@ -146,8 +148,7 @@ func (t *taking) candidates(c store.TakeDue) ([]journal.Head, error) {
 	return due[:min(int64(len(due)), most)], nil
 }
 
-// next gives the earliest wake time of the runs of the workflows that nobody
-// owns.
+// next returns the earliest wake time of the runs of the workflows that have no owner.
 func next(db *conn, workflows []string) (time.Time, error) {
 	var first time.Time
 	for _, workflow := range workflows {
@@ -179,7 +180,7 @@ func (t *taking) one(n journal.Number) error {
 	return r.read(taken)
 }
 
-// mail gives the messages that runs of the engine have and it was not given.
+// mail returns the messages that the engine's runs have got and the engine was not given.
 func (t *taking) mail() error {
 	var given []int64
 	err := t.query(func(row []driver.Value) error {
@@ -200,5 +201,5 @@ func (t *taking) mail() error {
 	return err
 }
 
-// errStop ends a query whose other rows are not wanted.
+// errStop ends a query whose remaining rows are not needed.
 var errStop = errors.New("sqlite: no more rows are wanted")

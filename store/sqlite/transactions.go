@@ -12,19 +12,18 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// Transactions are transactions of the application's own database handle on the file
-// of a [Store]: each has the lock for writing from its beginning to its end.
+// Transactions returns a source of transactions on db, the application's own handle on the file of
+// a [Store]. Each transaction has the lock for writing from its beginning to its end.
 func Transactions(db *sql.DB) *SQLTransactions { return &SQLTransactions{db} }
 
-// SQLTransactions are those of a *[sql.DB]. They end with the context that they were
-// begun with.
+// SQLTransactions is a source of transactions of a *[sql.DB]. A transaction ends when the context
+// ends that it was begun with.
 type SQLTransactions struct{ db *sql.DB }
 
-// takeLock writes nothing, and has the lock.
+// takeLock takes the lock and writes nothing.
 const takeLock = `delete from perdure_meta where 0`
 
-// Begin begins a transaction when it has the lock, for which it waits at most 30
-// seconds.
+// Begin begins a transaction that has the lock. It waits at most 30 seconds for the lock.
 func (t *SQLTransactions) Begin(ctx context.Context) (*sql.Tx, error) {
 	for began := time.Now(); ; {
 		tx, err := t.db.BeginTx(ctx, nil)
@@ -40,8 +39,9 @@ func (t *SQLTransactions) Begin(ctx context.Context) (*sql.Tx, error) {
 	}
 }
 
-// takeLockIn has a transaction of the user's take the lock for writing, for which it waits at most
-// 30 seconds. SQLite gives it to none that has read what others have written since.
+// takeLockIn makes a transaction of the application take the lock for writing. It waits at most 30
+// seconds for the lock. SQLite does not give the lock to a transaction that has read data which
+// others have changed since.
 func takeLockIn(ctx context.Context, c *conn) error {
 	for began := time.Now(); ; {
 		_, err := c.exec(takeLock)
@@ -71,7 +71,7 @@ func takeLockIn(ctx context.Context, c *conn) error {
 // Commit commits a transaction.
 func (t *SQLTransactions) Commit(_ context.Context, tx *sql.Tx) error { return tx.Commit() }
 
-// Rollback rolls a transaction back. One that has ended stays as it is.
+// Rollback rolls a transaction back. For a transaction that has ended it does nothing.
 func (t *SQLTransactions) Rollback(_ context.Context, tx *sql.Tx) error {
 	if err := tx.Rollback(); !errors.Is(err, sql.ErrTxDone) {
 		return err

@@ -14,22 +14,21 @@ import (
 var _ store.Watcher = (*Store)(nil)
 
 const (
-	// watchEvery is how often the log is looked at.
+	// watchEvery is the time between two looks at the log.
 	watchEvery = 50 * time.Millisecond
 
-	// doubtful is how many times more the database is asked after the log has
-	// changed. A file system tells times no finer than its clock ticks, in the worst
-	// case every two seconds, so a later change may look like the one before.
+	// doubtful is how many more times the database is asked after the log has changed. A file
+	// system tells times apart only by its clock ticks, in the worst case every two seconds. So a
+	// later change may look like the one before.
 	doubtful = int(3 * time.Second / watchEvery)
 
-	// looksFor is how many looks at the log go by until the files are looked for.
+	// looksFor is how many looks at the log pass between two checks that the files are still there.
 	looksFor = int(500 * time.Millisecond / watchEvery)
 )
 
-// Watch calls f soon after somebody else has written, and once when it begins.
-// While nothing happens it looks at the size and time of the log alone. Only when
-// they have changed it asks the writing connection, which knows its own commits
-// from others'; and so does each commit.
+// Watch calls f once when it begins, and then soon after another connection has written. While
+// nothing happens, it looks only at the size and time of the log. When they have changed, it asks
+// the writing connection, which can tell its own commits from others'. Each commit asks too.
 func (s *Store) Watch(ctx context.Context, f func()) {
 	if s.options.Exclusive {
 		<-ctx.Done()
@@ -39,7 +38,7 @@ func (s *Store) Watch(ctx context.Context, f func()) {
 	defer s.watching.Add(-1)
 	ticker := time.NewTicker(watchEvery)
 	defer ticker.Stop()
-	l := log{name: s.path + "-wal", size: -2} // which no log has
+	l := log{name: s.path + "-wal", size: -2} // a size that no log has
 	noticed := s.strangers.next()
 	f()
 	for looks := 1; ; {
@@ -47,11 +46,13 @@ func (s *Store) Watch(ctx context.Context, f func()) {
 		case <-ctx.Done():
 			return
 		case <-noticed:
-			noticed = s.strangers.next() // before f, which sees all that was noticed until then
+			// This comes before f, which sees all that was noticed until then.
+			noticed = s.strangers.next()
 			f()
 		case <-ticker.C:
 			if looks++; looks%looksFor == 0 && s.files.lost() != nil {
-				f() // whose calls are told
+				// The files are lost: the calls of the store that f makes return [store.ErrLost].
+				f()
 			}
 			if l.mayDiffer() {
 				s.look(&l)
@@ -60,16 +61,17 @@ func (s *Store) Watch(ctx context.Context, f func()) {
 	}
 }
 
-// A log is the file that commits go to, as it was seen last.
+// A log is the file that commits go to, with its state at the last look.
 type log struct {
 	name    string
-	size    int64 // -1 where it is not there
+	size    int64 // -1 if there is no file
 	changed time.Time
-	doubt   int // how many times more to ask, although it looks the same
+	// doubt is how many more times to ask although the log looks the same.
+	doubt int
 }
 
-// mayDiffer says whether somebody may have written since it was asked before. It
-// never opens the file: closing it would drop SQLite's locks.
+// mayDiffer reports whether another connection may have written since the last call. It never opens
+// the file, because closing it would drop SQLite's locks.
 func (l *log) mayDiffer() bool {
 	size, changed := int64(-1), time.Time{}
 	switch info, err := os.Stat(l.name); {
@@ -78,7 +80,7 @@ func (l *log) mayDiffer() bool {
 	case !errors.Is(err, fs.ErrNotExist):
 		l.doubt = doubtful
 	}
-	// which tells late what others write
+	// Windows shows late that others have written.
 	if size != l.size || !changed.Equal(l.changed) || runtime.GOOS == "windows" {
 		l.size, l.changed, l.doubt = size, changed, doubtful
 		return true
@@ -87,8 +89,8 @@ func (l *log) mayDiffer() bool {
 	return l.doubt > 0
 }
 
-// look asks whether somebody else has written. Without a connection that could
-// tell, somebody may have.
+// look notifies the watchers if another connection has written. If there is no connection to ask,
+// it assumes that one has.
 func (s *Store) look(l *log) {
 	if s.enter() != nil {
 		return
@@ -102,8 +104,8 @@ func (s *Store) look(l *log) {
 	}
 }
 
-// notice tells who watches if somebody else has written since the connection was
-// asked before: its own commits do not change what it says.
+// notice notifies the watchers if another connection has written since this one was last asked. Its
+// own commits do not change its version.
 func (s *Store) notice(c *conn) error {
 	if s.watching.Load() == 0 {
 		return nil
@@ -119,7 +121,7 @@ func (s *Store) notice(c *conn) error {
 	return nil
 }
 
-// A version is what a connection says of the database.
+// A version is the data_version that a connection returns.
 type version struct {
 	of     *conn
 	number int64

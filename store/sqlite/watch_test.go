@@ -15,12 +15,12 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// postEnv makes the test binary a stranger that posts to the named database
-// until its input ends.
+// postEnv makes the test binary another process that posts to the named database until its input
+// ends.
 const postEnv = "PERDURE_TEST_POST"
 
-// strange posts as it is told, by lines with a prefix and a number of messages,
-// and answers each line.
+// strange reads lines with a prefix and a number of messages, posts that many messages, and answers
+// each line.
 func strange(path string) error {
 	s, err := Open(path)
 	if err != nil {
@@ -86,7 +86,7 @@ func newStranger(t *testing.T, path string) *stranger {
 	return &stranger{t: t, in: in, out: bufio.NewReader(out)}
 }
 
-// post has it post, and comes back when it has.
+// post makes the other process post and returns when it has done so.
 func (s *stranger) post(prefix string, count int) {
 	if _, err := fmt.Fprintln(s.in, prefix, count); err != nil {
 		s.t.Error(err)
@@ -114,8 +114,8 @@ func inbox(t *testing.T) (s *Store, path string, engine journal.EngineID, run jo
 	return s, path, got.Engine, g.Changes[0].Run
 }
 
-// TestWatchSeesAnotherProcess looks for messages only when it is told to, so that
-// a signal that is missed is a test that fails.
+// TestWatchSeesAnotherProcess looks for messages only when it is notified, so that a missed
+// notification fails the test.
 func TestWatchSeesAnotherProcess(t *testing.T) {
 	s, path, engine, run := inbox(t)
 	other := newStranger(t, path)
@@ -141,7 +141,7 @@ func TestWatchSeesAnotherProcess(t *testing.T) {
 			case <-ctx.Done():
 				t.Fatalf("%s: of %d messages %d were told of", prefix, want, seen)
 			}
-			// which asks nobody for strangers
+			// A Load does not ask whether others have written.
 			messages, err := s.Load(context.Background(), run, store.Range{Inbox: true})
 			if err != nil {
 				t.Fatal(err)
@@ -174,8 +174,7 @@ func TestWatchSeesAnotherProcess(t *testing.T) {
 	<-ended
 }
 
-// TestOwnCommitsAreNotToldOf asks after each commit, as the watcher does when the
-// log has changed.
+// TestOwnCommitsAreNotToldOf asks after each commit, as the watcher does when the log has changed.
 func TestOwnCommitsAreNotToldOf(t *testing.T) {
 	s, path, engine, run := inbox(t)
 	s.watching.Add(1)
@@ -197,7 +196,7 @@ func TestOwnCommitsAreNotToldOf(t *testing.T) {
 	default:
 	}
 
-	// Another handle is somebody else, and the next commit sees that.
+	// A commit of another handle counts as another's, and the next commit sees it.
 	if err := mustOpen(t, path).Commit(t.Context(), start(s, 0, 77)); err != nil {
 		t.Fatal(err)
 	}
@@ -206,7 +205,7 @@ func TestOwnCommitsAreNotToldOf(t *testing.T) {
 	}
 	<-noticed
 
-	// Without a connection that could tell, somebody may have written.
+	// Without a connection to ask, another process may have written.
 	noticed = s.strangers.next()
 	s.writing.Lock()
 	err := s.writer.close()
@@ -245,7 +244,7 @@ func TestLogIsDoubtedForSomeTime(t *testing.T) {
 		if err := os.WriteFile(l.name, make([]byte, size), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		// A time that is surely another one, whatever the file system can tell.
+		// This time surely differs, however coarse the clock of the file system is.
 		l.changed = l.changed.Add(-time.Hour)
 	}
 	write(10)
@@ -273,8 +272,8 @@ func TestExclusiveWatchesNobody(t *testing.T) {
 	s.Watch(ctx, func() { t.Error("it is told of something") })
 }
 
-// TestTwoProcessesPost has two other processes post while the engine commits as
-// fast as it can: none of them is told of a lock, and nothing is lost.
+// TestTwoProcessesPost makes two other processes post while the engine commits as fast as it can.
+// None of them gets an error of a lock, and nothing is lost.
 func TestTwoProcessesPost(t *testing.T) {
 	const each = 5000
 	s, path, engine, run := inbox(t)

@@ -9,15 +9,14 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// write calls f in a transaction of its own and commits it. A refusal and an
-// error of the data roll it back. Any other error also ends the connection: of
-// one that failed to write or sync nothing more is known. The next use opens
-// another.
+// write calls f in a transaction of its own and commits the transaction. A refusal and an error of
+// the data roll it back. Any other error also closes the connection, because the state of a
+// connection that failed to write or sync is unknown. The next use opens another one.
 func (s *Store) write(f func(*conn) error) error {
 	return s.alone(func() error { return s.transact(f) })
 }
 
-// writeOrphans is write, and what f writes may refer to heads that are gone.
+// writeOrphans is write without foreign keys: f may write rows that refer to heads that are gone.
 func (s *Store) writeOrphans(f func(*conn) error) error {
 	return s.alone(func() error {
 		if err := s.writer.script("pragma foreign_keys = off"); err != nil {
@@ -34,7 +33,8 @@ func (s *Store) writeOrphans(f func(*conn) error) error {
 	})
 }
 
-// alone calls f when nobody else uses the connection for writing, and it is there.
+// alone calls f while nobody else uses the connection for writing. It opens the connection if there
+// is none.
 func (s *Store) alone(f func() error) error {
 	if err := s.enter(); err != nil {
 		return err
@@ -46,7 +46,8 @@ func (s *Store) alone(f func() error) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	if s.writer == nil {
-		if err := s.files.lost(); err != nil { // SQLite would make another file
+		// SQLite would make another file.
+		if err := s.files.lost(); err != nil {
 			return err
 		}
 		c, err := s.dialWriter()
@@ -58,11 +59,13 @@ func (s *Store) alone(f func() error) error {
 	if err := f(); err != nil {
 		return err
 	}
-	log, err := s.files.look() // what was written just now may be lost too
+	// The rows that were just written may be lost too.
+	log, err := s.files.look()
 	if err != nil {
 		return err
 	}
-	if err := s.trim(log); err != nil { // what was written is durable all the same
+	// An error here is not returned: the written rows are durable all the same.
+	if err := s.trim(log); err != nil {
 		_ = s.writer.close()
 		s.writer = nil
 	}
@@ -87,10 +90,9 @@ func (s *Store) transact(f func(*conn) error) error {
 	return nil
 }
 
-// rollback ends the transaction that err happened in and gives what the caller
-// is told.
+// rollback ends the transaction in which err happened. It returns the error for the caller.
 func (s *Store) rollback(err error) error {
-	s.clock = time.Time{} // it may not have been written
+	s.clock = time.Time{} // the time may not have been written
 	if isData(err) {
 		err = &store.DataError{Err: err}
 	}
@@ -99,7 +101,7 @@ func (s *Store) rollback(err error) error {
 			return err
 		}
 	}
-	failed := s.writer.close() // which rolls back
+	failed := s.writer.close() // this rolls back
 	s.writer = nil
 	if isRefusal(err) {
 		return err
@@ -107,7 +109,7 @@ func (s *Store) rollback(err error) error {
 	return fmt.Errorf("sqlite: %w", errors.Join(damaged(err), failed))
 }
 
-// fence says whether the engine may still write.
+// fence returns an error if the engine may not write any more.
 func fence(c *conn, engine journal.EngineID) error {
 	row, err := c.value("select 1 from perdure_engines where id = ?", int64(engine))
 	if err == nil && row == nil {

@@ -5,8 +5,7 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// againChecks are about groups that are sent again because nobody knew what had
-// become of them.
+// againChecks are about groups that are sent again because their outcome was unknown.
 func againChecks() []check {
 	return []check{
 		{"again/a group that was written is not written twice", againWritten},
@@ -114,13 +113,13 @@ func againUnloaded(w *world) {
 	unload.Head.Cause, unload.Entries = "", nil
 	w.verdict(w.commit(unload)[0], store.Written)
 	w.stranger(7, toRun(head.Number, signal("y", "y")))
-	w.verdict(w.again(unload)[0], store.Written) // and not Mail: the run is nobody's
+	w.verdict(w.again(unload)[0], store.Written) // and not Mail: no engine owns the run
 	unloaded := w.head(head.Number)
 	w.same("owner, mail", []int64{int64(unloaded.Owner), unloaded.Mail}, []int64{0, 2})
 	w.same("wake", unloaded.Wake, at(7))
 	w.same("claimed", numbers(w.take(7, 5)), []journal.Number{head.Number})
 	lost := unloading(head, 2, 2)
 	lost.Entries = nil
-	w.verdict(w.again(lost)[0], store.Written) // it had not been written
+	w.verdict(w.again(lost)[0], store.Written) // the group had not been written
 	w.same("wake", w.head(head.Number).Wake, at(90))
 }

@@ -26,7 +26,7 @@ func againPostChecks() []check {
 	}
 }
 
-// alone sends posts again.
+// alone sends posts again, in a group of their own.
 func (w *world) alone(posts ...store.Post) []store.Post {
 	w.Helper()
 	w.again(store.Change{Posts: posts})
@@ -137,8 +137,8 @@ func againStartPosted(w *world) {
 	w.absent(c.Run)
 }
 
-// A start that had found a run proves nothing by itself, but another change of its
-// group may.
+// A start that had found a run proves nothing by itself, but another change of its group may
+// be a proof.
 func againPostFound(w *world) {
 	w.join(0)
 	head, other := w.filled("order-1", 0), w.filled("order-2", 0)
@@ -198,7 +198,7 @@ func againUnload(w *world) {
 	}
 	w.same("owners", []journal.EngineID{w.head(a.Number).Owner, w.head(b.Number).Owner},
 		[]journal.EngineID{0, w.engine})
-	w.verdict(w.again(unloading(b, 0, 3))[0], store.Mail) // it had not been written
+	w.verdict(w.again(unloading(b, 0, 3))[0], store.Mail) // the unload had not been written
 	w.rows(b.Number, 3)
 }
 

@@ -32,10 +32,10 @@ func amongChecks() []check {
 	})
 }
 
-// rounds is how often a race is run. A driver that is wrong loses one of few.
+// rounds is how often a race is run. A wrong driver loses at least a few of them.
 const rounds = 40
 
-// several gives n processes more, each with an engine.
+// several returns this process and n more, each with an engine.
 func (w *world) several(n int) []*world {
 	w.Helper()
 	all := []*world{w}
@@ -45,8 +45,8 @@ func (w *world) several(n int) []*world {
 	return all
 }
 
-// race calls f for each of the processes at the same time, in an order and after
-// a delay that a seed decides, which a failure tells.
+// race calls f for each of the processes at the same time, in an order and after a delay that
+// depend on a seed. A failure reports the seed.
 func (w *world) race(all []*world, seed uint64, f func(i int, x *world, random *rand.Rand) error) {
 	w.Helper()
 	var wg sync.WaitGroup
@@ -81,7 +81,7 @@ func amongClaims(w *world) {
 		for {
 			var c store.Claim = store.TakeDue{Engine: x.engine, Workflows: []string{"w"}, Max: 1 +
 				random.IntN(4), Now: at(10)}
-			one := random.IntN(2) == 0 // which may be the engine's by now
+			one := random.IntN(2) == 0 // the engine may own the run by now
 			if one {
 				c = store.TakeRun{Engine: x.engine, Run: changes[random.IntN(len(changes))].Run}
 			}
@@ -168,7 +168,7 @@ func amongSignals(w *world) {
 	}
 }
 
-// gapless demands that an inbox has the numbers from 1 on.
+// gapless demands that an inbox has the numbers from 1 on, without gaps.
 func (w *world) gapless(seed uint64, inbox []journal.Entry) {
 	w.Helper()
 	for i, m := range inbox {
@@ -250,7 +250,7 @@ func amongPosts(w *world) {
 		for _, r := range all[i].mail() {
 			given += len(r.Inbox)
 		}
-		if given < each { // those of its own that came before any other count as given
+		if given < each { // its own messages before the first other one count as given
 			w.Errorf("seed %d: of %d messages of another engine %d were given", seed, each, given)
 		}
 	}
@@ -288,8 +288,8 @@ func amongUnloads(w *world) {
 	}
 }
 
-// amongTakeOver takes over an engine that is committing. What it was told is
-// durable must be there when the take-over is done, and nothing may come later.
+// amongTakeOver takes over an engine that is committing. Every acknowledged commit must be
+// there when the take-over is done, and no commit may appear later.
 //
 // spec: R-13
 func amongTakeOver(w *world) {
@@ -314,13 +314,13 @@ func amongTakeOver(w *world) {
 	}
 }
 
-// sent is what an engine knows of its commits: the last entry that was acknowledged, and
-// one that has had no answer, which may be there or not; else zero.
+// sent is the result of the commits of an engine: the last entry that was acknowledged, and
+// an entry without an answer, which may be there or not, or zero.
 type sent struct{ last, doubtful int64 }
 
 // sendsOn commits entries of a run, each with a new run, until it is fenced. It closes ready
-// after a few, and ends in any case a few after over. As engines do, it sends a group again
-// that had no answer: who takes over may end the session.
+// after a few commits, and ends in any case a few commits after over is closed. Like an
+// engine, it sends a group again that had no answer, because a take-over may end the session.
 func (w *world) sendsOn(seed uint64, run journal.Number, ready, over chan struct{}) sent {
 	begun := sync.OnceFunc(func() { close(ready) })
 	defer begun()

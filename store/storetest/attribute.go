@@ -9,7 +9,7 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// attributeChecks are about what lists are searched by.
+// attributeChecks are about search attributes.
 func attributeChecks() []check {
 	return []check{
 		{"attribute/a run is found by all that it began with and set", attributeFind},
@@ -19,7 +19,7 @@ func attributeChecks() []check {
 	}
 }
 
-// setting is an entry that sets a search attribute; nil removes it.
+// setting returns an entry that sets a search attribute. Nil removes it.
 func setting(run journal.Number, seq int64, name string, value []byte) store.Change {
 	return store.Change{Run: run, Entries: []journal.Entry{{
 		Run: run, Seq: seq, Kind: journal.AttributeSet, Op: journal.Op{Name: name}, At: at(1),
@@ -27,7 +27,7 @@ func setting(run journal.Number, seq int64, name string, value []byte) store.Cha
 	}}}
 }
 
-// has demands which runs are found by attributes, given as name, value and so on.
+// has demands the runs that are found by attributes. pairs are a name, its value and so on.
 func (w *world) has(want []journal.Number, pairs ...string) {
 	w.Helper()
 	attributes := map[string]string{}
@@ -115,8 +115,8 @@ func attributeRolledBack(w *world) {
 	w.has(nil, "region", "north")
 }
 
-// The longest name has 255 bytes, the longest value 1,024; the latter may be no UTF-8,
-// and nothing about it can be compressed.
+// The longest name has 255 bytes, and the longest value 1,024. That value may be invalid
+// UTF-8, and it cannot be compressed.
 //
 // spec: P-14
 func attributeLongest(w *world) {

@@ -9,20 +9,21 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// Runs of before, by the numbers that [CopiedInboxes] gives them.
+// These are the numbers of the runs that [CopiedInboxes] writes.
 const (
 	beforeContinued = journal.Number(1<<37 + 501 + iota) // has taken message 1
-	// continues it, is open and has got messages 2 to 4
+	// continues beforeContinued, is open and has got messages 2 to 4
 	beforeNext
-	beforeFailed // has not taken message 1
-	// retries that, and has got a message of its own
+	beforeFailed // has failed and not taken message 1
+	// retries beforeFailed, and has got a message of its own
 	beforeRetry
-	beforeGone // was purged, but for its message
+	beforeGone // was purged, except for its message
 )
 
-// CopiedInboxes returns statements that write what a database had when each successor
-// still got the messages that its predecessor had not taken as its own: in tables whose
-// names begin so, with the literals of false and of bytes.
+// CopiedInboxes returns statements that write a database of an old version. In that version a
+// successor got copies of the messages that its predecessor had not taken. The names of the
+// tables begin with prefix. no is the literal of false, and bytes returns the literal of
+// bytes.
 func CopiedInboxes(prefix, no string, bytes func(string) string) string {
 	head := func(n journal.Number, id string, status journal.Status, ended string, mail int,
 		chain journal.Number, retain string) string {
@@ -56,8 +57,8 @@ insert into {entries} (run, seq, kind, status, occ, took, name, at) values (%[1]
 	return strings.NewReplacer("{", prefix, "}", "").Replace(all)
 }
 
-// Migrated demands that a database with [CopiedInboxes], which a new version has opened,
-// goes on.
+// Migrated demands that a database with [CopiedInboxes] works after a new version has opened
+// it.
 func Migrated(t *testing.T, db Database) {
 	w := &world{T: t, db: db}
 	w.open()

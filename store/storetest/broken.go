@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A recorder is a T that takes note of failures instead of failing.
+// A recorder is a T that records failures instead of failing.
 type recorder struct {
 	ctx      context.Context
 	failures []string
@@ -27,7 +27,7 @@ func (r *recorder) Fatalf(format string, args ...any) {
 
 func (r *recorder) Skipf(string, ...any) { runtime.Goexit() }
 
-// failures tries a check and gives what it complains about.
+// failures runs a check and returns its failures.
 func (c check) failures(ctx context.Context, db Database) []string {
 	r := &recorder{ctx: ctx}
 	done := make(chan struct{})
@@ -39,9 +39,9 @@ func (c check) failures(ctx context.Context, db Database) []string {
 	return r.failures
 }
 
-// Catches says whether a row of the contract, by its name, fails on a driver that was
-// broken on purpose. Since a race may be won by chance, it is tried so many times, each
-// on a database of its own.
+// Catches reports whether a row of the contract, chosen by its name, fails with a driver that
+// was broken on purpose. Because a race may succeed by chance, it runs the row up to tries
+// times, each on a database of its own.
 func Catches(t *testing.T, name string, tries int, fresh func() Database) bool {
 	t.Helper()
 	for _, c := range checks() {

@@ -12,13 +12,13 @@ import (
 	"github.com/perdure/perdure/store/memory"
 )
 
-// failures gives the names of the checks that a driver fails.
+// failures returns the names of the checks that fail with a driver.
 func failures(t *testing.T, fresh func() Database) []string {
 	var names []string
 	for _, c := range checks() {
 		if strings.HasPrefix(c.name, "payload/a payload of 64 MB") ||
 			strings.HasPrefix(c.name, "take/about 32 MB") {
-			continue // slow, and not what is tried here
+			continue // slow, and not part of this test
 		}
 		if len(c.failures(t.Context(), fresh())) > 0 {
 			names = append(names, c.name)
@@ -27,7 +27,7 @@ func failures(t *testing.T, fresh func() Database) []string {
 	return names
 }
 
-// A broken driver is memory with one method done wrong.
+// A broken driver is the store in memory with one wrong method.
 type broken struct {
 	store.Store
 	commit func(s store.Store, g *store.Group) error
@@ -81,7 +81,8 @@ func (b broken) Close() error {
 	return b.close(b.Store)
 }
 
-// over gives databases in memory, each behind a copy of the broken driver.
+// over returns a function that makes databases in memory, each behind a copy of the broken
+// driver.
 func over(b broken) func() Database {
 	return func() Database {
 		s := memory.New()
@@ -94,7 +95,7 @@ func over(b broken) func() Database {
 	}
 }
 
-// overMany gives databases for many engines, likewise.
+// overMany is over for databases with many engines.
 func overMany(b broken) func() Database {
 	return func() Database {
 		s := memory.NewShared(time.Hour)
@@ -120,12 +121,12 @@ func TestSuitePassesARightDriver(t *testing.T) {
 	}
 }
 
-// TestSuiteFailsBrokenDrivers proves that the checks can fail: each driver does
-// one thing wrong, and the check that is about it must see it.
+// TestSuiteFailsBrokenDrivers proves that the checks can fail: each driver does one thing
+// wrong, and the check for that must detect it.
 func TestSuiteFailsBrokenDrivers(t *testing.T) {
 	for name, c := range map[string]struct {
 		driver broken
-		check  string // that must be among those that fail
+		check  string // this check must be among the failed checks
 	}{
 		"forgets the fence": {
 			broken{commit: unfenced},

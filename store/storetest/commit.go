@@ -9,8 +9,7 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// commitChecks are about what a group does to runs that are there, and about
-// groups that may not be.
+// commitChecks are about groups that change existing runs, and about invalid groups.
 func commitChecks() []check {
 	return []check{
 		{"commit/entries follow those that are there", commitSteps},
@@ -99,7 +98,7 @@ func refuseHole(w *world) {
 	w.join(0)
 	head := w.written(w.start(""))[0]
 	w.commit(step(head.Number, 2))
-	others := make([]store.Change, 70) // more than a driver may look at with one statement
+	others := make([]store.Change, 70) // more than a driver may read with one statement
 	for i := range others {
 		others[i] = step(w.written(w.start(""))[0].Number, 2)
 	}
@@ -214,8 +213,8 @@ func fencedByLeave(w *world) {
 	w.rows(head.Number, 1)
 }
 
-// anyScript starts a run for each of some workflow IDs that differ in few bytes, and finds it by
-// its ID.
+// anyScript starts a run for each of some workflow IDs that differ in few bytes, and finds it
+// by its ID.
 func anyScript(w *world) {
 	w.join(0)
 	for _, id := range []string{

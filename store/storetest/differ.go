@@ -13,9 +13,9 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// Differ makes the same random operations on two empty databases and demands
-// the same answers. The seed, which a failure tells, decides everything. Where both
-// are for many engines, two of them take turns.
+// Differ makes the same random operations on two empty databases and demands the same
+// answers. The seed decides everything, and a failure reports it. If both databases are for
+// many engines, two engines take turns.
 func Differ(t *testing.T, one, two Database, seed uint64, operations int) {
 	t.Helper()
 	t.Logf("seed %d", seed)
@@ -44,19 +44,19 @@ func Differ(t *testing.T, one, two Database, seed uint64, operations int) {
 	}
 }
 
-// A player makes random operations on one database. Two players with the same
-// seed make the same ones, as long as their stores answer alike.
+// A player makes random operations on one database. Two players with the same seed make the
+// same operations, as long as their stores answer alike.
 type player struct {
 	*world
-	other  *world // another engine, whose turn it is not; nil for none
+	other  *world // the engine that waits for its turn; nil for none
 	random *rand.Rand
 	now    int // seconds
 	heads  []journal.Head
 	last   map[journal.Number]int64
 	over   map[journal.Number]bool  // has ended
-	seen   map[journal.Number]int64 // messages of a run that the player knows of
-	kept   []int64                  // numbers of unrouted messages, which are a driver's own
-	due    []int64                  // numbers of owed entries, likewise
+	seen   map[journal.Number]int64 // messages of a run that the player knows
+	kept   []int64                  // numbers of unrouted messages, which depend on the driver
+	due    []int64                  // numbers of outbox entries, likewise
 	sent   []store.Change           // the last group, to be sent again
 }
 
@@ -74,7 +74,7 @@ func newPlayer(t *testing.T, db Database, seed uint64, many bool) *player {
 	return p
 }
 
-// play makes one operation and shows its answer.
+// play makes one operation and returns its answer as text.
 func (p *player) play() string {
 	p.now += p.random.IntN(4)
 	if p.other != nil && p.chance(4) {
@@ -138,7 +138,7 @@ func (p *player) sendAgain() string {
 	return answer
 }
 
-// postAlone sends posts as a group that may have been written.
+// postAlone sends posts as a group that may have been written before.
 func (p *player) postAlone() string {
 	answer, _ := p.send(p.random.IntN(2) == 0, []store.Change{
 		{Posts: []store.Post{p.post(), p.post()}},
@@ -146,7 +146,7 @@ func (p *player) postAlone() string {
 	return answer
 }
 
-// send commits changes and shows their verdicts; after an error they mean
+// send commits changes and returns their verdicts as text. After an error the verdicts mean
 // nothing.
 func (p *player) send(again bool, changes []store.Change) (string, error) {
 	g := p.group(changes...)
@@ -158,7 +158,7 @@ func (p *player) send(again bool, changes []store.Change) (string, error) {
 	return p.verdicts(again, changes), nil
 }
 
-// learn takes note of what a group has written.
+// learn remembers the writes of a group.
 func (p *player) learn(changes []store.Change) {
 	for _, c := range changes {
 		wrote := c.Verdict == store.Written || c.Verdict == store.Mail
@@ -181,7 +181,7 @@ func (p *player) learn(changes []store.Change) {
 
 func (p *player) learnMail(h journal.Head) { p.seen[h.Number] = max(p.seen[h.Number], h.Mail) }
 
-// rank says the how manyth an unrouted message is that the player has met.
+// rank returns the position of an unrouted message in the order in which the player met them.
 func (p *player) rank(number int64) int {
 	i := slices.Index(p.kept, number)
 	if i < 0 {
@@ -191,7 +191,7 @@ func (p *player) rank(number int64) int {
 	return i
 }
 
-// some gives a run that the player knows; false if there is none.
+// some returns a run that the player knows, or false if it knows none.
 func (p *player) some() (journal.Head, bool) {
 	if len(p.heads) == 0 {
 		return journal.Head{}, false
@@ -199,12 +199,13 @@ func (p *player) some() (journal.Head, bool) {
 	return p.heads[p.random.IntN(len(p.heads))], true
 }
 
-// plain leaves the identity of the database out of a text, since it differs.
+// plain replaces the identity of the database in a text, because it differs between
+// databases.
 func (p *player) plain(text string) string {
 	return strings.ReplaceAll(text, p.database, "DATABASE")
 }
 
-// all gives every head, newest first.
+// all returns every head, newest first.
 func (p *player) all() []journal.Head {
 	var all []journal.Head
 	for after := journal.Number(0); ; {
@@ -217,7 +218,7 @@ func (p *player) all() []journal.Head {
 	}
 }
 
-// everything shows all heads, journals and inboxes, and what is owed.
+// everything returns all heads, journals, inboxes and outbox entries as text.
 func (p *player) everything() string {
 	heads := p.all()
 	s := p.plain(text(heads))
@@ -231,7 +232,7 @@ func (p *player) everything() string {
 		fmt.Sprint(info.Runs, info.Unrouted, info.Owed)
 }
 
-// unroutedText shows unrouted messages, their numbers by rank.
+// unroutedText returns unrouted messages as text, their numbers by rank.
 func (p *player) unroutedText(r store.Range) string {
 	r.Inbox = true
 	messages := p.load(0, r)
@@ -241,8 +242,8 @@ func (p *player) unroutedText(r store.Range) string {
 	return text(messages)
 }
 
-// verdicts shows what became of changes and posts. Of a group that was sent
-// again little can be told of a message without an ID.
+// verdicts returns the verdicts on changes and posts as text. In a group that was sent again,
+// little is known of a message without an ID.
 func (p *player) verdicts(again bool, changes []store.Change) string {
 	var s strings.Builder
 	for _, c := range changes {
@@ -270,7 +271,7 @@ func messageOf(p store.Post) string {
 	return p.Message.Detail.Message
 }
 
-// show gives what kind of error it is; the words are a driver's own.
+// show returns the kind of an error as text, because the words depend on the driver.
 func show(err error) string {
 	var data *store.DataError
 	switch {
@@ -282,5 +283,5 @@ func show(err error) string {
 	return err.Error()
 }
 
-// byRun puts claimed runs in the order of their numbers.
+// byRun orders claimed runs by their numbers.
 func byRun(a, b store.Run) int { return cmp.Compare(a.Head.Number, b.Head.Number) }

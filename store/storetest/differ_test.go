@@ -7,8 +7,8 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// TestDifferOfEquals plays two databases of one driver against each other, and
-// demands that the play meets what it is there to compare.
+// TestDifferOfEquals compares two databases of one driver, and demands that the random
+// operations include all cases to compare.
 func TestDifferOfEquals(t *testing.T) {
 	for seed := range uint64(5) {
 		Differ(t, over(broken{})(), over(broken{})(), seed, 1500)

@@ -10,7 +10,7 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// entryChecks are about entries as they come back.
+// entryChecks are about entries as they are read back.
 func entryChecks() []check {
 	return []check{
 		{"entry/every field comes back as it was", entryFields},

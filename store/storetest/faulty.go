@@ -9,23 +9,23 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// A Fault is something that goes wrong with a call of a store.
+// A Fault is a failure of a call of a store.
 type Fault int
 
 // The faults.
 const (
-	FailBefore Fault = iota + 1 // the call does nothing and gives ErrInjected
-	FailAfter                   // the call is done and gives ErrInjected: its outcome is unknown
-	// the process dies before the call: it and all that follow give ErrClosed
+	FailBefore Fault = iota + 1 // the call does nothing and returns ErrInjected
+	FailAfter                   // the call is made and returns ErrInjected: its outcome is unknown
+	// the process dies before the call: it and all later calls return ErrClosed
 	CrashBefore
-	CrashAfter // the process dies after the call was done, before it could answer
+	CrashAfter // the process dies after the call, before the call returns
 )
 
-// ErrInjected is the error of a call that a Faulty made fail. It is none of
-// package store's.
+// ErrInjected is the error of a call that a Faulty made fail. It matches no error of package
+// store.
 var ErrInjected = errors.New("storetest: an injected failure")
 
-// Method names a method of a store.
+// Method is the name of a method of a store.
 type Method string
 
 // The methods.
@@ -41,16 +41,16 @@ const (
 	Join   Method = "Join" // the Commit of a [store.Transaction]
 )
 
-// A Plan says which call of which method meets a fault.
+// A Plan chooses a call of a method, and its fault.
 type Plan struct {
-	Method Method // Any counts all of them together
+	Method Method // Any counts the calls of all methods together
 	Call   int    // counted from 1, among the calls of the method
 	Fault  Fault
 }
 
-// Faulty is a store in which calls go wrong as planned. It is deterministic:
-// with the same calls in the same order the same one fails. Close is never
-// injected, and closes the store below even after a crash.
+// Faulty is a store in which calls fail as planned. It is deterministic: with the same calls
+// in the same order the same call fails. Close never fails by a plan, and closes the store
+// below even after a crash.
 type Faulty struct {
 	below store.Store
 	plans []Plan
@@ -63,27 +63,27 @@ type Faulty struct {
 
 var _ store.Store = (*Faulty)(nil)
 
-// NewFaulty gives a store over another one that fails as the plans say.
+// NewFaulty returns a store over another store, which fails as planned.
 func NewFaulty(below store.Store, plans ...Plan) *Faulty {
 	return &Faulty{below: below, plans: plans, calls: map[Method]int{}}
 }
 
-// Calls tells how many calls of a method there were, those that failed included.
+// Calls returns the number of calls of a method so far, including failed calls.
 func (f *Faulty) Calls(m Method) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.calls[m]
 }
 
-// Injected tells which plans came true, in that order. A test demands it, so
-// that it does not pass because nothing went wrong.
+// Injected returns the plans that have taken effect, in that order. A test checks it, so that
+// it does not pass because no fault occurred.
 func (f *Faulty) Injected() []Plan {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return append([]Plan(nil), f.injected...)
 }
 
-// call makes one call, or what a plan makes of it.
+// call makes one call, or applies the fault that a plan has for it.
 func (f *Faulty) call(m Method, do func() error) error {
 	fault := f.count(m)
 	switch fault {
@@ -125,7 +125,7 @@ func (f *Faulty) Commit(ctx context.Context, g *store.Group) error {
 	return f.call(Commit, func() error { return f.below.Commit(ctx, g) })
 }
 
-// Claim is [store.Store.Claim]. One that fails gives nothing.
+// Claim is [store.Store.Claim]. A failed call returns nothing.
 func (f *Faulty) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
 	return answer(f, Claim, func() (store.Claimed, error) { return f.below.Claim(ctx, c) })
 }
@@ -156,7 +156,7 @@ func (f *Faulty) Find(ctx context.Context, filter store.Filter) ([]journal.Head,
 	return p.heads, p.next, err
 }
 
-// Purge is [store.Store.Purge]. One that fails gives nothing.
+// Purge is [store.Store.Purge]. A failed call returns nothing.
 func (f *Faulty) Purge(ctx context.Context, p store.Purge) (store.Purged, error) {
 	return answer(f, Purge, func() (store.Purged, error) { return f.below.Purge(ctx, p) })
 }
@@ -169,8 +169,8 @@ func (f *Faulty) Info(ctx context.Context) (store.Info, error) {
 // Close closes the store below.
 func (f *Faulty) Close() error { return f.below.Close() }
 
-// answer makes a call that gives something. A call that was made to fail gives
-// nothing; one that failed by itself gives what it gave.
+// answer makes a call that returns a value. A call that was made to fail returns the zero
+// value. A call that failed by itself returns its own value.
 func answer[A any](f *Faulty, m Method, do func() (A, error)) (A, error) {
 	var got, nothing A
 	done := false
@@ -186,7 +186,7 @@ func answer[A any](f *Faulty, m Method, do func() (A, error)) (A, error) {
 	return got, err
 }
 
-// Join is [store.Joiner.Join], where the store below is one.
+// Join is [store.Joiner.Join], if the store below is a Joiner.
 func (f *Faulty) Join(tx any) (store.Transaction, error) {
 	below, ok := f.below.(store.Joiner)
 	if !ok {

@@ -9,7 +9,7 @@ import (
 	"github.com/perdure/perdure/store/memory"
 )
 
-// faultyWorld is a joined world whose store fails as planned.
+// faultyWorld returns a joined world whose store fails as planned.
 func faultyWorld(t *testing.T, plans ...Plan) (*world, *Faulty) {
 	below := memory.New()
 	f := NewFaulty(below, plans...)

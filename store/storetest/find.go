@@ -137,7 +137,7 @@ func findBulk(w *world) {
 func findNewest(w *world) {
 	w.join(0)
 	newer, older := w.start("order-1"), w.start("order-1")
-	newer, older = older, newer // the older number begins last
+	newer, older = older, newer // the run with the lower number begins last
 	w.commit(ended(w.written(newer)[0], 2, 5))
 	w.written(older)
 	twice := []store.Change{w.start("order-2"), w.start("order-2")}

@@ -104,7 +104,8 @@ func handleShared(w *world) {
 	}
 }
 
-// readUntil reads in all ways and demands that a journal has no gaps.
+// readUntil reads a journal in all ways until stop is closed, and demands that it has no
+// gaps.
 func (w *world) readUntil(stop chan struct{}, run journal.Number) {
 	for {
 		select {

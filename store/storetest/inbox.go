@@ -22,7 +22,7 @@ func inboxChecks() []check {
 	}
 }
 
-// mailChecks are about messages that an engine is told of while it has the run.
+// mailChecks are about messages that an engine gets for a run that it owns.
 func mailChecks() []check {
 	return []check{
 		{"mail/what others posted to an owned run is given once", mailGiven},
@@ -35,7 +35,7 @@ func mailChecks() []check {
 	}
 }
 
-// taking is the entry by which a run takes a message.
+// taking returns the entry by which a run takes a message.
 func taking(run journal.Number, seq, number int64, m journal.Entry) store.Change {
 	m.Run, m.Seq, m.Kind = run, seq, journal.SignalConsumed
 	m.Detail = &journal.Detail{MessageDetail: journal.MessageDetail{Mail: number}}
@@ -53,7 +53,7 @@ func (w *world) filled(id string, n int) journal.Head {
 	return w.head(c.Run)
 }
 
-// stranger commits posts as another process does.
+// stranger commits posts as a process without this world's engine does.
 func (w *world) stranger(seconds int, posts ...store.Post) []store.Post {
 	w.Helper()
 	g := &store.Group{Now: at(seconds), Changes: []store.Change{{Posts: posts}}}
@@ -61,7 +61,7 @@ func (w *world) stranger(seconds int, posts ...store.Post) []store.Post {
 	return posts
 }
 
-// mail claims what the engine was not given of its own runs.
+// mail claims the messages of the engine's own runs that the engine was not given.
 func (w *world) mail() []store.Run {
 	w.Helper()
 	return w.take(0, 0).Mail

@@ -8,7 +8,7 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// joinChecks are about engines that come and go.
+// joinChecks are about engines that join and leave.
 func joinChecks() []check {
 	return []check{
 		{"join/an engine's ID is never used again", joinIDs},
@@ -21,7 +21,7 @@ func joinChecks() []check {
 	}
 }
 
-// crashChecks are about the count of engines that died in a row.
+// crashChecks are about the number of engines in a row that died with a run.
 func crashChecks() []check {
 	return []check{
 		{"crash/a run that was executing counts one", crashCounted},
@@ -49,7 +49,7 @@ func joinPutBack(w *world) {
 	}
 	w.same("due", runs, []journal.Number{due})
 	w.same("wake of what sleeps", w.head(asleep).Wake, at(2*day))
-	w.die(50) // by what the clock says now, nothing more is due
+	w.die(50) // by the present clock, no more runs are due
 	w.same("due", len(w.take(51, 10).Runs), 1)
 }
 
@@ -110,7 +110,7 @@ func joinTakesOver(w *world) {
 	w.join(50)
 	for i, want := range heads {
 		want.Owner, want.Wake = 0, at(50)
-		want.Crashes = w.head(want.Number).Crashes // has checks of its own
+		want.Crashes = w.head(want.Number).Crashes // the count has checks of its own
 		w.same("head", w.head(heads[i].Number), want)
 	}
 	w.same("claimed", numbers(w.take(50, 10)), []journal.Number{a.Run, b.Run})
@@ -199,7 +199,7 @@ func crashInARow(w *world) {
 	for i := range 5 {
 		w.die(10 * i)
 		w.crashes(run, i+1)
-		w.die(10*i + 5) // nobody had claimed it
+		w.die(10*i + 5) // no engine had claimed the run
 		w.crashes(run, i+1)
 		w.same("claimed", numbers(w.take(10*i+5, 1)), []journal.Number{run})
 	}
@@ -242,7 +242,7 @@ func crashClaimed(w *world) {
 	w.die(10)
 	w.crashes(a.Run, 1)
 	w.crashes(b.Run, 1)
-	w.die(20) // nobody had claimed them
+	w.die(20) // no engine had claimed the runs
 	w.crashes(a.Run, 1)
 	w.crashes(b.Run, 1)
 }

@@ -12,12 +12,12 @@ import (
 	"github.com/perdure/perdure/store/memory"
 )
 
-// What follows does wrong what is about several engines.
+// The following drivers are wrong for several engines.
 
-// TestSuiteFailsDriversThatDoLeasesWrong is as TestSuiteFailsBrokenDrivers, on a
-// store with leases.
+// TestSuiteFailsDriversThatDoLeasesWrong is like TestSuiteFailsBrokenDrivers, on a store with
+// leases.
 func TestSuiteFailsDriversThatDoLeasesWrong(t *testing.T) {
-	var last sync.Map // the runs that a claim gave last
+	var last sync.Map // the runs that the last claim returned
 	for name, c := range map[string]struct {
 		driver broken
 		check  string
@@ -76,7 +76,7 @@ func TestSuiteFailsDriversThatDoLeasesWrong(t *testing.T) {
 	}
 }
 
-// others gives the engines that have a row, but for one.
+// others returns the engines that have a row, except for one engine.
 func others(s store.Store, self journal.EngineID) []journal.EngineID {
 	var ids []journal.EngineID
 	info, _ := s.Info(context.Background())
@@ -88,7 +88,8 @@ func others(s store.Store, self journal.EngineID) []journal.EngineID {
 	return ids
 }
 
-// fencesNobody writes what an engine sends that was taken over, as if another had.
+// fencesNobody writes the groups of an engine that was taken over, in the name of another
+// engine.
 func fencesNobody(s store.Store, g *store.Group) error {
 	err := s.Commit(context.Background(), g)
 	if ids := others(s, g.Engine); errors.Is(err, store.ErrFenced) && len(ids) > 0 {
@@ -115,7 +116,8 @@ func takesOverTheLiving(s store.Store, c store.Claim) (store.Claimed, error) {
 	return s.Claim(context.Background(), c)
 }
 
-// fencesByClock refuses who has not renewed, although nobody has taken over.
+// fencesByClock refuses an engine that has not renewed its lease, although no engine has
+// taken it over.
 func fencesByClock(s store.Store, g *store.Group) error {
 	info, err := s.Info(context.Background())
 	if err != nil {
@@ -129,7 +131,7 @@ func fencesByClock(s store.Store, g *store.Group) error {
 	return s.Commit(context.Background(), g)
 }
 
-// takesNobodyOver renews for the dead.
+// takesNobodyOver renews the leases of expired engines.
 func takesNobodyOver(s store.Store, c store.Claim) (store.Claimed, error) {
 	if renew, ok := c.(store.Renew); ok {
 		for _, id := range others(s, renew.Engine) {
@@ -143,7 +145,7 @@ func takesNobodyOver(s store.Store, c store.Claim) (store.Claimed, error) {
 	return s.Claim(context.Background(), c)
 }
 
-// givesAgain gives whoever asks next what the last claim gave, too.
+// givesAgain also returns the runs of the last claim with the next claim.
 func givesAgain(last *sync.Map) func(s store.Store, c store.Claim) (store.Claimed, error) {
 	return func(s store.Store, c store.Claim) (store.Claimed, error) {
 		got, err := s.Claim(context.Background(), c)
@@ -158,7 +160,7 @@ func givesAgain(last *sync.Map) func(s store.Store, c store.Claim) (store.Claime
 	}
 }
 
-// owesEverybody gives one engine what is another's to tell.
+// owesEverybody returns outbox entries of one engine to another engine.
 func owesEverybody(s store.Store, c store.Claim) (store.Claimed, error) {
 	got, err := s.Claim(context.Background(), c)
 	take, ok := c.(store.TakeOutbox)

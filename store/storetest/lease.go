@@ -7,7 +7,8 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// leaseChecks are about engines that have the store at the same time, and how long.
+// leaseChecks are about several engines that use the store at the same time, and about their
+// leases.
 func leaseChecks() []check {
 	return leased([]check{
 		{"lease/two engines side by side write each its own runs", leaseSideBySide},
@@ -62,7 +63,7 @@ func leased(checks []check) []check {
 	return checks
 }
 
-// beside gives another process that has the same database, and its engine.
+// beside returns another process with the same database, and joins its engine.
 func (w *world) beside(seconds int) *world {
 	w.Helper()
 	other := &world{T: w.T, db: w.db}
@@ -82,7 +83,7 @@ func (w *world) lapse() {
 	w.ok(w.db.Lapse(w.engine))
 }
 
-// engines gives who is listed, by ascending ID.
+// engines returns the listed engines by ascending ID, and whether each has expired.
 func (w *world) engines() (ids []journal.EngineID, fallen []bool) {
 	w.Helper()
 	info, err := w.s.Info(w.Context())
@@ -132,7 +133,7 @@ func leaseLiving(w *world) {
 func leaseLate(w *world) {
 	mine := w.written(w.start(""))[0]
 	w.lapse()
-	w.commit(step(mine.Number, 2)) // the fence knows no clock
+	w.commit(step(mine.Number, 2)) // the fence does not depend on a clock
 	w.same("freed by itself", w.renew(5).Freed, int64(0))
 	b := w.beside(6)
 	w.same("freed by another", b.renew(7).Freed, int64(0))
@@ -326,7 +327,7 @@ func leaseOwed(w *world) {
 	b.commit(owing(others, 2))
 	w.same("to who has committed it", facts(w.owed(0, 5)), [][2]int64{{int64(run), 2}})
 	w.same("to the other one", facts(b.owed(0, 5)), [][2]int64{{int64(others), 2}})
-	w.lapse() // it may renew yet
+	w.lapse() // the engine may still renew its lease
 	w.same("to another while its row is there", facts(b.owed(0, 5)), [][2]int64{{int64(others), 2}})
 }
 
@@ -435,7 +436,7 @@ func takeOverSpilled(w *world) {
 	b := w.beside(1)
 	w.lapse()
 	b.renew(2)
-	b.beside(3) // sweeps
+	b.beside(3) // its join sweeps payloads
 	b.payload(run, 2, lost.Entries[0].Spill, "")
 }
 

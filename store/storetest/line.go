@@ -29,7 +29,7 @@ func lineChecks() []check {
 }
 
 // succeeded commits the next entry of a run for each message that it takes, its end and its
-// successor, and returns that.
+// successor. It returns the successor.
 func (w *world) succeeded(h journal.Head, takes ...journal.Entry) journal.Head {
 	w.Helper()
 	seq := int64(len(w.load(h.Number, store.Range{})) + 1)
@@ -52,7 +52,7 @@ func lineCopiesNone(w *world) {
 	var rows []int64
 	for i, n := range []int{10, 1000} {
 		head := w.filled(fmt.Sprint("order-", i), n)
-		for range 2 { // the second one has the inbox of another run
+		for range 2 { // the second run has the inbox of another run
 			both := w.continued(head, 2, 10)
 			written, err := w.db.Written(func() { w.commit(both...) })
 			w.ok(err)
@@ -183,13 +183,14 @@ func lineRetried(w *world) {
 	w.same("inbox of the one before", labels(w.inbox(head.Number)), []string{"1:x1", "2:x2"})
 }
 
-// keptFor is the end of a run that is kept for so many seconds after it.
+// keptFor sets the retention in a change that ends a run to so many seconds, and returns the
+// change.
 func keptFor(c store.Change, seconds int) store.Change {
 	c.Head.Retain = journal.Retention(fmt.Sprint(seconds, "s"))
 	return c
 }
 
-// largeSignal is a message whose payload is spilled.
+// largeSignal returns a message whose payload is spilled.
 func (w *world) largeSignal(name string) journal.Entry {
 	w.Helper()
 	m := signal(name, name)
@@ -209,7 +210,7 @@ func linePurged(w *world) {
 		{2, 1, 0},
 	} {
 		id := fmt.Sprint("order-", i)
-		var kept [3]int // for how long, run by run
+		var kept [3]int // how long each run is kept
 		for place, run := range order {
 			kept[run] = 100 * (place + 1)
 		}
@@ -245,7 +246,7 @@ func linePurged(w *world) {
 				if there := kept[n] > 100*place; there {
 					want = store.Duplicate
 				}
-				if kept[2] > 100*place { // else there is no such run
+				if kept[2] > 100*place { // otherwise there is no such run
 					w.judged(
 						w.posted(50, toRun(runs[2], signal("taken", fmt.Sprint("taken-", n))))[0],
 						want, runs[2], 0)
@@ -263,14 +264,14 @@ func linePurged(w *world) {
 			}
 			w.absent(runs[run])
 		}
-		// heads and entries, messages, the large one and its payload
+		// heads and entries, messages, the large message and its payload
 		w.same("rows", rows, 3*(1+3)+3+3+1+1)
 		w.payload(w.written(w.start(""))[0].Number, 2, large.Spill, "")
 	}
 }
 
-// The first run of a chain stays while that goes on, the first of a line that retries it
-// does not.
+// The first run of a chain stays while the chain goes on. The first run of a chain that
+// retries it does not.
 //
 // spec: P-4, R-25
 func lineFirstGone(w *world) {
@@ -301,8 +302,8 @@ func lineFirstGone(w *world) {
 	w.payload(w.written(w.start(""))[0].Number, 2, large.Spill, "")
 }
 
-// Many send to the workflow ID of a run that takes a few messages and continues as new, again
-// and again.
+// Many processes send to the workflow ID of a run that takes a few messages and continues as
+// new, again and again.
 //
 // spec
 func amongSuccessions(w *world) {
@@ -330,7 +331,7 @@ func amongSuccessions(w *world) {
 	w.same("messages", len(taken), senders*each)
 }
 
-// insists commits changes, and again as engines do where nobody knows whether that was done.
+// insists commits changes, and commits them again if the outcome is unknown, as engines do.
 func (w *world) insists(changes ...store.Change) (err error) {
 	g := w.group(changes...)
 	for range 20 {
@@ -342,8 +343,8 @@ func (w *world) insists(changes ...store.Change) (err error) {
 	return err
 }
 
-// takesOn takes messages, up to four in each of the runs that continue each other, until
-// none come any more.
+// takesOn takes messages, up to four in each of the runs that continue each other, until over
+// is closed and no more messages come.
 func (w *world) takesOn(head *journal.Head, over chan struct{}) (taken []journal.Entry) {
 	w.Helper()
 	for last := false; ; {

@@ -5,7 +5,7 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// owedChecks are about entries that somebody is to be told of.
+// owedChecks are about entries of the outbox.
 func owedChecks() []check {
 	return []check{
 		{"owed/an entry is owed until it was told", owedUntilTold},
@@ -18,14 +18,14 @@ func owedChecks() []check {
 	}
 }
 
-// owing is a step whose result somebody is to be told of.
+// owing returns a step whose result goes into the outbox.
 func owing(run journal.Number, seq int64) store.Change {
 	c := step(run, seq)
 	c.Entries[0].Detail = &journal.Detail{Tell: true}
 	return c
 }
 
-// owed claims owed entries of workflow "w".
+// owed claims outbox entries of workflow "w".
 func (w *world) owed(after int64, most int) []store.OutboxEntry {
 	w.Helper()
 	return w.claim(store.TakeOutbox{
@@ -36,7 +36,7 @@ func (w *world) owed(after int64, most int) []store.OutboxEntry {
 	}).Outbox
 }
 
-// facts gives which entries are owed, as run and sequence.
+// facts returns the run and sequence of each outbox entry.
 func facts(all []store.OutboxEntry) [][2]int64 {
 	var out [][2]int64
 	for _, o := range all {
@@ -68,7 +68,7 @@ func owedUntilTold(w *world) {
 	w.commit(store.Change{Told: []int64{got[0].Number}})
 	w.same("left", facts(w.owed(0, 10)), facts(got[1:]))
 	told := owing(run, 5)
-	told.Told = []int64{got[0].Number, got[1].Number} // the first was told before
+	told.Told = []int64{got[0].Number, got[1].Number} // the first was delivered before
 	w.commit(told)
 	w.same("left", facts(w.owed(0, 10)), [][2]int64{{int64(run), 5}})
 	w.again(told)
@@ -119,8 +119,8 @@ func owedWorkflows(w *world) {
 	w.same("nothing else", len(both.Runs), 0)
 }
 
-// An engine reads on from the last number that it has. So a reading with that number in it
-// must have all that was committed before, of every workflow.
+// An engine continues reading above the last number that it has read. So a result that
+// contains a number must contain all entries committed before it, of every workflow.
 //
 // spec: L-18
 func owedMeanwhile(w *world) {

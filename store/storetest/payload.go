@@ -23,7 +23,7 @@ func payloadChecks() []check {
 	}
 }
 
-// spill makes a payload durable and gives a step that names it.
+// spill makes a payload durable and returns a step that names it.
 func (w *world) spill(run journal.Number, seq int64, data []byte) store.Change {
 	w.Helper()
 	id := w.number()
@@ -84,7 +84,7 @@ func spillSwept(w *world) {
 	kept, lost := w.spill(c.Run, 2, []byte("kept")), w.spill(c.Run, 3, []byte("lost"))
 	w.commit(kept)
 	w.die(10)
-	w.commit(lost) // only to look: no engine does so
+	w.commit(lost) // only for the check: no engine does so
 	w.same("kept", w.load(c.Run, store.Range{From: 2, Limit: 1, Payloads: true})[0].Data,
 		[]byte("kept"))
 	if _, err := w.s.Load(w.Context(), c.Run, store.Range{From: 3, Payloads: true}); err == nil {
@@ -115,7 +115,7 @@ func spillFenced(w *world) {
 	w.is(w.s.Spill(w.Context(), old, w.number(), nil), store.ErrFenced)
 }
 
-// along is a message that brings its payload along.
+// along returns a message with its payload in the group.
 func (w *world) along(id string, data []byte) journal.Entry {
 	m := signal("large", id)
 	m.Data, m.Spill = data, w.number()

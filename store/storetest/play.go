@@ -9,15 +9,15 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// chance says yes one time of n.
+// chance returns true one time in n.
 func (p *player) chance(n int) bool { return p.random.IntN(n) == 0 }
 
-// id gives one of few workflow IDs.
+// id returns a random workflow ID out of a few.
 func (p *player) id() string { return fmt.Sprint("order-", p.random.IntN(12)) }
 
-// changes is a start, or what happens to a run that is there: results, a head, a
-// unload, the end, a successor, or an entry that it has already. A run that has
-// ended gets results only, which no store looks at.
+// changes returns a start, or changes of an existing run: results, a head, an unload, the
+// end, a successor, or an entry that it has already. A run that has ended gets results only,
+// which no store checks.
 func (p *player) changes() []store.Change {
 	h, ok := p.some()
 	if !ok || p.chance(3) {
@@ -54,7 +54,7 @@ func (p *player) changes() []store.Change {
 	return []store.Change{c}
 }
 
-// begin is a start, with messages for both cases.
+// begin returns a start, with messages for both outcomes.
 func (p *player) begin() store.Change {
 	c := p.start(p.id())
 	c.Head.Workflow = []string{"v", "w"}[p.random.IntN(2)]
@@ -76,7 +76,7 @@ func (p *player) begin() store.Change {
 		c.Else = []store.Post{toRun(h.Number, p.message())}
 	}
 	if h, ok := p.some(); ok && p.chance(4) {
-		c.Shares = h.Number // which may be gone
+		c.Shares = h.Number // that run may be gone
 	}
 	if p.chance(5) {
 		c.Head.Keep = time.Duration(p.random.IntN(100)) * time.Second
@@ -87,10 +87,10 @@ func (p *player) begin() store.Change {
 	return c
 }
 
-// word gives one of few values.
+// word returns a random value out of a few.
 func (p *player) word() string { return fmt.Sprint("value-", p.random.IntN(3)) }
 
-// result is an entry: that of a step, an attribute, or one that is owed.
+// result returns a change with an entry: a step's result, an attribute, or an outbox entry.
 func (p *player) result(h journal.Head, seq int64) store.Change {
 	c := step(h.Number, seq)
 	e := &c.Entries[0]
@@ -116,7 +116,7 @@ func (p *player) result(h journal.Head, seq int64) store.Change {
 	return c
 }
 
-// reading takes a message, now and then one that is not there.
+// reading returns a change that takes a message, sometimes a message that is not there.
 func (p *player) reading(h journal.Head, seq int64) store.Change {
 	inbox := p.load(h.Number, store.Range{Inbox: true})
 	if p.chance(30) {
@@ -129,7 +129,7 @@ func (p *player) reading(h journal.Head, seq int64) store.Change {
 	return taking(h.Number, seq, m.Seq, m)
 }
 
-// message is a signal, of few names and IDs.
+// message returns a signal, with one of a few names and IDs.
 func (p *player) message() journal.Entry {
 	m := signal(fmt.Sprint("x", p.random.IntN(3)), fmt.Sprint(p.random.IntN(40)))
 	if p.chance(4) {
@@ -141,7 +141,8 @@ func (p *player) message() journal.Entry {
 	return m
 }
 
-// post is a message to a run, to a workflow ID, or one that had found no run.
+// post returns a message to a run, a message to a workflow ID, or a move of an unrouted
+// message.
 func (p *player) post() store.Post {
 	h, ok := p.some()
 	var post store.Post
@@ -227,7 +228,7 @@ func (p *player) loadSome() string {
 	h, ok := p.some()
 	switch {
 	case !ok || p.chance(3):
-		r.From = 0 // the numbers are a driver's own
+		r.From = 0 // the numbers depend on the driver
 		return p.unroutedText(r)
 	case p.chance(2):
 		r.Inbox, r.Name = true, []string{"", "x1"}[p.random.IntN(2)]
@@ -235,7 +236,7 @@ func (p *player) loadSome() string {
 	return text(p.load(h.Number, r))
 }
 
-// purgeSome removes runs. What is gone is not sent again.
+// purgeSome removes runs. The player does not send removed runs again.
 func (p *player) purgeSome() string {
 	got := p.purge(p.now-p.random.IntN(100), 50)
 	p.sent = nil

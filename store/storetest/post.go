@@ -31,7 +31,7 @@ func postChecks() []check {
 	}
 }
 
-// signal is a message.
+// signal returns a signal.
 func signal(name, id string) journal.Entry {
 	e := journal.Entry{
 		Kind: journal.SignalReceived,
@@ -53,7 +53,7 @@ func toID(workflowID string, m journal.Entry) store.Post {
 	return store.Post{WorkflowID: workflowID, Message: m}
 }
 
-// posted commits posts at a time and gives them with their verdicts.
+// posted commits posts at a time and returns them with their verdicts.
 func (w *world) posted(seconds int, posts ...store.Post) []store.Post {
 	w.Helper()
 	g := w.group(store.Change{Posts: posts})
@@ -62,7 +62,7 @@ func (w *world) posted(seconds int, posts ...store.Post) []store.Post {
 	return posts
 }
 
-// judged demands what became of a post.
+// judged demands the verdict on a post.
 func (w *world) judged(p store.Post, want store.Verdict, to journal.Number, number int64) {
 	w.Helper()
 	if p.Verdict != want || p.To.Number != to {
@@ -73,13 +73,13 @@ func (w *world) judged(p store.Post, want store.Verdict, to journal.Number, numb
 	}
 }
 
-// inbox gives the untaken messages of a run, with their payloads.
+// inbox returns the untaken messages of a run, with their payloads.
 func (w *world) inbox(run journal.Number) []journal.Entry {
 	w.Helper()
 	return w.load(run, store.Range{Inbox: true, Payloads: true})
 }
 
-// labels gives the numbers and names of messages: 1:paid.
+// labels returns the numbers and names of messages, such as 1:paid.
 func labels(messages []journal.Entry) []string {
 	var out []string
 	for _, m := range messages {
@@ -88,7 +88,7 @@ func labels(messages []journal.Entry) []string {
 	return out
 }
 
-// received is the message as the run's inbox has it.
+// received returns a message as it is in the run's inbox.
 func received(m journal.Entry, run journal.Number, number int64) journal.Entry {
 	m.Run, m.Seq = run, number
 	return m
@@ -313,7 +313,7 @@ func postRolledBack(w *world) {
 	head := w.written(w.start(""))[0]
 	lost := toID("nobody", signal("x", "1"))
 	lost.Until = at(90)
-	bad := w.start("order-2") // its head is that of a successor of nothing
+	bad := w.start("order-2") // its head continues no existing run
 	bad.From = head.Number
 	w.refused(w.group(store.Change{Posts: []store.Post{toRun(head.Number, signal("x", "1")), lost}},
 		bad))

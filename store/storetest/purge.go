@@ -10,7 +10,7 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// purgeChecks are about removing what is kept no longer.
+// purgeChecks are about removing data whose retention is over.
 func purgeChecks() []check {
 	return []check{
 		{"purge/runs that ended by then go with all that is theirs", purgeOld},
@@ -39,8 +39,8 @@ func purgeChecks() []check {
 	}
 }
 
-// purge removes what has expired by then, at most limit rows at a time, and returns how
-// many runs and messages that were.
+// purge removes data that has expired by then, at most limit rows at a time, and returns how
+// many runs and messages were removed.
 func (w *world) purge(seconds, limit int) store.Purged {
 	w.Helper()
 	var sum store.Purged
@@ -55,7 +55,7 @@ func (w *world) purge(seconds, limit int) store.Purged {
 	return sum
 }
 
-// slice is one call of Purge. It demands that the limit is kept.
+// slice makes one call of Purge. It demands that the call keeps to the limit.
 func (w *world) slice(seconds, limit int) store.Purged {
 	w.Helper()
 	p := store.Purge{Engine: w.engine, Now: at(seconds), Limit: limit}
@@ -67,8 +67,8 @@ func (w *world) slice(seconds, limit int) store.Purged {
 	return got
 }
 
-// over commits a run of a workflow that has ended with a status, and stands for its ID
-// for a while. It may be removed after that.
+// over commits a run of a workflow that has ended with a status and keeps its workflow ID for
+// a while. It may be removed after that.
 func (w *world) over(workflow string, status journal.Status, seconds int,
 	keep time.Duration) journal.Number {
 	w.Helper()
@@ -80,7 +80,7 @@ func (w *world) over(workflow string, status journal.Status, seconds int,
 	return c.Run
 }
 
-// left gives the runs that are there, oldest first.
+// left returns the runs that are there, oldest first.
 func (w *world) left() []journal.Number {
 	w.Helper()
 	var out []journal.Number
@@ -95,7 +95,7 @@ func purgeOld(w *world) {
 	w.join(0)
 	a, b := w.over("w", journal.Completed, 10, 0), w.over("w", journal.Completed, 20, 0)
 	c := w.over("w", journal.Completed, 20, 0)
-	w.commit(step(c, 3)) // it has an entry more
+	w.commit(step(c, 3)) // one entry more
 	late := w.over("w", journal.Completed, 21, 0)
 	w.same("purged", w.purge(9, 0), store.Purged{})
 	w.same("purged", w.purge(20, 0), store.Purged{Runs: 3})
@@ -113,7 +113,7 @@ func purgeOld(w *world) {
 	w.same("left after reopening", w.left(), []journal.Number{late})
 }
 
-// retained commits a run that has ended after ten seconds and is kept so long.
+// retained commits a run that has ended after ten seconds and has a retention.
 func (w *world) retained(r journal.Retention, status journal.Status) journal.Number {
 	w.Helper()
 	c := w.start("")
@@ -209,7 +209,7 @@ func purgeUnsaid(w *world) {
 // spec: P-3, R-37
 func purgeUnsaidLimit(w *world) {
 	w.join(0)
-	// which says nothing, and keeps nobody busy
+	// the empty retention says nothing, and does not delay the purge
 	unsaid := map[string]journal.Retention{"nobody's": ""}
 	for i := range 3 {
 		workflow := fmt.Sprint("w-", i)
@@ -266,7 +266,7 @@ func purgeKept(w *world) {
 	head = w.head(unloads.Number)
 	head.Keep, head.Mail = time.Hour, 1
 	w.posted(2, toRun(head.Number, signal("x", "1")), toRun(head.Number, signal("y", "2")))
-	// it stays, and what else its head says is written
+	// The run stays loaded, and the other fields of its head are written.
 	w.verdict(w.commit(unloading(head, 1, 2))[0], store.Mail)
 	w.same("keep of one that stays", w.head(head.Number).Keep, time.Hour)
 	head.Keep = 2 * time.Hour
@@ -334,7 +334,8 @@ func purgeOpen(w *world) {
 	w.same("left", w.left(), all)
 }
 
-// large commits a run that has ended, with many rows of all kinds, and returns how many.
+// large commits a run that has ended, with many rows of all kinds, and returns the number of
+// rows.
 func (w *world) large(id string) (run journal.Number, rows int) {
 	w.Helper()
 	h := w.written(w.start(id))[0]
@@ -400,7 +401,7 @@ func purgeBytes(w *world) {
 		got := w.slice(100, 0)
 		most, more = max(most, got.Rows), got.More
 	}
-	if most > 7 { // three entries with payloads, and the head
+	if most > 7 { // that is three entries with payloads, and the head
 		w.Errorf("%d rows were removed at once", most)
 	}
 }
@@ -444,7 +445,7 @@ func purgeSlices(w *world) {
 		}
 		w.judged(w.posted(101, toRun(run, signal("y", "y")))[0], store.Nobody, 0, 0)
 		w.same("claimed", len(w.claim(store.TakeRun{Engine: w.engine, Run: run}).Runs), 0)
-		if slices == 0 { // its ID is free at once, whatever window the new run has
+		if slices == 0 { // its ID is free at once, whatever the window of the new run
 			c := w.start("order-1")
 			c.Since = at(0)
 			w.verdict(w.commit(c)[0], store.Written)
@@ -480,7 +481,7 @@ func purgePayloads(w *world) {
 	own.Entries = append(own.Entries, shared.Entries...)
 	w.commit(own, store.Change{Run: b.Number, Entries: []journal.Entry{same}})
 	w.commit(ended(a, 4, 10))
-	unnamed := w.number() // a group that is on its way may name it
+	unnamed := w.number() // a group in progress may name it
 	w.ok(w.s.Spill(w.Context(), w.engine, unnamed, []byte("unnamed")))
 	w.same("purged", w.purge(100, 0), store.Purged{Runs: 1})
 	w.same("shared", w.load(b.Number, store.Range{From: 2, Payloads: true})[0].Data,
@@ -511,13 +512,13 @@ func purgeShared(w *world) {
 	w.absent(late.Run)
 	w.refused(w.group(func() store.Change { c := step(c.Run, 3); c.Shares = c.Run; return c }()))
 	again := w.group(c)
-	again.Again = true // it was written while the other was there
+	again.Again = true // it was written while the other run was there
 	w.ok(w.try(again))
 	w.verdict(again.Changes[0], store.Written)
 }
 
-// payload commits an entry that names a payload, and demands what it is; none if
-// it must be gone.
+// payload commits an entry that names a payload, and demands the content of the payload. If
+// want is empty, the payload must be gone.
 func (w *world) payload(run journal.Number, seq int64, id journal.Number, want string) {
 	w.Helper()
 	c := step(run, seq)
@@ -552,7 +553,7 @@ func purgeMessages(w *world) {
 		"1:x1", "2:x2", "4:y", "5:large",
 	})
 	w.judged(w.posted(12, toRun(next, signal("x1", "1")))[0], store.Duplicate, next, 0)
-	// its row went with the run that took it
+	// its row was removed with the run that took it
 	w.judged(w.posted(12, toRun(next, signal("x3", "3")))[0], store.Delivered, next, 6)
 	w.same("payload", len(w.inbox(next)[3].Data), 1000)
 	w.commit(ended(w.head(next), 2, 20))

@@ -92,7 +92,7 @@ func startWindow(w *world) {
 func startLatest(w *world) {
 	w.join(0)
 	older, newer := w.start("order-1"), w.start("order-1")
-	w.commit(ended(w.written(newer)[0], 2, 100)) // the higher number ends first
+	w.commit(ended(w.written(newer)[0], 2, 100)) // the run with the higher number ends first
 	w.commit(ended(w.written(older)[0], 2, 200))
 	c := w.start("order-1")
 	c.Since = at(50)

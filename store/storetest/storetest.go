@@ -1,6 +1,6 @@
-// Package storetest is the contract of package store as tests. Each driver runs
-// [Run]; [Faulty] makes a store fail where a test wants it to; [Differ] compares
-// two stores under the same random operations.
+// Package storetest is the contract of package store as tests. Each driver runs [Run].
+// [Faulty] makes a store fail at the calls that a test chooses. [Differ] compares two stores
+// under the same random operations.
 package storetest
 
 import (
@@ -13,30 +13,28 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// A Database is what a driver hands to the suite: one database, empty at first,
-// that can be opened again and again. Where the store is for one engine, the suite
-// closes each handle before it opens the next; closing without leaving is how it
-// plays the death of a process. Where it is for many, the lease lapses too.
+// A Database is one database that a driver passes to the suite. It is empty at first and can
+// be opened again and again. If the store is for one engine, the suite closes each handle
+// before it opens the next: closing without leaving simulates the death of a process. If the
+// store is for many engines, the suite also makes the lease pass.
 type Database struct {
-	// Open gives a handle on the database, beside those that are open.
+	// Open returns a new handle on the database. Other handles may be open.
 	Open func() (store.Store, error)
-	// Lapse makes the lease of an engine pass now, if there is such an engine, by any
-	// means. Leases must be longer than a check lasts. It is nil where the store is
-	// for one engine.
+	// Lapse makes the lease of an engine pass now, by any means, if there is such an engine.
+	// Leases must be longer than a check lasts. Lapse is nil if the store is for one engine.
 	Lapse func(engine journal.EngineID) error
-	// Corrupt makes a stored entry unreadable, behind the driver's back. It is
-	// nil where nobody could.
+	// Corrupt makes a stored entry unreadable, without the driver. It is nil if that is
+	// impossible.
 	Corrupt func(run journal.Number, seq int64) error
-	// Lose removes a stored entry, behind the driver's back. It is nil where nobody
-	// could.
+	// Lose removes a stored entry, without the driver. It is nil if that is impossible.
 	Lose func(run journal.Number, seq int64) error
-	// Written calls f and tells how many rows that has written. It is nil where nobody
-	// can tell.
+	// Written calls f and returns the number of rows that f has written. It is nil if rows
+	// cannot be counted.
 	Written func(f func()) (int64, error)
 }
 
-// T is the part of [testing.T] that a check uses. It is this narrow so that the
-// suite can be tried on drivers that must fail it.
+// T is the part of [testing.T] that a check uses. It is this narrow so that the suite can be
+// tested with drivers that must fail.
 type T interface {
 	Helper()
 	Context() context.Context
@@ -51,11 +49,11 @@ type check struct {
 	run  func(w *world)
 }
 
-// Run holds a driver against the contract, each row on a database of its own.
+// Run tests a driver against the contract, each row on a database of its own.
 func Run(t *testing.T, fresh func(t *testing.T) Database) { hold(t, checks(), fresh) }
 
-// RunCommits holds what a driver commits against the rows of the contract that are
-// about that.
+// RunCommits tests the commits of a driver against the rows of the contract that are about
+// commits.
 func RunCommits(t *testing.T, fresh func(t *testing.T) Database) { hold(t, commits(), fresh) }
 
 func hold(t *testing.T, checks []check, fresh func(t *testing.T) Database) {
@@ -81,8 +79,8 @@ func commits() []check {
 		owedChecks(), attributeChecks())
 }
 
-// try runs a check on an empty database. A check may panic where a driver gives
-// less than it must; that fails this check and no other.
+// try runs a check on an empty database. A check may panic if a driver returns less than it
+// must. That fails only this check.
 func (c check) try(t T, db Database) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -30,8 +30,8 @@ func successorChecks() []check {
 	}
 }
 
-// continued is the end of a run and the start of its successor, which the same
-// engine owns.
+// continued returns the end of a run and the start of its successor, which the same engine
+// owns.
 func (w *world) continued(h journal.Head, seq int64, seconds int) []store.Change {
 	w.Helper()
 	end := ended(h, seq, seconds)
@@ -149,7 +149,8 @@ func successorFollowed(w *world) {
 	w.same("inbox of another chain", labels(w.inbox(other.Number)), []string{})
 }
 
-// A child's end follows to who retries its parent, and to no successor: that has no child.
+// The message about a child's end follows to a run that retries its parent, but to no
+// successor: a successor does not have that child.
 //
 // spec: F-18, P-4
 func successorRetries(w *world) {

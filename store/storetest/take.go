@@ -11,7 +11,7 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// takeChecks are about runs that an engine gets.
+// takeChecks are about runs that an engine claims.
 func takeChecks() []check {
 	return []check{
 		{"take/runs come due longest first, with owner and journal", takeOrder},

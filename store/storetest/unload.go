@@ -10,7 +10,7 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// unloadChecks are about runs that leave memory.
+// unloadChecks are about runs that are unloaded.
 func unloadChecks() []check {
 	return []check{
 		{"unload/a run whose messages are all known is unloaded", unloadWritten},
@@ -22,7 +22,8 @@ func unloadChecks() []check {
 	}
 }
 
-// unloading is the change of a run that is unloaded having seen so much mail.
+// unloading returns the change that unloads a run after its engine has seen the given number
+// of messages.
 func unloading(h journal.Head, seen int64, seq int64) store.Change {
 	c := update(h, func(h *journal.Head) {
 		h.Status, h.Owner, h.Wake, h.Cause, h.Mail = journal.Waiting, 0, at(90), "a timer", seen
@@ -71,7 +72,7 @@ func unloadSameGroup(w *world) {
 		w.judged(both[order[1]].Posts[0], store.Delivered, head.Number, 2)
 		w.same("owner before the group's heads", both[order[1]].Posts[0].To.Owner, w.engine)
 		w.same("owner", w.head(head.Number).Owner, w.engine)
-		knows := unloading(head, 3, 3) // it reckons with its own message
+		knows := unloading(head, 3, 3) // it counts its own message
 		knows.Posts = []store.Post{toRun(head.Number, signal("z", "z"))}
 		w.verdict(w.commit(knows)[0], store.Written)
 		w.same("owner", w.head(head.Number).Owner, journal.EngineID(0))
@@ -101,8 +102,8 @@ func unloadWakes(w *world) {
 	w.same("inbox", labels(got.Runs[0].Inbox), []string{"1:x"})
 }
 
-// unloadRace posts from several goroutines to a run that its engine unloads
-// whenever it has seen all mail. In the end every message must have been given.
+// unloadRace posts from several goroutines to a run that its engine unloads whenever it has
+// seen all mail. In the end the engine must have got every message.
 func unloadRace(w *world) {
 	const posters, each = 3, 15
 	w.join(0)
@@ -142,7 +143,7 @@ type racer struct {
 	given int
 }
 
-// round unloads the run and takes what has come.
+// round unloads the run and takes the messages that have come.
 func (r *racer) round() {
 	r.Helper()
 	r.seq++

@@ -7,8 +7,8 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// unreadableChecks are about rows that this version cannot read: a newer one
-// wrote them, or something has destroyed them.
+// unreadableChecks are about rows that this version cannot read: a newer version wrote them,
+// or they are damaged.
 func unreadableChecks() []check {
 	return []check{
 		{"unreadable/an entry of an unknown kind stops its run and no other", unreadableKind},
@@ -19,7 +19,7 @@ func unreadableChecks() []check {
 	}
 }
 
-// broken demands that run has an error at seq, and other has none.
+// broken demands that run has an error at seq, and that other has none.
 func (w *world) broken(run, other journal.Number, seq int64, before int) {
 	w.Helper()
 	got := w.take(10, 10)
@@ -99,7 +99,7 @@ func unreadableHole(w *world) {
 	}
 	w.same("what is after it", len(w.load(run, store.Range{From: 3})), 1)
 	w.broken(run, other, 2, 1)
-	w.commit(step(run, 4)) // that it was parked
+	w.commit(step(run, 4)) // an entry that the run was parked
 }
 
 func unreadableMessage(w *world) {

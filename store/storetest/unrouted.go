@@ -21,15 +21,15 @@ func unroutedChecks() []check {
 	}
 }
 
-// waiting is a message for a workflow ID that is kept until a time.
+// waiting returns a message for a workflow ID that is kept until a time.
 func waiting(workflowID string, seconds int, m journal.Entry) store.Post {
 	p := toID(workflowID, m)
 	p.Until = at(seconds)
 	return p
 }
 
-// kept commits messages for an ID that no open run has, named x1 to xn, and
-// gives their numbers.
+// kept commits messages for an ID that no open run has, named x1 to xn, and returns their
+// numbers.
 func (w *world) kept(workflowID string, names ...string) []int64 {
 	w.Helper()
 	var out []int64
@@ -41,7 +41,7 @@ func (w *world) kept(workflowID string, names ...string) []int64 {
 	return out
 }
 
-// unrouted demands how many messages Info counts that found no run.
+// unrouted demands the number of unrouted messages that Info counts.
 func (w *world) unrouted(want int) {
 	w.Helper()
 	info, err := w.s.Info(w.Context())
@@ -92,7 +92,7 @@ func unroutedDuplicate(w *world) {
 		w.judged(p, store.Duplicate, 0, 0)
 	}
 	w.kept("order-2", "x")
-	for range 2 { // without an ID each is another message
+	for range 2 { // without an ID each of them is a separate message
 		w.judged(w.posted(2, toID("order-1", signal("y", "")))[0], store.Nobody, 0, 0)
 		p := w.posted(2, waiting("order-1", 90, signal("y", "")))[0]
 		w.judged(p, store.Unrouted, 0, p.Number)
@@ -210,7 +210,7 @@ func unroutedStays(w *world) {
 	w.unrouted(1)
 	w.judged(w.posted(6, store.Post{Run: knows.Number, Unrouted: number})[0], store.Duplicate,
 		knows.Number, 0)
-	w.unrouted(0) // whoever it was meant for has it
+	w.unrouted(0) // its receiver has the message
 	w.same("inbox", labels(w.inbox(knows.Number)), []string{"1:x1"})
 }
 

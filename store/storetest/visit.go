@@ -5,7 +5,7 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// visitChecks are about strangers: those that have no engine.
+// visitChecks are about processes that have no engine.
 func visitChecks() []check {
 	return []check{
 		{"visit/a stranger gets an engine ID that nobody else gets", visitIDs},

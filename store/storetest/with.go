@@ -5,7 +5,7 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// elseChecks are about messages that come with a start.
+// elseChecks are about messages that are sent with a start.
 func elseChecks() []check {
 	return []check{
 		{"with/the message of a start goes to the new run", withNew},
@@ -17,8 +17,8 @@ func elseChecks() []check {
 	}
 }
 
-// greeted is a start with a message for whoever has the ID, and one for the
-// run beside it if the start makes no run.
+// greeted returns a start with a message for the run that has the ID, and a message for the
+// run beside it if the start creates no run.
 func (w *world) greeted(id string, beside journal.Number) store.Change {
 	c := w.start(id)
 	c.Posts = []store.Post{toID(id, signal("hello", string(c.Head.ID)))}

@@ -14,9 +14,9 @@ type Tx struct {
 	Commit, Rollback func() error
 }
 
-// Within gives a store whose groups are each written into a transaction of a user's,
-// so that the contract can be held against that. Groups that are sent again, and all
-// else, go to the store below.
+// Within returns a store that writes each group into a transaction of a user's, so that the
+// contract can be tested with such transactions. Groups that are sent again, and all other
+// calls, go to the store below.
 func Within(below store.Store, begin func(context.Context) (Tx, error)) store.Store {
 	return &within{Store: below, begin: begin}
 }
@@ -27,7 +27,7 @@ type within struct {
 	ending sync.RWMutex // held for writing by Close
 }
 
-// raceTries bounds how often a user makes a transaction anew.
+// raceTries limits how often a user repeats a transaction.
 const raceTries = 20
 
 // Commit is [store.Store.Commit].

@@ -10,21 +10,21 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// epoch is when the suite plays. Its nanoseconds show what is cut off.
+// epoch is the start time of the suite. Its nanoseconds reveal times that were rounded.
 var epoch = time.Date(2026, 2, 3, 4, 5, 6, 123456789, time.UTC)
 
-// at gives a time some seconds after the epoch.
+// at returns the time some seconds after the epoch.
 func at(seconds int) time.Time { return epoch.Add(time.Duration(seconds) * time.Second) }
 
-// A world is a database under test, a handle on it and the engine that joined
-// by it last.
+// A world is a database under test, a handle on it, and the engine that joined through it
+// last.
 type world struct {
 	T
 	db       Database
 	s        store.Store
 	database string // its identity
 	engine   journal.EngineID
-	runs     int64         // numbers given
+	runs     int64         // how many run numbers were used
 	besides  []store.Store // further handles
 }
 
@@ -42,8 +42,8 @@ func (w *world) open() {
 	w.database = info.Database
 }
 
-// reopen closes the handle and opens the database again: the process has died, and
-// its lease has passed.
+// reopen closes the handle and opens the database again: the process has died, and its lease
+// has passed.
 func (w *world) reopen() {
 	w.Helper()
 	if err := w.s.Close(); err != nil {
@@ -55,7 +55,7 @@ func (w *world) reopen() {
 	w.open()
 }
 
-// join makes the handle an engine's.
+// join joins an engine through the handle.
 func (w *world) join(seconds int) {
 	w.Helper()
 	got, err := w.s.Claim(w.Context(), store.Join{
@@ -75,7 +75,7 @@ func (w *world) die(seconds int) {
 	w.join(seconds)
 }
 
-// number gives the number of a new run.
+// number returns the number of a new run.
 func (w *world) number() journal.Number {
 	w.Helper()
 	w.runs++
@@ -86,7 +86,7 @@ func (w *world) number() journal.Number {
 	return n
 }
 
-// start is a new run of workflow "w" that the engine owns.
+// start returns a new run of workflow "w" that the engine owns.
 func (w *world) start(id string) store.Change {
 	w.Helper()
 	n := w.number()
@@ -109,7 +109,7 @@ func (w *world) start(id string) store.Change {
 	}
 }
 
-// free is a new run that nobody owns and that is due at a time.
+// free returns a new run that no engine owns and that is due at a time.
 func (w *world) free(id string, seconds int) store.Change {
 	w.Helper()
 	c := w.start(id)
@@ -117,7 +117,7 @@ func (w *world) free(id string, seconds int) store.Change {
 	return c
 }
 
-// step is the next entry of a run.
+// step returns a change with the next entry of a run.
 func step(run journal.Number, seq int64) store.Change {
 	return store.Change{Run: run, Entries: []journal.Entry{{
 		Run: run, Seq: seq, Kind: journal.StepCompleted, Op: journal.Op{
@@ -127,13 +127,13 @@ func step(run journal.Number, seq int64) store.Change {
 	}}}
 }
 
-// update is a change of a run's head alone.
+// update returns a change of a run's head alone.
 func update(h journal.Head, change func(*journal.Head)) store.Change {
 	change(&h)
 	return store.Change{Run: h.Number, Head: &h}
 }
 
-// ended is the end of a run.
+// ended returns a change that ends a run.
 func ended(h journal.Head, seq int64, seconds int) store.Change {
 	c := update(h, func(h *journal.Head) {
 		h.Status, h.Owner, h.Wake, h.Ended, h.Last = journal.Completed, 0, time.Time{}, at(seconds),
@@ -148,7 +148,7 @@ func ended(h journal.Head, seq int64, seconds int) store.Change {
 	return c
 }
 
-// group is what the engine commits.
+// group returns a group of the engine.
 func (w *world) group(changes ...store.Change) *store.Group {
 	return &store.Group{Engine: w.engine, Now: at(0), Changes: changes}
 }
@@ -161,7 +161,7 @@ func (w *world) try(g *store.Group) error {
 	}
 }
 
-// commit commits changes and gives them with their verdicts.
+// commit commits changes and returns them with their verdicts.
 func (w *world) commit(changes ...store.Change) []store.Change {
 	w.Helper()
 	if err := w.try(w.group(changes...)); err != nil {
@@ -170,7 +170,7 @@ func (w *world) commit(changes ...store.Change) []store.Change {
 	return changes
 }
 
-// written commits new runs, which must be written, and gives their heads.
+// written commits new runs, which must be written, and returns their heads.
 func (w *world) written(changes ...store.Change) []journal.Head {
 	w.Helper()
 	var heads []journal.Head
@@ -188,7 +188,7 @@ func (w *world) verdict(c store.Change, want store.Verdict) {
 	}
 }
 
-// refused demands that a group is refused by its data.
+// refused demands that a group is refused because of its data.
 func (w *world) refused(g *store.Group) {
 	w.Helper()
 	err := w.try(g)
@@ -228,7 +228,7 @@ func (w *world) rows(run journal.Number, n int) {
 	}
 }
 
-// head gives a run's head; the run must be there.
+// head returns a run's head. The run must be there.
 func (w *world) head(run journal.Number) journal.Head {
 	w.Helper()
 	heads := w.find(store.Filter{Run: journal.MakeRunID(w.database, run)})
@@ -238,7 +238,7 @@ func (w *world) head(run journal.Number) journal.Head {
 	return heads[0]
 }
 
-// absent demands that there is no such run, and nothing of it.
+// absent demands that there is no such run, and no row of it.
 func (w *world) absent(run journal.Number) {
 	w.Helper()
 	if heads := w.find(store.Filter{Run: journal.MakeRunID(w.database, run)}); len(heads) != 0 {
@@ -276,7 +276,7 @@ func (w *world) claim(c store.Claim) store.Claimed {
 	return got
 }
 
-// numbers gives the runs that a claim gave.
+// numbers returns the runs that a claim returned.
 func numbers(c store.Claimed) []journal.Number {
 	var out []journal.Number
 	for _, r := range c.Runs {
@@ -285,7 +285,7 @@ func numbers(c store.Claimed) []journal.Number {
 	return out
 }
 
-// same demands that two values are equal, times by the moment they mean.
+// same demands that two values are equal. Times are equal if they mean the same moment.
 func (w *world) same(what string, got, want any) {
 	w.Helper()
 	if g, v := text(got), text(want); g != v {
@@ -293,7 +293,8 @@ func (w *world) same(what string, got, want any) {
 	}
 }
 
-// text shows a value so that equal values, and only those, have equal texts.
+// text returns a text of a value: equal values have equal texts, and different values
+// different texts.
 func text(v any) string {
 	switch v := v.(type) {
 	case []journal.Entry:
@@ -342,7 +343,8 @@ func moment(t time.Time) string {
 	return t.UTC().Format(time.RFC3339Nano)
 }
 
-// payload shows bytes; nil and empty differ, and long ones are summed up.
+// payload returns a text of bytes. Nil and empty differ, and long bytes are shortened to a
+// checksum.
 func payload(b []byte) string {
 	switch {
 	case b == nil:

@@ -8,7 +8,7 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// What follows does wrong what is about messages and what is kept.
+// The following drivers are wrong about messages and retention.
 
 func alwaysUnloads(s store.Store, g *store.Group) error {
 	for i := range g.Changes {
@@ -17,7 +17,7 @@ func alwaysUnloads(s store.Store, g *store.Group) error {
 	return s.Commit(context.Background(), g)
 }
 
-// neverNow writes every group as of a late time.
+// neverNow writes every group with a late time.
 func neverNow(s store.Store, g *store.Group) error {
 	g.Now = at(1 << 30)
 	return s.Commit(context.Background(), g)
@@ -49,7 +49,7 @@ func forgetsIDs(s store.Store, g *store.Group) error {
 	return s.Commit(context.Background(), g)
 }
 
-// noSuccessors makes successors runs like others, in a group of their own.
+// noSuccessors makes successors runs like any others, in a group of their own.
 func noSuccessors(s store.Store, g *store.Group) error {
 	now, then := *g, *g
 	now.Changes, then.Changes = nil, nil
@@ -148,7 +148,7 @@ func ignoresLimit(s store.Store, p store.Purge) (store.Purged, error) {
 	return s.Purge(context.Background(), p)
 }
 
-// neverKept writes no head's Keep but that of a new run.
+// neverKept writes Keep only with a new run.
 func neverKept(s store.Store, g *store.Group) error {
 	for i := range g.Changes {
 		if c := &g.Changes[i]; c.Head != nil && !c.Create {

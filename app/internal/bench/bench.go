@@ -1,10 +1,10 @@
-// Package bench measures the engine: how many steps a second, how long a run
-// takes, what that costs, and how near it comes to what the disk allows.
+// Package bench measures the engine: the steps per second, the duration of a run, the CPU
+// time and memory, and the ratio to the limit of the disk.
 //
-// Figures of different machines do not compare, and a shared machine is not the
-// same from one second to the next. Therefore a floor is measured in the same
-// invocation on the same disk: in rounds with the engine, in turn, where both can
-// write the same runs, else before and after it.
+// Figures of different machines do not compare, and the speed of a shared machine changes
+// from one second to the next. Therefore a floor is measured in the same invocation on the
+// same disk. If floor and engine can write the same runs, they are measured in rounds, in
+// turn. Otherwise the floor is measured before and after the engine.
 package bench
 
 import (
@@ -16,11 +16,11 @@ import (
 	"github.com/perdure/perdure/internal/place"
 )
 
-// fanoutRepeats is how often the fanout workload is repeated; the median of few
-// would be chance.
+// fanoutRepeats is the number of repeats of the fanout workload. The median of a few
+// repeats would be chance.
 const fanoutRepeats = 21
 
-// Run measures one workload. It leaves no file behind unless it is told to.
+// Run measures one workload. It removes its files and databases unless Keep is set.
 func Run(ctx context.Context, o Options) (report *Report, err error) {
 	if o, err = o.filled(); err != nil {
 		return nil, err
@@ -39,7 +39,8 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 		return measureRounds(ctx, d, o)
 	}
 	var before *Floor
-	if o.Workload != Sleepers { // whose memory would be found in what the floor has left
+	// The memory of sleepers would fit into the memory that a floor has left.
+	if o.Workload != Sleepers {
 		if before, err = measureFloor(ctx, d, o); err != nil {
 			return nil, err
 		}

@@ -39,8 +39,8 @@ func TestRunsThatOnlyWaitHaveNoSteps(t *testing.T) {
 	}
 }
 
-// What is counted is every call of the engine, so that what it does not do while
-// nothing is due shows.
+// Every call of the engine must be counted, so that a count of zero proves that an idle
+// engine makes none.
 func TestCallsOfAStoreAreCounted(t *testing.T) {
 	s := &counting{Store: memory.New()}
 	ctx := t.Context()

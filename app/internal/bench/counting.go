@@ -8,7 +8,7 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// counting counts what a store is asked for, and knows the engine that has joined
+// A counting is a store that counts the calls to it. It knows the engine that has joined
 // it.
 type counting struct {
 	store.Store
@@ -60,8 +60,8 @@ func (c *counting) Info(ctx context.Context) (store.Info, error) {
 	return c.Store.Info(ctx)
 }
 
-// Watch watches the store where it can be watched, which takes no call of those
-// that are counted before somebody else has written.
+// Watch watches the store if it can be watched. It makes no counted call before somebody
+// else has written.
 func (c *counting) Watch(ctx context.Context, f func()) {
 	if w, ok := c.Store.(store.Watcher); ok {
 		w.Watch(ctx, f)
@@ -70,7 +70,7 @@ func (c *counting) Watch(ctx context.Context, f func()) {
 	<-ctx.Done()
 }
 
-// Lanes gives the lanes of the store.
+// Lanes returns the number of lanes of the store.
 func (c *counting) Lanes() int {
 	if p, ok := c.Store.(store.Parallel); ok {
 		return p.Lanes()
@@ -78,8 +78,8 @@ func (c *counting) Lanes() int {
 	return 1
 }
 
-// owned gives a run that the engine owns, which is in memory then; nil where none
-// is. It does not count.
+// owned returns a run that the engine owns, which is a loaded run, or nil if there is none.
+// The call is not counted.
 func (c *counting) owned(ctx context.Context) (*journal.Head, error) {
 	heads, _, err := c.Store.Find(ctx, store.Filter{
 		Owner: journal.EngineID(c.engine.Load()), Open: true, Limit: 1,

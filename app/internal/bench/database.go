@@ -14,17 +14,17 @@ import (
 	"github.com/perdure/perdure/store/sqlite"
 )
 
-// A database can be opened more than once, one time after another.
+// A database can be opened several times, one after another.
 type database struct {
-	at     place.Place   // of a server: where it is made; else what the option names
-	made   *place.Place  // on a server; nil until it is opened
+	at     place.Place   // place of the option; on a server, where a database is made
+	made   *place.Place  // on a server; nil before the first open
 	path   string        // of the SQLite file; empty for others
-	dir    string        // made for it and removed with it; empty where there was one
-	memory *memory.Store // the last handle, where it is in memory
+	dir    string        // made for it and removed with it; else empty
+	memory *memory.Store // last handle of a store in memory
 }
 
-// newDatabase gives the database that the option names, or on a server one beside it.
-// Nothing is opened yet.
+// newDatabase returns the database that the option names, or on a server a new database
+// beside it. It does not open or make it.
 func newDatabase(o Options) (*database, error) {
 	d := &database{at: o.Store, path: o.Store.File}
 	switch {
@@ -38,11 +38,11 @@ func newDatabase(o Options) (*database, error) {
 		d.path, d.dir = filepath.Join(dir, "bench.db"), dir
 		return d, nil
 	}
-	// what the variable names may be of use to others
+	// Force does not replace a file that the environment variable names: others may use it.
 	return d, d.vacate(o.Force && !o.Store.FromEnv)
 }
 
-// vacate makes sure that the file is not there.
+// vacate returns an error if the file exists. With force it removes the file.
 func (d *database) vacate(force bool) error {
 	_, err := os.Stat(d.path)
 	switch {
@@ -59,7 +59,7 @@ func (d *database) vacate(force bool) error {
 	}
 }
 
-// String names the database as the option does.
+// String returns the name of the database as the option has it.
 func (d *database) String() string {
 	switch {
 	case d.path != "":
@@ -74,7 +74,7 @@ func (d *database) files() []string {
 	return []string{d.path, d.path + "-wal", d.path + "-shm", d.path + "-engine"}
 }
 
-// remove removes a database that is closed.
+// remove removes a closed database.
 func (d *database) remove() error {
 	if d.made != nil {
 		return d.at.Drop(context.Background(), d.made.Database())
@@ -93,7 +93,7 @@ func (d *database) remove() error {
 	return nil
 }
 
-// size is what a closed database takes on disk; 0 where that cannot be told.
+// size returns the bytes that a closed database has on disk, or 0 if they are unknown.
 func (d *database) size(ctx context.Context) int64 {
 	if d.made != nil {
 		return d.sizeThere(ctx)
@@ -107,7 +107,7 @@ func (d *database) size(ctx context.Context) int64 {
 	return total
 }
 
-// sizeThere asks a server.
+// sizeThere returns the size of a database on a server.
 func (d *database) sizeThere(ctx context.Context) int64 {
 	s, err := d.made.Open(ctx, place.Read)
 	if err != nil {
@@ -121,7 +121,7 @@ func (d *database) sizeThere(ctx context.Context) int64 {
 	return info.Bytes
 }
 
-// beside gives another database in the same directory or on the same server.
+// beside returns another database in the same directory or on the same server.
 func (d *database) beside() *database {
 	other := &database{at: d.at}
 	if d.path != "" {
@@ -149,7 +149,7 @@ func (d *database) open(ctx context.Context) (*counting, error) {
 	return &counting{Store: s}, nil
 }
 
-// openThere opens the database on a server, and makes it the first time.
+// openThere opens the database on a server. The first time it makes the database.
 func (d *database) openThere(ctx context.Context) (*counting, error) {
 	if d.made == nil {
 		made, err := d.at.Make(ctx, "perdure_bench_")

@@ -9,11 +9,11 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// An engine is one that runs.
+// An engine is a running engine.
 type engine struct {
 	*perdure.Engine
 	cancel context.CancelCauseFunc
-	ctx    context.Context // ends when it does not run any more, with the cause
+	ctx    context.Context // ends when the engine ends, with the cause
 	ran    chan error
 }
 

@@ -7,13 +7,13 @@ import (
 	"github.com/perdure/perdure/store/floor"
 )
 
-// mostFloor is how many runs the floor has at most beside runs that wait.
+// mostFloor limits the runs of the floor for workloads whose runs wait.
 const mostFloor = 20_000
 
-// floorShape is what the floor of a workload writes that it has no like of. For
-// fanout it is as many runs of one step at a time as a run has steps, for resume a
-// twentieth of the steps in runs like those of latency, and for runs that wait runs
-// of one step.
+// floorShape returns the runs of the floor for a workload that the floor cannot repeat
+// exactly. For fanout these are runs of one step, as many at a time as a run has steps. For
+// resume they are runs like those of latency, with a twentieth of the steps. For runs that
+// wait they are runs of one step.
 func floorShape(o Options) floor.Options {
 	if o.waits() {
 		return floor.Options{
@@ -30,8 +30,8 @@ func floorShape(o Options) floor.Options {
 	return floor.Options{Runs: runs, Steps: d.Steps, InFlight: d.InFlight, Payload: o.Payload}
 }
 
-// measureFloor measures once, in a database of its own beside d, which is
-// removed.
+// measureFloor measures the floor once, in a database of its own beside d, and removes that
+// database.
 func measureFloor(ctx context.Context, d *database, o Options) (*Floor, error) {
 	own := d.beside()
 	if err := own.remove(); err != nil {
@@ -53,7 +53,7 @@ func measureFloor(ctx context.Context, d *database, o Options) (*Floor, error) {
 	return f, err
 }
 
-// better gives the better figures of two floors.
+// better returns the better figures of two floors.
 func better(a, b *Floor) *Floor {
 	f := *a
 	f.StepsPerS, f.SyncsPerS = max(a.StepsPerS, b.StepsPerS), max(a.SyncsPerS, b.SyncsPerS)

@@ -13,11 +13,11 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// errMangled says that the engine gave another result than a step returned.
+// errMangled is the error of a result that differs from the result of the step.
 var errMangled = errors.New("a result is not what its step returned")
 
-// A job is the workflow of a benchmark: steps that do nothing but give the
-// payload. Its input and output are the payload too.
+// A job is the workflow of a benchmark. Its steps only return the payload. Its input and
+// output are the payload too.
 type job struct {
 	payload []byte
 	steps   int
@@ -60,8 +60,8 @@ func (j *job) fanout(ctx context.Context, _ []byte) ([]byte, error) {
 	return j.payload, nil
 }
 
-// load completes runs of a workflow, some at a time, and gives how long each
-// took from the call that starts it to its result, in ascending order.
+// load completes runs of a workflow, inFlight at a time. It returns the time of each run
+// from the call that starts it to its result, in ascending order.
 func (j *job) load(ctx context.Context, w *perdure.Workflow[[]byte, []byte], e *engine, runs,
 	inFlight int) ([]time.Duration, error) {
 	return each(ctx, e, runs, inFlight, func(ctx context.Context, _ int) error {
@@ -69,8 +69,8 @@ func (j *job) load(ctx context.Context, w *perdure.Workflow[[]byte, []byte], e *
 	})
 }
 
-// each calls do for each of so many runs, some at a time, and gives how long each
-// call took, in ascending order.
+// each calls do for each run, inFlight at a time. It returns the duration of each call, in
+// ascending order.
 func each(ctx context.Context, e *engine, runs, inFlight int,
 	do func(ctx context.Context, n int) error) ([]time.Duration, error) {
 	ctx, cancel := context.WithCancelCause(ctx)

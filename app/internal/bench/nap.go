@@ -20,24 +20,24 @@ type nap struct {
 	Payload string    `json:"payload"`
 }
 
-// naps are runs that sleep once each.
+// naps are runs that sleep once.
 type naps struct {
 	payload string
 	w       *perdure.Workflow[nap, string]
 	ended   *count
 
 	mu   sync.Mutex
-	late []time.Duration // of each whose code has gone on, in that order
+	late []time.Duration // delay of each run that has woken, in the order of waking
 }
 
-// newNaps gives runs of which so many will end.
+// newNaps returns runs of which this number will end.
 func newNaps(o Options, ending int) *naps {
 	n := &naps{payload: strings.Repeat("x", o.Payload), ended: newCount(ending)}
 	n.w = perdure.Define("bench-nap", n.sleep)
 	return n
 }
 
-// sleep is the code of such a run. The time at which it goes on is recorded.
+// sleep is the workflow code of a nap. It records the time at which it goes on.
 func (n *naps) sleep(ctx context.Context, in nap) (string, error) {
 	if err := perdure.SleepUntil(ctx, in.Until); err != nil {
 		return "", err
@@ -52,7 +52,7 @@ func (n *naps) sleep(ctx context.Context, in nap) (string, error) {
 	return in.Payload, nil
 }
 
-// start starts so many runs, of which until says how long each sleeps.
+// start starts runs. The function until returns the time at which each run wakes.
 func (n *naps) start(ctx context.Context, e *engine, runs, inFlight int,
 	until func(i int) time.Time) error {
 	_, err := each(ctx, e, runs, inFlight, func(ctx context.Context, i int) error {
@@ -62,7 +62,7 @@ func (n *naps) start(ctx context.Context, e *engine, runs, inFlight int,
 	return err
 }
 
-// engine runs an engine for them, and tells when their ends are durable.
+// engine runs an engine for the naps, and counts their ends when these are durable.
 func (n *naps) engine(ctx context.Context, s *counting) (*engine, error) {
 	return startEngine(ctx, s, n.w, observe.Observer{
 		Kinds: []observe.Kind{observe.RunEnded},
@@ -70,10 +70,10 @@ func (n *naps) engine(ctx context.Context, s *counting) (*engine, error) {
 	})
 }
 
-// A count waits for so many notices.
+// A count waits for a number of notices.
 type count struct {
 	left atomic.Int64
-	at   time.Time // of the last; set before all is closed
+	at   time.Time // of the last notice; set before all is closed
 	all  chan struct{}
 }
 
@@ -90,7 +90,7 @@ func (c *count) see(observe.Notice) {
 	}
 }
 
-// await waits for all of them.
+// await waits for all notices.
 func (c *count) await(ctx context.Context, e *engine) error {
 	select {
 	case <-c.all:
@@ -102,7 +102,7 @@ func (c *count) await(ctx context.Context, e *engine) error {
 	}
 }
 
-// asleep waits until no run is in memory, and gives when that was.
+// asleep waits until no run is loaded, and returns the time.
 func asleep(ctx context.Context, s *counting, e *engine) (time.Time, error) {
 	for {
 		h, err := s.owned(ctx)
@@ -118,7 +118,7 @@ func asleep(ctx context.Context, s *counting, e *engine) (time.Time, error) {
 	}
 }
 
-// pause waits for a while.
+// pause waits for this time.
 func pause(ctx context.Context, e *engine, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -132,26 +132,25 @@ func pause(ctx context.Context, e *engine, d time.Duration) error {
 	}
 }
 
-// A footprint is what the process takes when nothing goes on.
+// A footprint is the memory and the goroutines of the process at rest.
 type footprint struct {
 	residentMB float64
 	goroutines int
 }
 
-// settle is how long what has ended may take to be gone.
+// settle is the time for ended goroutines and connections to go away.
 const settle = 200 * time.Millisecond
 
-// measureFootprint lets what goes on end, gives back what the garbage collector
-// can, and measures.
+// measureFootprint waits for settle, returns unused memory to the system, and measures.
 func measureFootprint(ctx context.Context, e *engine) (footprint, error) {
 	if err := pause(ctx, e, settle); err != nil {
 		return footprint{}, err
 	}
 	debug.FreeOSMemory()
-	debug.FreeOSMemory() // what pools have kept over the first
+	debug.FreeOSMemory() // frees objects that pools have kept over the first
 	return footprint{residentMB(), runtime.NumGoroutine()}, nil
 }
 
-// errSlow says that the machine could not do in time what a measurement is about
-// to begin with.
+// errSlow is the error of a machine that was too slow to put all runs to sleep before the
+// first one was due.
 var errSlow = errors.New("runs were due before all of them slept: take fewer with --runs")

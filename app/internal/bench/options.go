@@ -21,33 +21,34 @@ const (
 	Timers     = "timers"     // timers that come due one after the other
 )
 
-// Workloads are the names of all workloads.
+// Workloads returns the names of all workloads.
 func Workloads() []string {
 	return []string{Sequential, Latency, Fanout, Resume, Sleepers, Signals, Timers}
 }
 
-// waits says whether the runs of the workload have nothing to do but wait, once.
+// waits reports whether the runs of the workload only wait, and only once.
 func (o Options) waits() bool {
 	return o.Workload == Sleepers || o.Workload == Signals || o.Workload == Timers
 }
 
-// Options say what is measured. Of Runs, Steps and InFlight zero is what makes
-// the workload meaningful by itself.
+// Options are the options of a measurement. Zero in Runs, Steps or InFlight means the
+// number of the workload.
 type Options struct {
 	Workload string
-	// sqlite: alone is a temporary file in the current directory; on a server a database is made
-	// beside
+	// sqlite: without a name means a temporary file in the current directory. On a server a
+	// database is made beside.
 	Store    place.Place
 	Runs     int
 	Steps    int           // of each run
-	InFlight int           // runs at a time; of runs that wait, calls at a time
+	InFlight int           // runs at a time; calls at a time if the runs only wait
 	Payload  int           // bytes of each input, result and output
-	Idle     time.Duration // of sleepers: for how long they are watched doing nothing
-	Force    bool          // FILE is replaced where it is there already
-	Keep     bool          // the database is left in place
+	Idle     time.Duration // of sleepers: how long the idle engine is measured
+	Force    bool          // replace the file if it exists
+	Keep     bool          // leave the database in place
 }
 
-// idle is how long sleepers are watched: an engine sweeps as often by default.
+// idle is how long the idle engine of sleepers is measured: the interval of its sweeps, by
+// default.
 const idle = 30 * time.Second
 
 var defaults = map[string]Options{

@@ -8,19 +8,19 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// probed is how many steps at either end of a long run are measured.
+// probed is the number of steps at either end of a long run that are measured.
 const probed = 300
 
-// A life is what one engine sees of a long run.
+// A life is the part of a long run that one engine executes.
 type life struct {
 	job     *job
 	took    []time.Duration // of each step, or of its replay
 	reached chan struct{}   // closed when the step after the long journal begins
-	goOn    bool            // that step ends
+	goOn    bool            // ends that step
 }
 
-// workflow has the steps one after the other, and then one in which the first
-// life ends.
+// workflow returns a workflow with the steps one after the other, and then a step in which
+// the first life ends.
 func (l *life) workflow() *perdure.Workflow[[]byte, []byte] {
 	return perdure.Define("bench-resume", func(ctx context.Context, _ []byte) ([]byte, error) {
 		for range l.job.steps {
@@ -55,18 +55,19 @@ func (l *life) await(ctx context.Context, e *engine) error {
 	}
 }
 
-// resumption is what the resume workload measures besides its building.
+// A resumption has the figures of the resume workload, besides the time of its building.
 type resumption struct {
-	took        []time.Duration // of every step, ascending
-	first, last time.Duration   // a step at the beginning, and one at the end of a long journal
+	took []time.Duration // of every step, ascending
+	// first and last are medians of steps at the beginning and at the end of the journal.
+	first, last time.Duration
 	resume      time.Duration
-	rss         float64 // while the built run is resident
+	rss         float64 // while the built run is loaded
 	commits     int64
 }
 
 const longRun = "bench-long-run"
 
-// build runs the steps and stops the engine before the run has ended.
+// build runs the steps, and stops the engine before the run has ended.
 func (r *resumption) build(ctx context.Context, d *database, j *job) error {
 	s, err := d.open(ctx)
 	if err != nil {
@@ -97,7 +98,7 @@ func (r *resumption) build(ctx context.Context, d *database, j *job) error {
 	return nil
 }
 
-// goOn has a new engine resume the run and sees it to its end.
+// goOn resumes the run on a new engine, and waits for its end.
 func (r *resumption) goOn(ctx context.Context, d *database, j *job) error {
 	s, err := d.open(ctx)
 	if err != nil {

@@ -12,10 +12,10 @@ import (
 	"github.com/perdure/perdure/store/floor"
 )
 
-// rounds is how often floor and engine take turns.
+// rounds is the number of turns of floor and engine.
 const rounds = 5
 
-// A round is what the floor and then the engine made of the same runs.
+// A round has the figures of the floor and then of the engine for the same runs.
 type round struct {
 	floor floor.Result
 	took  []time.Duration // of each run of the engine, ascending
@@ -23,8 +23,8 @@ type round struct {
 	cpu   time.Duration
 }
 
-// measureRounds measures engine and floor in turn, each on a database of its
-// own that stays open. Each ratio is the median of those of the rounds.
+// measureRounds measures engine and floor in turn, each on a database of its own that stays
+// open. Each ratio is the median of the ratios of the rounds.
 func measureRounds(ctx context.Context, d *database, o Options) (r *Report, err error) {
 	bare := d.beside()
 	if err := bare.remove(); err != nil {
@@ -65,7 +65,7 @@ func measureRounds(ctx context.Context, d *database, o Options) (r *Report, err 
 	return r, err
 }
 
-// takeTurns makes one round.
+// takeTurns measures one round.
 func takeTurns(ctx context.Context, fs *counting, j *job, w *perdure.Workflow[[]byte, []byte],
 	e *engine, runs int, o Options) (r round, err error) {
 	r.floor, err = floor.Run(ctx, fs, floor.Options{
@@ -80,7 +80,7 @@ func takeTurns(ctx context.Context, fs *counting, j *job, w *perdure.Workflow[[]
 	return r, err
 }
 
-// sum makes a report of rounds.
+// sum sets the figures of a report from rounds.
 func (r *Report) sum(all []round, o Options) {
 	var took []time.Duration
 	var total, cpu time.Duration
@@ -115,13 +115,13 @@ func (r *Report) sum(all []round, o Options) {
 	}
 }
 
-// median gives the middle of what it leaves as it is.
+// median returns the median, and leaves the slice as it is.
 func median[T cmp.Ordered](v []T) T {
 	sorted := slices.Sorted(slices.Values(v))
 	return sorted[len(sorted)/2]
 }
 
-// syncs tells what the disk under d does, where that is one of this machine.
+// syncs measures the disk under d. It returns zeros if d is not a file of this machine.
 func syncs(d *database) (perSecond, p50 float64, err error) {
 	if d.path == "" {
 		return 0, 0, nil

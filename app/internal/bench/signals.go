@@ -29,11 +29,11 @@ func newSignalled(o Options) *signalled {
 	return g
 }
 
-// id is the workflow ID of a run.
+// id returns the workflow ID of a run.
 func (g *signalled) id(n int) string { return "bench-" + strconv.Itoa(n) }
 
-// measureSignals has runs wait for a signal until none of them is in memory, and
-// measures how fast they take those that are sent then.
+// measureSignals starts runs that wait for a signal. When none of them is loaded, it sends
+// the signals, and measures how fast the runs take them.
 func (r *Report) measureSignals(ctx context.Context, d *database, o Options) error {
 	s, err := d.open(ctx)
 	if err != nil {

@@ -10,20 +10,19 @@ const (
 	// aYear is longer than a benchmark takes.
 	aYear = 365 * 24 * time.Hour
 
-	// duePart of the sleepers is one that wakes.
+	// duePart is the number of sleepers for each sleeper that wakes.
 	duePart = 10
 
-	// warmUp is how many runs sleep and are measured with what was there before.
+	// warmUp is the number of runs that sleep before the first footprint is measured.
 	warmUp = 256
 
-	// spare is how long it may take, beside what is expected, until all sleep. Who
-	// is due within a second does not leave memory.
+	// spare is the extra time, beside the expected time, until all runs sleep. A run that
+	// is due within a second is not unloaded.
 	spare = 2 * time.Second
 )
 
-// measureSleepers has runs sleep, most of them for a year, measures what that
-// takes while nothing is due, and then how fast a part of them wakes that is due
-// at one instant.
+// measureSleepers starts runs that sleep, most of them for a year. It measures the engine
+// while no run is due, and then how fast the due runs wake, all at one time.
 func (r *Report) measureSleepers(ctx context.Context, d *database, o Options) error {
 	s, err := d.open(ctx)
 	if err != nil {
@@ -86,8 +85,8 @@ func (r *Report) sleepAndWake(ctx context.Context, s *counting, e *engine, n *na
 	return r.wake(ctx, e, n, due)
 }
 
-// warm has a few runs sleep, so that what the first run brings along is there,
-// and measures then.
+// warm starts a few runs that sleep, and measures the footprint then. It has the memory
+// that the first run of an engine takes.
 func warm(ctx context.Context, s *counting, e *engine, n *naps, o Options) (footprint, error) {
 	long := time.Now().Add(aYear)
 	if err := n.start(ctx, e, warmUp, o.InFlight, func(int) time.Time { return long }); err != nil {
@@ -99,7 +98,7 @@ func warm(ctx context.Context, s *counting, e *engine, n *naps, o Options) (foot
 	return measureFootprint(ctx, e)
 }
 
-// wake measures how fast those go on that are due.
+// wake measures how fast the due runs go on.
 func (r *Report) wake(ctx context.Context, e *engine, n *naps, due time.Time) error {
 	if err := pause(ctx, e, time.Until(due)); err != nil {
 		return err

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// duePerS is how many timers come due in a second.
+// duePerS is the number of timers that are due per second.
 const duePerS = 1000
 
-// measureTimers sets the timers of many runs, which come due one after the other
-// when all runs are out of memory, and measures how late their code goes on.
+// measureTimers starts many runs with a timer. The timers are due one after the other, when
+// no run is loaded. It measures the delay until the code of each run goes on.
 func (r *Report) measureTimers(ctx context.Context, d *database, o Options) error {
 	s, err := d.open(ctx)
 	if err != nil {

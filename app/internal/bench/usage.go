@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// residentMB is the memory that the process has in use, as Linux tells it; what
-// the Go runtime has mapped and not given back where nobody tells.
+// residentMB returns the memory of the process in use. Linux reports it. On other systems
+// it is the memory that the Go runtime has mapped and not returned.
 func residentMB() float64 {
 	const mb = 1 << 20
 	if statm, err := os.ReadFile("/proc/self/statm"); err == nil {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// processTime is the time that the process has used so far, in user and system
-// mode; zero where the system does not tell.
+// processTime returns the time that the process has used so far, in user and system mode,
+// or zero if it is unknown.
 func processTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// processTime is the time that the process has used so far, in user and kernel
-// mode; zero where the system does not tell.
+// processTime returns the time that the process has used so far, in user and kernel mode,
+// or zero if it is unknown.
 func processTime() time.Duration {
 	self, err := syscall.GetCurrentProcess()
 	if err != nil {
@@ -19,7 +19,7 @@ func processTime() time.Duration {
 	return ticks(kernel) + ticks(user)
 }
 
-// ticks gives an amount of time, which a Filetime has in units of 100 ns.
+// ticks returns the duration of a Filetime, whose unit is 100 ns.
 func ticks(t syscall.Filetime) time.Duration {
 	return time.Duration(int64(t.HighDateTime)<<32|int64(t.LowDateTime)) * 100
 }

@@ -6,7 +6,7 @@ import "fmt"
 type Account struct {
 	Name   string `json:"name"`
 	Cents  int64  `json:"cents"`
-	Closed bool   `json:"closed,omitempty"` // it takes no money
+	Closed bool   `json:"closed,omitempty"` // it refuses money
 }
 
 // A bank has accounts.

@@ -21,7 +21,7 @@ const (
 	WorldCommand  = "demo-world"
 )
 
-// notByHand is the error of a child that was not started by the supervisor.
+// notByHand returns the error of a child that the supervisor has not started.
 func notByHand(command string, err error) error {
 	return &perdure.Error{
 		Code: journal.CodeInvalid, Op: command, Message: "nobody told this process what to do",
@@ -30,17 +30,17 @@ func notByHand(command string, err error) error {
 	}
 }
 
-// A child is a process of this program, started by the supervisor, that tells
-// events of type E.
+// A child is a process of this program that the supervisor has started. It sends events of
+// type E.
 type child[E any] struct {
 	cmd    *exec.Cmd
 	in     io.WriteCloser
-	events chan E // closed when it has nothing more to tell
+	events chan E // closed after the last event
 	said   bytes.Buffer
 	reap   func() error
 }
 
-// start starts a child and tells it what to do.
+// start starts a child and sends it its setup.
 func start[E any](executable, command string, setup any) (*child[E], error) {
 	c := &child[E]{cmd: exec.Command(executable, command), events: make(chan E)}
 	c.cmd.Stderr = &c.said
@@ -65,8 +65,8 @@ func start[E any](executable, command string, setup any) (*child[E], error) {
 	return c, nil
 }
 
-// listen passes events on until the child ends or, being killed, leaves half of
-// one.
+// listen passes events on until the child ends. A killed child may leave half an event,
+// which is dropped.
 func (c *child[E]) listen(out io.Reader) {
 	defer close(c.events)
 	lines := json.NewDecoder(out)
@@ -83,34 +83,34 @@ func (c *child[E]) pid() int { return c.cmd.Process.Pid }
 
 func (c *child[E]) tell(v any) error { return json.NewEncoder(c.in).Encode(v) }
 
-// kill ends the child as kill -9 does and gives the events that it had told by
-// then. A child that has ended stays so.
+// kill ends the child as kill -9 does, and returns the events that it had sent by then. On
+// a child that has ended it has no effect.
 func (c *child[E]) kill() []E {
-	_ = c.cmd.Process.Kill() // it fails where the child has ended
+	_ = c.cmd.Process.Kill() // it fails if the child has ended
 	var rest []E
 	for e := range c.events {
 		rest = append(rest, e)
 	}
-	_ = c.reap() // that it was killed is no news
+	_ = c.reap() // the error only reports the kill
 	return rest
 }
 
-// patienceWithChildren is how long a child may take to end.
+// patienceWithChildren limits how long a child may take to end.
 const patienceWithChildren = 10 * time.Second
 
-// leave has the child end in an orderly way.
+// leave asks the child to end in order, and waits for its end.
 func (c *child[E]) leave() error {
 	late := time.AfterFunc(patienceWithChildren, func() { _ = c.cmd.Process.Kill() })
 	defer late.Stop()
-	_ = c.in.Close() // it fails where the child has ended
+	_ = c.in.Close() // it fails if the child has ended
 	for range c.events {
-		continue // it is over: nobody asks for more
+		continue // the last events are not needed
 	}
 	return c.ended()
 }
 
-// ended waits for the child to end by itself, after its last event, and gives
-// why it failed.
+// ended waits until the child ends by itself, after its last event. It returns the reason
+// of a failure.
 func (c *child[E]) ended() error {
 	err := c.reap()
 	if said := bytes.TrimSpace(c.said.Bytes()); err != nil && len(said) > 0 {
@@ -119,7 +119,7 @@ func (c *child[E]) ended() error {
 	return err
 }
 
-// unasked is the error of a child that has ended and that nobody told to.
+// unasked returns the error of a child that has ended without being asked to.
 func unasked[E any](what string, c *child[E]) error {
 	return fmt.Errorf("%s has ended: %w", what,
 		cmp.Or(c.ended(), errors.New("it does not say why")))

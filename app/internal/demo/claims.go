@@ -31,8 +31,8 @@ func killsHappened(e Evidence) Check {
 	return c
 }
 
-// deadTakenOver looks for the evidence that the store lets an engine go that was dead
-// or held up: another one has taken it over.
+// deadTakenOver checks that the store lets another engine take over each dead or paused
+// engine.
 func deadTakenOver(e Evidence) Check {
 	c := Check{Claim: "each dead or paused node taken over"}
 	for _, k := range e.Kills {
@@ -46,8 +46,8 @@ func deadTakenOver(e Evidence) Check {
 	return c
 }
 
-// repeated gives the call of another worker that did again what one was killed or held
-// up in.
+// repeated returns the call by which another worker repeated the call that the kill or
+// pause hit.
 func (k Kill) repeated(calls []Call) (Call, bool) {
 	i := slices.IndexFunc(calls, func(l Call) bool {
 		return l.Seq > k.Call.Seq && l.Key == k.Call.Key && l.Worker != k.Call.Worker
@@ -58,8 +58,8 @@ func (k Kill) repeated(calls []Call) (Call, bool) {
 	return calls[i], true
 }
 
-// takeovers gives how long it took from each kill or pause until another worker asked
-// for what the dead one had begun.
+// takeovers returns the time from each kill or pause until another worker repeated the
+// call.
 func takeovers(e Evidence) []time.Duration {
 	var all []time.Duration
 	for _, k := range e.Kills {
@@ -70,8 +70,8 @@ func takeovers(e Evidence) []time.Duration {
 	return all
 }
 
-// killedCallsRepeated looks for the evidence that each kill hit a call whose
-// result was not stored: a later worker called again, with the same key.
+// killedCallsRepeated checks that each kill hit a call whose result was not stored: a later
+// worker called again, with the same key.
 func killedCallsRepeated(e Evidence) Check {
 	c := Check{Claim: "each killed call repeated under its key"}
 	for _, k := range e.Kills {
@@ -82,13 +82,14 @@ func killedCallsRepeated(e Evidence) Check {
 	return c
 }
 
-// finishedNotRepeated looks for a worker that came after a kill and did what the
-// file had the result of by then.
+// finishedNotRepeated checks that no worker that came after a kill repeated a step whose
+// result the store had by then.
 func finishedNotRepeated(e Evidence) Check {
 	c := Check{Claim: "no finished step run again"}
 	dead := map[int]bool{}
 	for _, k := range e.Kills {
-		// what else it had asked for may be written down after the call that killed it
+		// other calls of a killed worker may be in the ledger after the call that it was
+		// killed in
 		dead[k.Call.Worker] = true
 		for _, l := range e.Calls {
 			if l.Seq > k.Call.Seq && !dead[l.Worker] && slices.Contains(k.Finished, l.Target) {
@@ -99,8 +100,8 @@ func finishedNotRepeated(e Evidence) Check {
 	return c
 }
 
-// keysOwned looks for a key under which different things were asked for: of the
-// second one the world would have no effect.
+// keysOwned checks that no key was used for two different things: the world would do
+// nothing for the second one.
 func keysOwned(e Evidence) Check {
 	c := Check{Claim: "each key for one thing"}
 	owner := map[string]Target{}
@@ -113,8 +114,7 @@ func keysOwned(e Evidence) Check {
 	return c
 }
 
-// effects gives the first call under each key: the world has the effect once for
-// each.
+// effects returns the first call under each key. The world has one effect for each key.
 func effects(calls []Call) []Call {
 	seen := map[string]bool{}
 	var first []Call
@@ -127,8 +127,8 @@ func effects(calls []Call) []Call {
 	return first
 }
 
-// onceEach gives a function that checks of some actions that each thing that was
-// planned was asked for under one key, and nothing else was asked for.
+// onceEach returns a function that checks some actions: each planned call was made under
+// one key, and no other calls were made.
 func onceEach(e Evidence) func(claim string, actions ...Action) Check {
 	keys, planned := map[Target]int{}, map[Target]bool{}
 	var targets []Target
@@ -159,7 +159,8 @@ func onceEach(e Evidence) func(claim string, actions ...Action) Check {
 	}
 }
 
-// amounts adds up what the actions of one sign and of the other one have moved.
+// amounts returns the sum of the amounts of the actions in, less the amounts of the action
+// out. Refused calls do not count.
 func amounts(calls []Call, out Action, in ...Action) (moved int64) {
 	for _, l := range effects(calls) {
 		switch {
@@ -173,7 +174,8 @@ func amounts(calls []Call, out Action, in ...Action) (moved int64) {
 	return moved
 }
 
-// last gives what a service said last that it has left.
+// last returns what a service had left after the last of the chosen calls, or first if
+// there is no such call.
 func last(calls []Call, what func(Call) bool, first int64) int64 {
 	for _, l := range slices.Backward(calls) {
 		if what(l) {
@@ -198,8 +200,8 @@ func stockRight(e Evidence, once func(string, ...Action) Check) Check {
 	return c
 }
 
-// moneyConserved compares what the bank had with what it has, by its own word and
-// by the calls.
+// moneyConserved compares the money that the bank had with the money that it has: by the
+// balances in its answers, and by the amounts of the calls.
 func moneyConserved(e Evidence) Check {
 	var had, has int64
 	for _, a := range e.Plan.Accounts {
@@ -226,8 +228,8 @@ func modelPaid(e Evidence, once func(string, ...Action) Check) Check {
 	return c
 }
 
-// noRunLost asks for each run, ended or waiting as the seed foretells, and for
-// those that wait for the time at which they go on by themselves.
+// noRunLost checks that each run has ended, or waits, as planned. A run that waits must
+// have the planned time at which it goes on by itself.
 func noRunLost(e Evidence) Check {
 	var waiting int
 	planned := map[string]bool{}

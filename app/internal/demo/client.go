@@ -29,7 +29,7 @@ func init() {
 	}
 }
 
-// workflows are those of the examples, with the outside world of the demo.
+// workflows returns the workflows of the examples, with the outside world of the demo.
 func workflows(c *client) []perdure.Definition {
 	agent, research := assistant.New(c)
 	return []perdure.Definition{
@@ -92,13 +92,13 @@ func (c *client) Write(ctx context.Context, day string, left daily.Units) error 
 	return err
 }
 
-// Think asks the model.
+// Think calls the model.
 func (c *client) Think(ctx context.Context, _ string, talk []string, _ int) (assistant.Reply,
 	error) {
 	return call[assistant.Reply](ctx, c, Call{Text: strings.Join(talk, "\n")})
 }
 
-// Use uses a tool.
+// Use calls a tool.
 func (c *client) Use(ctx context.Context, _, _, text string) (string, error) {
 	return call[string](ctx, c, Call{Text: text})
 }

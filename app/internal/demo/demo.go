@@ -12,31 +12,33 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// Options say what a demo does.
+// Options are the options of a demo.
 type Options struct {
-	// this program; its commands WorkerCommand and WorldCommand run Worker and World
+	// Executable is this program; its commands WorkerCommand and WorldCommand run Worker
+	// and World.
 	Executable string
-	Program    string // what people type to run it
-	Dir        string // where the ledger is; what an earlier demo left there is removed
-	// a PostgreSQL has a database made on it; an SQLite file without a name is in Dir
+	Program    string // what people type to run this program
+	// Dir has the ledger. The files of an earlier demo in it are removed.
+	Dir string
+	// On a PostgreSQL the demo makes a database. An SQLite file without a name is in Dir.
 	Store   place.Place
-	Cluster int    // how many workers there are at a time; 0 is 1
-	Seed    uint64 // chooses orders, refusals and kills
-	Kills   int    // how often the worker is killed
-	Orders  int    // how many there are; see DefaultOrders
-	Once    bool   // end after the checks; else the last worker goes on
+	Cluster int    // number of workers at a time; 0 means 1
+	Seed    uint64 // seed of orders, refusals and kills
+	Kills   int    // number of kills of a worker
+	Orders  int    // number of orders; see DefaultOrders
+	Once    bool   // end after the checks; otherwise the last worker goes on
 }
 
-// ErrInterrupted says that a key or a signal has ended the demo.
+// ErrInterrupted is the error of a demo that a key or a signal has ended.
 var ErrInterrupted = errors.New("interrupted")
 
-// errUnheard says that nobody can be told what happens.
+// errUnheard is the error of a demo whose report cannot be written.
 var errUnheard = errors.New("the report cannot be written")
 
-// Run runs one demo, tells it line by line on out, and ends it with the checks or,
-// without Once, when ctx does; a terminal at in gives keys for it. It returns an
-// error where the demo could not be run, where one of the checks is false, where
-// out cannot be written, or where ctx ends. No child process outlives it.
+// Run runs one demo and reports it line by line on out. It ends after the checks, or,
+// without Once, when ctx ends. If in is a terminal, single keys control the demo. Run
+// returns an error if the demo could not be run, if a check is false, if out cannot be
+// written, or if ctx ends. No child process outlives it.
 func Run(ctx context.Context, o Options, in io.Reader, out io.Writer) (err error) {
 	if err := o.validate(); err != nil {
 		return err
@@ -60,7 +62,7 @@ func Run(ctx context.Context, o Options, in io.Reader, out io.Writer) (err error
 	return s.run(ctx, in, out)
 }
 
-// listened is what somebody listens to: the demo is over when nobody does.
+// A listened is a writer that ends the demo when a write fails.
 type listened struct {
 	io.Writer
 	over context.CancelCauseFunc
@@ -101,11 +103,11 @@ func (o Options) validate() error {
 	return nil
 }
 
-// nodes is how many workers there are at a time.
+// nodes returns the number of workers at a time.
 func (o Options) nodes() int { return max(o.Cluster, 1) }
 
-// pauses is how many workers are held up for longer than their lease, beside those
-// that are killed: one in five, and one at least.
+// pauses returns the number of pauses that come in addition to the kills: one for five
+// kills, and at least one. A pause holds a worker up for longer than its lease.
 func (o Options) pauses() int {
 	if o.nodes() == 1 || o.Kills == 0 || !canPause {
 		return 0

@@ -1,20 +1,19 @@
 // Package demo shows that runs survive kill -9, and proves it.
 //
-// Three processes take part. The supervisor ([Run]) has no engine; it reads the
-// runs from the database, as the command line does. The worker ([Worker]) has
-// an engine on it and executes six workflows: an order, a transfer, an
-// approval, labels, an agent and a subscription. The outside world ([World]) is
-// what their steps have effects on; it writes down every call that it gets before
-// it answers, repeated ones too. At calls that the seed chooses it holds its
-// answer: the effect has then begun and the worker has not recorded it, which is
-// the worst moment to die. The supervisor kills the worker there and starts
-// another one. On PostgreSQL there may be several workers, and some of them it holds
-// up instead, until another has done what they had begun.
+// Three kinds of processes take part. The supervisor ([Run]) has no engine; it reads the
+// runs from the database, as the command line does. The worker ([Worker]) has an engine on
+// the database and executes six workflows: an order, a transfer, an approval, a daily report, an
+// agent and a subscription. The outside world ([World]) has the effects of their steps. It
+// writes down every call before it answers, repeated calls too. For calls that the seed
+// chooses it holds its answer: the effect has begun and the worker has not recorded it,
+// which is the worst moment to die. The supervisor kills the worker there and starts
+// another one. On PostgreSQL there may be several workers. The supervisor pauses some of
+// them instead, until another worker has repeated the call.
 //
-// What is judged in the end ([Judge]) is the ledger of the outside world. The
-// store is only asked which runs there are, and what they wait for.
+// The checks at the end ([Judge]) use the ledger of the outside world. From the store they
+// only take the list of runs, with their statuses and waits.
 //
-// The processes are one program. A child gets its orders as a line of JSON on
-// its standard input, tells what happens as lines of JSON on its standard
-// output, and ends when its input does, so that none outlives the supervisor.
+// All processes are one program. A child reads its setup as a line of JSON from its
+// standard input and writes events as lines of JSON to its standard output. It ends when
+// its input does, so no child outlives the supervisor.
 package demo

@@ -16,25 +16,25 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// files are what a demo keeps in its directory, and its database wherever that is.
+// files are the files of a demo in its directory, and its database, wherever that is.
 type files struct {
 	dir    string
-	store  place.Place // for nobody else
+	store  place.Place // only this demo uses it
 	ledger string
-	mark   string // has a mark: the others may be removed
+	mark   string // file with the mark; without it no other file is removed
 }
 
-// A mark says that the files beside it, and what it names, are a demo's.
+// A mark is the record that a demo made the files beside it, and the databases in it.
 type mark struct {
 	Plan      Plan     `json:"plan"`
-	World     string   `json:"world"`               // where the outside world listens, or did
-	File      string   `json:"file,omitempty"`      // of the database, where that is elsewhere
-	Databases []string `json:"databases,omitempty"` // on servers, as far as they were not dropped
+	World     string   `json:"world"`               // address of the outside world, also after its end
+	File      string   `json:"file,omitempty"`      // of the database, if it is not in the directory
+	Databases []string `json:"databases,omitempty"` // on servers, and not dropped yet
 }
 
-// prepare makes the directory ready for a demo, and a database. What an earlier one
-// left in it is removed, its database with it; a demo that is at work there, and a
-// database that no demo made, are not touched.
+// prepare makes the directory ready for a demo, and makes a database. It removes the files
+// and the database of an earlier demo. It does not touch a running demo, nor a database
+// that no demo made.
 func prepare(ctx context.Context, o Options, p Plan) (files, error) {
 	f := files{
 		dir: o.Dir, store: o.Store,
@@ -70,7 +70,7 @@ func prepare(ctx context.Context, o Options, p Plan) (files, error) {
 	return f, f.sign(m)
 }
 
-// listens notes where the outside world of this demo is.
+// listens records the address of the outside world in the mark.
 func (f files) listens(address string) error {
 	m, _, err := f.marked()
 	if err != nil {
@@ -80,7 +80,7 @@ func (f files) listens(address string) error {
 	return f.sign(m)
 }
 
-// marked gives the mark, if it is there.
+// marked returns the mark, and reports whether it is there.
 func (f files) marked() (m mark, there bool, err error) {
 	data, err := os.ReadFile(f.mark)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -106,8 +106,8 @@ func (f files) sign(m mark) error {
 	return nil
 }
 
-// atWork asks the outside world of the demo that was here last, if it still
-// answers, whether it writes this ledger.
+// atWork reports whether a demo runs in this directory: whether the outside world of the
+// mark answers and writes this ledger.
 func (f files) atWork(ctx context.Context) bool {
 	m, _, err := f.marked()
 	if err != nil || m.World == "" {
@@ -136,8 +136,8 @@ func (f files) atWork(ctx context.Context) bool {
 	return err == nil && os.SameFile(theirs, ours)
 }
 
-// clear removes what an earlier demo left, and gives the databases of it that are on
-// no server that can be told now.
+// clear removes the files and databases of an earlier demo. It returns the databases that
+// it could not drop because this demo uses no server.
 func (f files) clear(ctx context.Context) (left []string, err error) {
 	m, there, err := f.marked()
 	if err != nil {

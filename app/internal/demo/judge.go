@@ -8,43 +8,43 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// A Kill is one death of a worker, or a pause for longer than its lease.
+// A Kill is one kill of a worker, or a pause for longer than its lease.
 type Kill struct {
-	Call     Call // which it waited for
+	Call     Call // the call whose answer the worker waited for
 	Paused   bool
 	At       time.Time
 	Engine   journal.EngineID // of the worker
-	Taken    bool             // another engine has taken it over since
+	Taken    bool             // another engine has taken over its runs since
 	Status   journal.Status   // of the run, in the store
-	Finished []Target         // what the store had the result of
+	Finished []Target         // steps whose result the store had
 }
 
-// Evidence is what a demo is judged by: what was planned, what the supervisor
-// did and was told, the world's ledger, and what the store says of the runs.
+// Evidence has the facts that a demo is judged by: the plan, the acts of the supervisor and
+// the events that it got, the ledger of the world, and the state of the runs in the store.
 type Evidence struct {
 	Plan     Plan
 	Cluster  bool // several workers at a time
 	Kills    []Kill
-	Accepted map[string]bool // runs that a worker said are durable
+	Accepted map[string]bool // runs that a worker has reported as durable
 	Calls    []Call
 	Runs     map[string]State // by workflow ID
 	Judged   time.Time
 }
 
-// A Check is one claim and what was seen.
+// A Check is one claim and the evidence against it.
 type Check struct {
 	Claim string
-	Wrong []string // what speaks against it; none where it is true
+	Wrong []string // evidence against it; none if it is true
 }
 
-// OK says whether the claim is true.
+// OK reports whether the claim is true.
 func (c Check) OK() bool { return len(c.Wrong) == 0 }
 
 func (c *Check) wrong(format string, args ...any) {
 	c.Wrong = append(c.Wrong, fmt.Sprintf(format, args...))
 }
 
-// Judge gives the checks of a demo.
+// Judge returns the checks of a demo.
 func Judge(e Evidence) []Check {
 	once := onceEach(e)
 	checks := []Check{
@@ -61,7 +61,7 @@ func Judge(e Evidence) []Check {
 	return checks
 }
 
-// counted gives 1 kill, 2 kills.
+// counted returns a number with its noun: 1 kill, 2 kills.
 func counted(n int, what string) string {
 	if n != 1 {
 		what += "s"
@@ -69,11 +69,11 @@ func counted(n int, what string) string {
 	return fmt.Sprintf("%d %s", n, what)
 }
 
-// mostWrong is how much of what speaks against a claim is told.
+// mostWrong limits how much evidence against a claim is shown.
 const mostWrong = 3
 
-// String gives the check as it is shown: the claim with ✓ or ✗, and what was
-// seen.
+// String returns the check as the report shows it: the claim with ✓ or ✗, and the evidence
+// against it.
 func (c Check) String() string {
 	if c.OK() {
 		return c.Claim + " ✓"

@@ -10,8 +10,8 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// goodEvidence is that of a demo of several workers as it should be, with three kills and
-// a pause.
+// goodEvidence returns the evidence of a correct demo of several workers, with three kills
+// and a pause.
 func goodEvidence() Evidence {
 	p := Plan{
 		Made: time.Now().Add(-time.Minute), Stock: 10, Left: 8,
@@ -47,7 +47,7 @@ func goodEvidence() Evidence {
 	return e
 }
 
-// work has the calls of a job made, and those repeated that are killed.
+// work adds the calls of a job. A killed call is added again, by the next worker.
 func (e *Evidence) work(j Job, who map[Action]service) {
 	account := map[Action]string{Hold: "x", Announce: "y", GiveBack: "x"}
 	var done []Target
@@ -83,10 +83,10 @@ func (e *Evidence) add(c Call) {
 	e.Calls = append(e.Calls, c)
 }
 
-// without removes the calls for which out holds.
+// without removes the calls for which out returns true.
 func (e *Evidence) without(out func(Call) bool) { e.Calls = slices.DeleteFunc(e.Calls, out) }
 
-// extra adds a call like the last one for t, by the last worker, changed.
+// extra adds a changed copy of the last call for t, by the last worker.
 func (e *Evidence) extra(t Target, change func(*Call)) {
 	for _, c := range slices.Backward(e.Calls) {
 		if c.Target == t {
@@ -110,10 +110,10 @@ func (e *Evidence) change(t Target, change func(*Call)) {
 	panic("nobody called " + t.String())
 }
 
-// key gives a call another key.
+// key returns a function that sets the key of a call.
 func key(k string) func(*Call) { return func(c *Call) { c.Key = k } }
 
-// becomes has a run be as s says.
+// becomes changes the state of a run.
 func (e *Evidence) becomes(run string, change func(*State)) {
 	s := e.Runs[run]
 	change(&s)
@@ -128,7 +128,7 @@ func TestGoodEvidence(t *testing.T) {
 	}
 }
 
-// month is how long s waits.
+// month is the time that the run s waits.
 const month = 30 * 24 * time.Hour
 
 // The indexes of the claims in the result of Judge.
@@ -148,7 +148,7 @@ const (
 	taken
 )
 
-// The calls that are spoilt.
+// The calls that the tests spoil.
 var (
 	chargeA, shipA     = Target{"a", "charge"}, Target{"a", "ship"}
 	chargeB, refundB   = Target{"b", "charge"}, Target{"b", "undo:charge"}
@@ -160,15 +160,16 @@ var (
 		Target{"b", "undo:reserve"}
 )
 
-// never has no call for t.
+// never removes all calls for t.
 func never(t Target) func(*Evidence) {
 	return func(e *Evidence) { e.without(func(c Call) bool { return c.Target == t }) }
 }
 
-// again has one more call for t under a key of its own.
+// again adds a call for t under a key of its own.
 func again(t Target) func(*Evidence) { return func(e *Evidence) { e.extra(t, key("new")) } }
 
-// badEvidence makes each claim false, and no other than those that are wrong.
+// badEvidence makes each claim false in turn. The claims in wrong must be false, and no
+// others.
 var badEvidence = []struct {
 	name  string
 	spoil func(*Evidence)

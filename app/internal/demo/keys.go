@@ -11,10 +11,10 @@ import (
 	"golang.org/x/term"
 )
 
-// interruptKey is Ctrl-C on a terminal that gives single keys.
+// interruptKey is the byte of Ctrl-C from a terminal in raw mode.
 const interruptKey = 0x03
 
-// terminal says whether people sit at in and out, and gives the terminal.
+// terminal reports whether in and out are terminals, and returns the keyboard.
 func terminal(in io.Reader, out io.Writer) (*os.File, bool) {
 	keyboard, ok := in.(*os.File)
 	screen, also := out.(*os.File)
@@ -22,21 +22,21 @@ func terminal(in io.Reader, out io.Writer) (*os.File, bool) {
 	return keyboard, ok
 }
 
-// withKeys has a terminal give single keys while do runs, which must end when its
-// context does. Whatever ends it, the terminal is as it was before.
+// withKeys sets the terminal to single keys while do runs. do must end when its context
+// does. Afterwards the terminal is as it was before, also after a signal.
 func withKeys(ctx context.Context, keyboard *os.File,
 	do func(context.Context, <-chan byte) error) error {
-	// these would end the process here and now
+	// Without this, these signals would end the process at once.
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP, syscall.SIGQUIT)
 	defer stop()
 	before, err := term.MakeRaw(int(keyboard.Fd()))
 	if err != nil {
 		return err
 	}
-	// it fails where the terminal is gone
+	// It fails if the terminal is gone.
 	defer func() { _ = term.Restore(int(keyboard.Fd()), before) }()
 	keys := make(chan byte)
-	go func() { // it ends with the terminal, or with the process
+	go func() { // ends with the terminal, or with the process
 		for key := make([]byte, 1); ; {
 			if n, err := keyboard.Read(key); err != nil {
 				return
@@ -53,8 +53,8 @@ func withKeys(ctx context.Context, keyboard *os.File,
 	return do(ctx, keys)
 }
 
-// rawScreen writes lines to a terminal that gives single keys: it does not go
-// back to the first column by itself.
+// A rawScreen writes lines to a terminal in raw mode, which does not go back to the first
+// column by itself.
 type rawScreen struct{ io.Writer }
 
 func (s rawScreen) Write(p []byte) (int, error) {

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/term"
 )
 
-// TestTheTerminalIsGivenBack: whatever ends what is done with keys, a panic too.
+// The terminal is restored after every kind of end, also after a panic.
 func TestTheTerminalIsGivenBack(t *testing.T) {
 	keyboard, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
 	if err != nil {

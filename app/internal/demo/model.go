@@ -6,8 +6,8 @@ import (
 	"github.com/perdure/perdure/examples/agent/assistant"
 )
 
-// script has the replies of the model: to the question alone, to it and one finding, and so
-// on.
+// script has the replies of the model. The first one answers the question alone, the second
+// one the question with one finding, and so on.
 var script = []assistant.Reply{
 	{Tool: "search", Text: "parcel 4711", Tokens: 212},
 	{Tool: "track", Text: "truck 12", Tokens: 348},
@@ -22,7 +22,8 @@ var found = map[Action]string{
 	Weather: "snow until tonight",
 }
 
-// A model replies by the length of the talk, and is paid by the call. Its tools cost nothing.
+// A model replies by the length of the talk, and is paid for each call. Its tools cost
+// nothing.
 type model struct{ tokens int64 }
 
 func (m *model) do(c Call) (any, string) {

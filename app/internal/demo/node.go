@@ -9,22 +9,23 @@ import (
 	"github.com/perdure/perdure/internal/place"
 )
 
-// lease is that of the workers, on PostgreSQL: short, since every kill waits for its end.
+// lease is the lease of a worker on PostgreSQL. It is short, because every kill waits for
+// its end.
 const lease = 2 * time.Second
 
-// takeover is how long the others may take at most to take over a worker.
+// takeover limits how long the other workers may take to take over a worker.
 const takeover = time.Minute
 
-// A node is a place for a worker: when it is killed, another one gets its place.
+// A node is a place for a worker. When its worker is killed, the next one takes the place.
 type node struct {
 	place  int
 	worker *child[workerEvent]
-	died   time.Time // when the last one did; zero if it was told that another goes on
-	left   bool      // it was asked to leave
-	held   *Kill     // while the worker is held up
+	died   time.Time // of the last worker; zero after the next one was reported
+	left   bool      // the worker was asked to end
+	held   *Kill     // while the worker is paused
 }
 
-// news is what a worker told, or that it tells nothing more.
+// news is an event of a worker, or the end of its events.
 type news struct {
 	node   *node
 	worker *child[workerEvent]
@@ -32,7 +33,7 @@ type news struct {
 	over   bool
 }
 
-// begin starts a worker. Each begins with other runs.
+// begin starts the worker of a node. Each node begins with other runs.
 func (s *supervisor) begin(ctx context.Context, n *node) error {
 	first := n.place * len(s.plan.Jobs) / s.options.nodes()
 	w, err := start[workerEvent](s.options.Executable, WorkerCommand, workerSetup{
@@ -59,7 +60,7 @@ func (s *supervisor) begin(ctx context.Context, n *node) error {
 	return nil
 }
 
-// hear takes in what a worker told.
+// hear handles the news of a worker.
 func (s *supervisor) hear(ctx context.Context, n news) error {
 	if n.over {
 		if n.worker == n.node.worker && !n.node.left {
@@ -73,7 +74,7 @@ func (s *supervisor) hear(ctx context.Context, n news) error {
 	return s.note(ctx, n.event)
 }
 
-// lives tells that a worker has taken the place of one that was killed.
+// lives reports that a worker has taken the place of a killed one. It reports it once.
 func (s *supervisor) lives(n *node) {
 	if !n.died.IsZero() {
 		s.report.restarted(n.worker.pid(), time.Since(n.died))
@@ -81,9 +82,9 @@ func (s *supervisor) lives(n *node) {
 	}
 }
 
-// strike kills the worker that waits for the answer to a call, or holds it up, lets the
-// call go, and notes what the store says at that moment. A call of a worker that is dead
-// already, or held up, stays planned.
+// strike kills or pauses the worker that waits for the answer to a call, releases the call,
+// and records the state of the run in the store at that moment. If the worker is already
+// dead or paused, the call stays planned.
 func (s *supervisor) strike(ctx context.Context, c Call) error {
 	i := slices.IndexFunc(s.nodes, func(n *node) bool {
 		return n.worker.pid() == c.Worker && n.held == nil
@@ -124,7 +125,7 @@ func (s *supervisor) strike(ctx context.Context, c Call) error {
 	return s.begin(ctx, n)
 }
 
-// kill kills a worker and takes in what it had told.
+// kill kills a worker and handles the events that it had sent.
 func (s *supervisor) kill(ctx context.Context, n *node) error {
 	for _, e := range n.worker.kill() {
 		if err := s.note(ctx, e); err != nil {
@@ -135,8 +136,8 @@ func (s *supervisor) kill(ctx context.Context, n *node) error {
 	return nil
 }
 
-// attend looks, on a server, whether those that are dead were taken over, and lets those
-// go on that were held up until another has done what they had begun.
+// attend checks, on a server, whether the dead engines were taken over. It lets a paused
+// worker go on when another worker has repeated its call.
 func (s *supervisor) attend(ctx context.Context) error {
 	if s.files.store.Kind != place.Postgres {
 		return nil
@@ -158,7 +159,7 @@ func (s *supervisor) attend(ctx context.Context) error {
 	return s.letGo()
 }
 
-// letGo lets workers go on.
+// letGo lets each paused worker go on whose call another worker has repeated.
 func (s *supervisor) letGo() error {
 	for _, n := range s.nodes {
 		if n.held == nil {

@@ -20,7 +20,7 @@ func (archive) do(c Call) (any, string) {
 
 func (archive) left(Call) int64 { return 0 }
 
-// nobody is the service for all other actions.
+// A nobody is the service for all other actions. It refuses them.
 type nobody struct{}
 
 func (nobody) do(Call) (any, string) { return nil, "nobody does that" }

@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// canPause says whether this system can hold up a process.
+// canPause reports whether this system can pause a process.
 const canPause = false
 
 func hold(*os.Process) error { return errors.ErrUnsupported }

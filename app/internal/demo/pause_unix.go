@@ -9,11 +9,11 @@ import (
 	"syscall"
 )
 
-// canPause says whether this system can hold up a process.
+// canPause reports whether this system can pause a process.
 const canPause = true
 
-// hold returns when no thread of the process runs any more: until then one might hear
-// what the process is not to hear.
+// hold pauses a process. It returns when no thread of it runs any more: before that, a
+// thread could still get the answer that is held.
 func hold(p *os.Process) error {
 	if err := p.Signal(syscall.SIGSTOP); err != nil {
 		return err

@@ -15,41 +15,43 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// A Plan follows from a seed, and from the day for the subscription.
+// A Plan has the runs and the kills of a demo. It follows from a seed and, for the
+// subscription, from the day.
 type Plan struct {
 	Seed     uint64
 	Made     time.Time
 	Jobs     []Job
-	Stock    int64     // of the shop in the beginning
-	Left     int64     // of the shop when every order has ended
-	Accounts []Account // of the bank in the beginning
-	Tokens   int64     // that the model is paid
+	Stock    int64     // of the shop at the start
+	Left     int64     // stock when every order has ended
+	Accounts []Account // of the bank at the start
+	Tokens   int64     // tokens that the model is paid for
 	Kills    []Target  // calls in which a worker is killed
 	Pauses   []Target  // calls in which a worker is paused for longer than its lease
 }
 
-// A Job is a run of the demo, with the calls and the status that are expected of it.
+// A Job is a run of the demo, with its expected calls and status.
 type Job struct {
 	ID       string          `json:"id"` // the workflow ID of its run
 	Workflow string          `json:"workflow"`
 	Input    json.RawMessage `json:"input"`
 	Calls    []Target        `json:"calls"`
 	Status   journal.Status  `json:"status"`
-	// from the making of the plan, for something that does not come; 0 if it ends
+	// Waits is the time from the making of the plan until the run goes on by itself,
+	// because it waits for a signal that does not come. It is 0 if the run ends.
 	Waits time.Duration `json:"waits"`
 }
 
-// spare is the stock beyond the orders.
+// spare is the stock that no order needs.
 const spare = 10
 
-// fewestOrders is enough for one that is shipped and one that is not.
+// fewestOrders is enough for an order that is shipped and an order that is not.
 const fewestOrders = 3
 
 // DefaultOrders returns the number of orders for that many kills.
 func DefaultOrders(kills int) int { return max(fewestOrders, kills-fewestOrders) }
 
-// NewPlan returns the plan of a seed: so many orders, and a few runs of each other workflow.
-// It fails if there are fewer calls than kills.
+// NewPlan returns the plan of a seed: this number of orders, and a few runs of each other
+// workflow. It fails if there are fewer calls than kills.
 func NewPlan(seed uint64, orders, kills int, now time.Time) (Plan, error) {
 	p := &planner{
 		Plan:   Plan{Seed: seed, Made: now, Stock: spare, Left: spare},
@@ -65,7 +67,7 @@ func NewPlan(seed uint64, orders, kills int, now time.Time) (Plan, error) {
 	return p.Plan, p.err
 }
 
-// split keeps so many of the kills, and turns the others into pauses.
+// split keeps this number of kills, and turns the others into pauses.
 func (p *Plan) split(kills int) {
 	if len(p.Kills) > kills {
 		p.Kills, p.Pauses = p.Kills[:kills], p.Kills[kills:]
@@ -102,12 +104,12 @@ func callsOf(run string, steps ...Action) []Target {
 // keyed returns the path of a step with a key.
 func keyed(step Action, key string) Action { return Action(fmt.Sprintf("%s[%s]", step, key)) }
 
-// firstOrder is the number of the first order: customers trust a shop that has sold
-// something.
+// firstOrder is the number of the first order. It is not 1, because customers trust a shop
+// that has sold something.
 const firstOrder = 1001
 
-// orders has about every fourth order refused by the carrier: at least one, and never all of
-// several.
+// orders plans the orders. The carrier refuses about every fourth: at least one, and never
+// all of several.
 func (p *planner) orders(orders int) {
 	never := p.random.IntN(orders)
 	surely := (never + 1) % orders
@@ -126,7 +128,7 @@ func (p *planner) orders(orders int) {
 	}
 }
 
-// transfers has one that is confirmed and one that is cancelled.
+// transfers plans a transfer that is confirmed and one that is cancelled.
 func (p *planner) transfers() {
 	p.Accounts = []Account{
 		{Name: "ada", Cents: 600_000}, {Name: "bob", Cents: 400_000}, {Name: "cleo", Closed: true},
@@ -137,7 +139,7 @@ func (p *planner) transfers() {
 	p.plan("transfer", "tx-8", bad, Hold, Announce, GiveBack).Status = journal.Canceled
 }
 
-// The runs that wait when the others have ended.
+// The runs that still wait when the others have ended.
 const (
 	approvalID     = "exp-9"
 	subscriptionID = "sub-5"
@@ -169,7 +171,8 @@ func (p *planner) agent() {
 	p.plan("agent", "q-3", q, steps...)
 }
 
-// subscription has one that began ten weeks ago: each month since then is charged at once.
+// subscription plans a subscription that began ten weeks ago: each month since then is
+// charged at once.
 func (p *planner) subscription() {
 	s := billing.Subscription{Customer: "bob", Plan: "basic", Card: "tok_2"}
 	s.First = p.Made.UTC().Truncate(24*time.Hour).AddDate(0, 0, -70)
@@ -181,11 +184,11 @@ func (p *planner) subscription() {
 	j.Status, j.Waits = journal.Waiting, s.Due().Sub(p.Made)
 }
 
-// cents returns a price.
+// cents returns a random price.
 func (p *planner) cents() int { return 500 + p.random.IntN(9500) }
 
-// kills spreads the kills over the workflows, in turn, as long as each has calls left, and
-// over the calls of a workflow at random.
+// kills spreads the kills over the workflows, in turn, while they have calls left. Within a
+// workflow it chooses calls at random.
 func (p *planner) kills(kills int) {
 	calls := map[string][]Target{}
 	var workflows []string

@@ -12,14 +12,14 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// A demo that needs few lines for its kills and runs is told in full, a larger
-// one in about as many lines.
+// A demo whose kills and runs need at most fewLines lines is reported in full. A larger
+// demo reports about fewKills of its kills.
 const (
 	fewLines = 15
 	fewKills = 10
 )
 
-// A report tells what happens, line by line.
+// A report prints a demo line by line.
 type report struct {
 	out     io.Writer
 	program string // what people type to run this program
@@ -56,7 +56,7 @@ func (r *report) begin(nodes int) {
 		r.files.store, kind, r.files.ledger)
 }
 
-// paused tells of a worker that is held up, and resumed that it goes on.
+// paused prints that a worker is paused.
 func (r *report) paused(k Kill) {
 	r.line("‖ %-8s  worker %d paused (SIGSTOP) in the middle of %q, for longer than its lease",
 		k.Call.Run, k.Call.Worker, k.Call.Step)
@@ -67,7 +67,7 @@ func (r *report) resumed(k Kill) {
 		k.Call.Worker, time.Since(k.At).Seconds())
 }
 
-// moved tells how long it took until another worker did what a dead one had begun.
+// moved prints how long it took until another worker repeated the call of a dead one.
 func (r *report) moved(took []time.Duration) {
 	if len(took) == 0 {
 		return
@@ -77,8 +77,8 @@ func (r *report) moved(took []time.Duration) {
 		"after %.1f s", took[len(took)-1].Seconds(), took[len(took)/2].Seconds())
 }
 
-// killed tells of a kill, and of the first one what the file says while nothing
-// runs.
+// killed prints a kill. For the first kill it also prints the state of the run in the store
+// before another worker has the run.
 func (r *report) killed(k Kill) {
 	r.kills++
 	total := len(r.plan.Kills)
@@ -118,8 +118,8 @@ func (r *report) restarted(pid int, after time.Duration) {
 	}
 }
 
-// run tells of a run, as the ledger has its calls and the file its end, or what
-// it waits for.
+// run prints a run: its calls from the ledger, and its status from the store, or the time
+// that it waits for.
 func (r *report) run(j Job, s State, calls []Call) {
 	status := s.Status.String()
 	if s.Status == journal.Waiting {
@@ -128,7 +128,7 @@ func (r *report) run(j Job, s State, calls []Call) {
 	r.line("▶ %-8s  %-16s  %s%s", j.ID, j.Workflow, asked(j.ID, calls), status)
 }
 
-// asked tells what a run has asked the world for, action by action.
+// asked returns the calls of a run, action by action.
 func asked(run string, calls []Call) string {
 	var actions []Action
 	effects, total, refused := map[Action]map[string]bool{}, map[Action]int{}, map[Action]string{}
@@ -163,7 +163,7 @@ func asked(run string, calls []Call) string {
 	return b.String()
 }
 
-// end tells the checks and what to do next, or gives an error where a check is
+// end prints the checks and the next commands to try. It returns an error if a check is
 // false.
 func (r *report) end(checks []Check) error {
 	r.line("")
@@ -192,7 +192,7 @@ func (r *report) end(checks []Check) error {
 	}
 }
 
-// command is what people type to have a command on this demo's file.
+// command returns the command line for a command on this demo's database.
 func (r *report) command(words string) string {
 	return r.program + " " + words + " --store " + place.Quoted(r.files.store.String())
 }

@@ -12,23 +12,22 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// A State is what the store says of a run.
+// A State is the state of a run in the store.
 type State struct {
 	Status journal.Status
-	Owned  bool      // an engine has it in memory, or had when it died
-	Due    time.Time // when it goes on by itself, where it waits for something
-	Done   []Target  // its steps that have a result
+	Owned  bool      // an engine has it loaded, or had when it died
+	Due    time.Time // time at which a waiting run goes on by itself
+	Done   []Target  // steps that have a result
 }
 
-// rests says whether nothing more comes of the run by itself: it has ended, or
-// waits and is nowhere but in the store.
+// rests reports whether the run has ended, or waits unloaded for a time in the future.
 func (s State) rests() bool {
 	return s.Status.IsTerminal() || s.Status == journal.Waiting && !s.Owned &&
 		s.Due.After(time.Now())
 }
 
-// runs reads runs from the file, and sends them what people send them, as the
-// command line does: it has no engine, and none need run.
+// A runs reads runs from the database and sends them signals, as the command line does. It
+// has no engine, and no engine need run.
 type runs struct {
 	store store.Store
 	*perdure.Client
@@ -48,7 +47,7 @@ func openRuns(ctx context.Context, at place.Place) (*runs, error) {
 
 func (r *runs) close() error { return r.store.Close() }
 
-// state tells of one run.
+// state returns the state of one run.
 func (r *runs) state(ctx context.Context, id string) (State, error) {
 	d, err := r.Describe(ctx, id)
 	if err != nil {
@@ -66,8 +65,8 @@ func (r *runs) state(ctx context.Context, id string) (State, error) {
 	return s, nil
 }
 
-// all tells of every run, by workflow ID: its status, and of those that wait what
-// for.
+// all returns the newest run of each workflow ID: its status, and the full state if it
+// waits.
 func (r *runs) all(ctx context.Context) (map[string]State, error) {
 	states := map[string]State{}
 	for q := (perdure.Query{Limit: 1000}); ; {
@@ -94,7 +93,7 @@ func (r *runs) all(ctx context.Context) (map[string]State, error) {
 	}
 }
 
-// engine gives the engine of a process; 0 where there is none.
+// engine returns the newest engine of a process, or 0 if there is none.
 func (r *runs) engine(ctx context.Context, pid int) (journal.EngineID, error) {
 	info, err := r.store.Info(ctx)
 	if err != nil {
@@ -108,7 +107,7 @@ func (r *runs) engine(ctx context.Context, pid int) (journal.EngineID, error) {
 	return 0, nil
 }
 
-// listed says whether an engine has a row still: nobody has taken it over, and it has
+// listed reports whether the store still lists an engine: it was not taken over, and it has
 // not left.
 func (r *runs) listed(ctx context.Context, id journal.EngineID) (bool, error) {
 	info, err := r.store.Info(ctx)

@@ -11,8 +11,8 @@ import (
 	"github.com/perdure/perdure/examples/subscription/billing"
 )
 
-// serve lets the worker go on until somebody ends it, and tells what becomes of
-// the runs that wait. On a terminal keys do what somebody or the time would do.
+// serve lets the workers go on until the user ends the demo, and reports changes of the
+// runs that wait. On a terminal, keys send the signals that these runs wait for.
 func (s *supervisor) serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	keyboard, ok := terminal(in, out)
 	if !ok {
@@ -29,7 +29,7 @@ func (s *supervisor) serve(ctx context.Context, in io.Reader, out io.Writer) err
 }
 
 func (s *supervisor) follow(ctx context.Context, keys <-chan byte) error {
-	clock := time.NewTicker(4 * glance) // people are slow
+	clock := time.NewTicker(4 * glance) // people are slow: four glances are soon enough
 	defer clock.Stop()
 	for {
 		select {
@@ -65,7 +65,7 @@ func (s *supervisor) follow(ctx context.Context, keys <-chan byte) error {
 	}
 }
 
-// press does what a key stands for.
+// press handles a key.
 func (s *supervisor) press(ctx context.Context, key byte) error {
 	switch key {
 	case interruptKey:
@@ -80,7 +80,8 @@ func (s *supervisor) press(ctx context.Context, key byte) error {
 	return nil
 }
 
-// send sends a signal to an open run. A second one has the same key: it is the same message.
+// send sends a signal to an open run. All signals of the demo to a run have one key, so a
+// second one is the same message.
 func send[T any](ctx context.Context, s *supervisor, signal perdure.Signal[T], id string,
 	v T) error {
 	state, err := s.runs.state(ctx, id)

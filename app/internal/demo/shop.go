@@ -19,8 +19,8 @@ func (s *shop) do(c Call) (any, string) {
 
 func (s *shop) left(Call) int64 { return s.stock }
 
-// antarctica is a country.
+// antarctica is the country code that the carrier refuses.
 const antarctica = "AQ"
 
-// reference is the answer of a service: a name for its work.
+// reference returns the answer of a service: a name for its work.
 func reference(c Call) string { return string(c.Action()) + "-" + c.Run }

@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// A supervisor starts the world and the workers, and kills a worker where the plan says
-// so; another one takes its place.
+// A supervisor starts the world and the workers. It kills or pauses workers at the planned
+// calls, and replaces the killed ones.
 type supervisor struct {
 	options  Options
 	plan     Plan
-	jobs     map[string]Job // those of the plan, by ID
+	jobs     map[string]Job // jobs of the plan, by ID
 	pauses   map[Target]bool
 	files    files
 	runs     *runs
@@ -25,7 +25,7 @@ type supervisor struct {
 	nodes    []*node
 	news     chan news
 	evidence Evidence
-	settled  map[string]State // of runs that have ended, or wait as planned
+	settled  map[string]State // of runs that have ended or wait as planned
 }
 
 func newSupervisor(ctx context.Context, o Options, p Plan, f files, r *report) (*supervisor,
@@ -47,7 +47,7 @@ func newSupervisor(ctx context.Context, o Options, p Plan, f files, r *report) (
 	return s, err
 }
 
-// close ends the workers and the world, and leaves the database alone.
+// close kills the workers and the world. It does not drop the database.
 func (s *supervisor) close() error {
 	for _, n := range s.nodes {
 		n.worker.kill()
@@ -58,15 +58,15 @@ func (s *supervisor) close() error {
 	return s.runs.close()
 }
 
-// run has the workers settle every run, judges that, and lets the last workers go on
-// where that is asked for.
+// run runs the workers until every run is settled, and judges the result. Without Once it
+// then lets the last workers go on.
 func (s *supervisor) run(ctx context.Context, in io.Reader, out io.Writer) error {
 	s.report.begin(s.options.nodes())
 	if err := s.startWorld(); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // whoever passes on what workers say ends
+	defer cancel() // ends the goroutines that pass on events of workers
 	if err := s.settle(ctx); err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func (s *supervisor) run(ctx context.Context, in io.Reader, out io.Writer) error
 	return err
 }
 
-// leave has every worker end in an orderly way.
+// leave asks every worker to end in order, and waits for them.
 func (s *supervisor) leave() error {
 	var err error
 	for _, n := range s.nodes {
@@ -111,11 +111,11 @@ func (s *supervisor) startWorld() error {
 	return s.files.listens(e.Address)
 }
 
-// glance is how often the store is asked about runs that wait.
+// glance is the interval at which the store is asked about runs that wait.
 const glance = 50 * time.Millisecond
 
-// settle has the workers at work until every run has ended, or waits as planned, and
-// every kill and pause is over.
+// settle runs the workers until every run has ended, or waits as planned, and every kill
+// and pause is over.
 func (s *supervisor) settle(ctx context.Context) error {
 	for place := range s.options.nodes() {
 		n := &node{place: place}
@@ -164,7 +164,7 @@ func (s *supervisor) isSettled() bool {
 	return !slices.ContainsFunc(s.nodes, func(n *node) bool { return n.held != nil })
 }
 
-// note takes in what a worker tells.
+// note handles an event of a worker.
 func (s *supervisor) note(ctx context.Context, e workerEvent) error {
 	if e.Accepted {
 		s.evidence.Accepted[e.Run] = true
@@ -183,7 +183,7 @@ func (s *supervisor) note(ctx context.Context, e workerEvent) error {
 	return s.tell(e.Run)
 }
 
-// tell tells of a run as the file and the ledger have it.
+// tell reports a run as the store and the ledger have it.
 func (s *supervisor) tell(run string) error {
 	calls, err := ReadLedger(s.files.ledger)
 	if err == nil {
@@ -192,8 +192,8 @@ func (s *supervisor) tell(run string) error {
 	return err
 }
 
-// look asks the file about the runs that wait, and gives those that it says
-// something new of.
+// look reads the state of the runs that wait, and returns the IDs of those whose state
+// changed.
 func (s *supervisor) look(ctx context.Context) (news []string, err error) {
 	for _, id := range waiting {
 		if !s.evidence.Accepted[id] {
@@ -212,7 +212,7 @@ func (s *supervisor) look(ctx context.Context) (news []string, err error) {
 	return news, nil
 }
 
-// judge tells of the runs that wait, and the checks.
+// judge reports the runs that wait, and the checks.
 func (s *supervisor) judge(ctx context.Context) error {
 	var err error
 	if s.evidence.Calls, err = ReadLedger(s.files.ledger); err != nil {

@@ -14,10 +14,10 @@ import (
 	"github.com/perdure/perdure/pattern"
 )
 
-// inFlight is how many runs a worker waits for at a time.
+// inFlight limits how many runs a worker waits for at a time.
 const inFlight = 4
 
-// workerSetup is what the supervisor tells a worker at its start.
+// A workerSetup is the message that a worker gets at its start.
 type workerSetup struct {
 	Store string        `json:"store"`
 	Lease time.Duration `json:"lease"` // on PostgreSQL
@@ -25,10 +25,10 @@ type workerSetup struct {
 	Jobs  []Job         `json:"jobs"`
 }
 
-// workerEvent is what a worker tells the supervisor of a run.
+// A workerEvent is a message of a worker to the supervisor about a run.
 type workerEvent struct {
 	Run      string `json:"run"`
-	Accepted bool   `json:"accepted,omitempty"` // it is durable: it will not be lost
+	Accepted bool   `json:"accepted,omitempty"` // the run is durable and will not be lost
 	Ended    bool   `json:"ended,omitempty"`
 }
 
@@ -40,9 +40,9 @@ type worker struct {
 	out *json.Encoder
 }
 
-// Worker is the process that executes the runs. It starts every run that it is
-// told of; those that an earlier worker has started it finds under their IDs. It
-// goes on until ctx or its input ends.
+// Worker is the process that executes the runs. It starts every run of its setup. For a run
+// that an earlier worker has started, the start returns that run, by its ID. Worker goes on
+// until ctx or its input ends.
 func Worker(ctx context.Context, in io.Reader, out io.Writer) error {
 	var setup workerSetup
 	if err := json.NewDecoder(in).Decode(&setup); err != nil {
@@ -63,7 +63,7 @@ func Worker(ctx context.Context, in io.Reader, out io.Writer) error {
 		return err
 	}
 	defer store.Close()
-	// what waits leaves memory at once
+	// A run that waits is unloaded at once.
 	engine, err := perdure.New(store, perdure.Options{IdleTimeout: -1})
 	if err != nil {
 		return err
@@ -84,8 +84,8 @@ func Worker(ctx context.Context, in io.Reader, out io.Writer) error {
 	return errors.Join(<-running, err)
 }
 
-// startAll waits for a few runs at a time and returns when all have ended, but
-// for those that wait by themselves.
+// startAll starts the runs and waits for inFlight of them at a time. It returns when all
+// have ended, except for the runs that are planned to wait.
 func (w *worker) startAll(ctx context.Context, all []Job) error {
 	slots := make(chan struct{}, inFlight)
 	errs := make([]error, len(all))
@@ -99,13 +99,13 @@ func (w *worker) startAll(ctx context.Context, all []Job) error {
 	}
 	hands.Wait()
 	if ctx.Err() != nil {
-		return nil // it was told to leave
+		return nil // it was asked to end
 	}
 	return errors.Join(errs...)
 }
 
-// start starts a run, or finds it, and waits until it has ended. Where the engine has
-// lost its lease meanwhile, nobody knows: it begins anew, and finds the run.
+// start starts a run, or finds it, and waits until it has ended. If the engine loses its
+// lease meanwhile, the result is unknown: start begins again, and finds the run.
 func (w *worker) start(ctx context.Context, j Job) error {
 	for {
 		err := w.see(ctx, j)
@@ -121,7 +121,7 @@ func (w *worker) start(ctx context.Context, j Job) error {
 	}
 }
 
-// see is start, once. How the run ended is not told: who wants to know reads the store.
+// see is one attempt of start. It does not return how the run ended: that is in the store.
 func (w *worker) see(ctx context.Context, j Job) error {
 	run, err := w.engine.Start(ctx, j.Workflow, j.Input, perdure.ID(j.ID), pattern.ModeSync)
 	if err != nil {
@@ -135,7 +135,7 @@ func (w *worker) see(ctx context.Context, j Job) error {
 		code == journal.CodeStopped {
 		return errors.Join(ctx.Err(), err)
 	}
-	// a run that fails is no failure of the worker
+	// A failed run is not a failure of the worker.
 	return w.tell(workerEvent{Run: j.ID, Ended: true})
 }
 

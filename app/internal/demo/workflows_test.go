@@ -13,7 +13,7 @@ import (
 	"github.com/perdure/perdure/perduretest"
 )
 
-// here carries calls to a world in this process.
+// A here is a transport to a world in this process.
 type here struct{ *world }
 
 func (h here) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -36,9 +36,10 @@ func effectsOf(t testing.TB, w *world) []string {
 	return all
 }
 
-// The calls of the plan are made under one key each, wherever a crash comes.
+// Each call of the plan is made under one key, wherever a crash comes.
 func TestEachJobBearsCrashes(t *testing.T) {
-	p, err := NewPlan(1, 2, 0, time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)) // when tests begin
+	// Virtual time begins then.
+	p, err := NewPlan(1, 2, 0, time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,45 +13,45 @@ import (
 
 const (
 	callPath   = "/calls"  // takes calls
-	ledgerPath = "/ledger" // tells the name of the ledger
+	ledgerPath = "/ledger" // returns the name of the ledger
 )
 
-// worldSetup is what the supervisor tells the world at its start.
+// A worldSetup is the message that the world gets at its start.
 type worldSetup struct {
 	Ledger   string    `json:"ledger"`
 	Stock    int64     `json:"stock"`
 	Accounts []Account `json:"accounts"`
-	Holds    []Target  `json:"holds"` // calls whose answer is held, once each
+	Holds    []Target  `json:"holds"` // calls whose answer is held, once for each
 }
 
-// worldEvent is what the world tells the supervisor.
+// A worldEvent is a message of the world to the supervisor.
 type worldEvent struct {
-	Address string `json:"address,omitempty"` // where it listens
+	Address string `json:"address,omitempty"` // address that it listens on
 	Held    *Call  `json:"held,omitempty"`    // the answer to this call waits for a verdict
 }
 
-// verdict is the supervisor's reply to a held call: whether its caller was
-// killed. Only then the hold has served its purpose.
+// A verdict is the supervisor's reply to a held call. Killed reports whether the caller was
+// killed or paused. If not, the hold stays planned.
 type verdict struct {
 	Killed bool `json:"killed"`
 }
 
-// answer is what a caller gets.
+// An answer is the answer to a call.
 type answer struct {
 	Value   json.RawMessage `json:"value,omitempty"`
 	Refused string          `json:"refused,omitempty"`
 	Error   string          `json:"error,omitempty"`
 }
 
-// A service does what calls ask it for.
+// A service executes calls.
 type service interface {
 	do(Call) (value any, refused string)
 	left(Call) int64 // stock, balance or tokens
 }
 
-// A world is what there is around the workflows: a shop, a bank, an office and a
-// model. An effect happens once for each idempotency key, and a repeated key gets
-// the first answer.
+// A world is the surroundings of the workflows: a shop, a bank, an office, an archive and a
+// model. An effect happens once for each idempotency key. A repeated key gets the first
+// answer.
 type world struct {
 	mu       sync.Mutex
 	ledger   *ledger
@@ -60,7 +60,7 @@ type world struct {
 	holds    map[Target]bool
 
 	holding  chan struct{} // taken by the one call that is held at a time
-	out      *json.Encoder // guarded by holding, once the address is told
+	out      *json.Encoder // guarded by holding, after the address was sent
 	verdicts <-chan verdict
 	fail     context.CancelCauseFunc // ends the process
 }
@@ -70,8 +70,8 @@ type known struct {
 	answer answer
 }
 
-// World is the process of the outside world. It listens on a port of its own
-// on the loopback interface until ctx or its input ends.
+// World is the process of the outside world. It listens on a free port of the loopback
+// interface until ctx or its input ends.
 func World(ctx context.Context, in io.Reader, out io.Writer) error {
 	orders := json.NewDecoder(in)
 	var setup worldSetup
@@ -116,7 +116,7 @@ func newWorld(setup worldSetup, l *ledger) *world {
 	return w
 }
 
-// services gives who does which action.
+// services returns the service of each action.
 func services(setup worldSetup) map[Action]service {
 	who := map[Action]service{}
 	for s, actions := range map[service][]Action{
@@ -179,11 +179,11 @@ func (w *world) handle(rw http.ResponseWriter, r *http.Request) {
 func reply(rw http.ResponseWriter, status int, a answer) {
 	rw.Header().Set("Content-Type", "application/json")
 	rw.WriteHeader(status)
-	_ = json.NewEncoder(rw).Encode(a) // the caller may be dead: that is the point
+	_ = json.NewEncoder(rw).Encode(a) // the caller may be dead, which is the purpose of the demo
 }
 
-// take does what the call asks for, unless its key has had that before, and
-// writes the call down.
+// take executes the call, unless its key was used before, and writes the call to the
+// ledger.
 func (w *world) take(c *Call) (answer, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -208,8 +208,8 @@ func (w *world) take(c *Call) (answer, error) {
 	return k.answer, w.ledger.write(c)
 }
 
-// hold keeps the caller waiting, where the plan says so, until the supervisor
-// has dealt with it. A hold whose caller was not killed stays for the next call.
+// hold holds the answer to a planned call until the supervisor has replied. If the caller
+// was not killed or paused, the hold stays for the next call.
 func (w *world) hold(ctx context.Context, c Call) {
 	if !w.planned(c.Target) {
 		return

@@ -76,8 +76,8 @@ func TestWorldHasAnEffectOncePerKey(t *testing.T) {
 	}
 }
 
-// TestWorldHoldsUntilTheCallerIsKilled: a hold whose caller was dead already
-// stays for the next call; one that was killed is over.
+// A hold whose caller was not killed stays for the next call. A hold whose caller was
+// killed is over.
 func TestWorldHoldsUntilTheCallerIsKilled(t *testing.T) {
 	w := testWorld(t, worldSetup{Holds: []Target{{"a", "ship"}}})
 	verdicts, told := make(chan verdict), &bytes.Buffer{}

@@ -11,7 +11,8 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// A Question is for the agent. Budget limits the tokens that the answer may cost.
+// A Question is a question for the agent. Budget limits the tokens that the answer may
+// cost.
 type Question struct {
 	Text   string `json:"text"`
 	Budget int    `json:"budget"`
@@ -29,17 +30,18 @@ type Reply struct {
 	Tokens     int
 }
 
-// A Provider has the model and the tools. A call with a key that it has seen costs nothing,
-// and is answered as before.
+// A Provider has the model and the tools. A call with a key that it has seen before costs
+// nothing, and gets the same answer.
 type Provider interface {
 	Think(ctx context.Context, key string, talk []string, budget int) (Reply, error)
 	Use(ctx context.Context, key, tool, text string) (string, error)
 }
 
-// Veto keeps the agent from sending the mail that it is about to send.
+// Veto is the signal that keeps the agent from sending the mail that it is about to send.
 var Veto = perdure.NewSignal[string]("veto")
 
-// New returns the workflow of an agent, and the workflow of its research: a run of its own.
+// New returns the workflow of an agent, and the workflow of its research, which is a run of
+// its own.
 func New(p Provider) (
 	answer *perdure.Workflow[Question, Answer],
 	research *perdure.Workflow[string, string],
@@ -74,7 +76,7 @@ func (a agent) answer(ctx context.Context, q Question) (out Answer, _ error) {
 		found, err := a.use(ctx, reply, key)
 		if err == nil {
 			talk = append(talk, reply.Tool+" "+reply.Text+": "+found)
-			err = perdure.Publish(ctx, "talk", talk) // is seen from outside
+			err = perdure.Publish(ctx, "talk", talk) // others can read it
 		}
 		if err != nil {
 			return out, err
@@ -82,8 +84,8 @@ func (a agent) answer(ctx context.Context, q Question) (out Answer, _ error) {
 	}
 }
 
-// use uses a tool. Research is a child. Before a mail is sent, people have a minute to say
-// no.
+// use uses a tool. Research is a child. Before a mail is sent, people have a minute to veto
+// it.
 func (a agent) use(ctx context.Context, reply Reply, key perdure.Key) (string, error) {
 	switch reply.Tool {
 	case "research":

@@ -1,5 +1,5 @@
-// Package expense has the workflow of an expense: it asks somebody to approve it, reminds,
-// asks the next one up, and pays.
+// Package expense has the workflow of an expense: it asks a manager to approve the expense,
+// reminds the manager, asks the director, and pays.
 package expense
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// An Expense was paid by somebody, who wants the money back. Money is in cents.
+// An Expense is money that somebody has paid and wants back. Money is in cents.
 type Expense struct {
 	By    string `json:"by"`
 	For   string `json:"for"`
@@ -26,20 +26,20 @@ type Answer struct {
 	Why      string `json:"why,omitempty"`
 }
 
-// Answered brings an answer to the run of an expense.
+// Answered is the signal with an answer to an expense.
 var Answered = perdure.NewSignal[Answer]("answer")
 
-// An Office has the mail and the bank. Each does a thing once for each key.
+// An Office has the mail and the bank. It does each thing once for each key.
 type Office interface {
 	Mail(ctx context.Context, key, to, text string) error
 	Pay(ctx context.Context, key string, e Expense) error
 }
 
-// Day is how long the manager has before the first reminder.
+// Day is the time until the first reminder.
 const Day = 24 * time.Hour
 
-// asking lists who is asked, in which words, and how long an answer is awaited before the
-// next one is asked.
+// asking lists the people who are asked, the words, and the time to wait for an answer
+// before the next entry.
 var asking = []struct {
 	whom, words string
 	wait        time.Duration
@@ -49,7 +49,8 @@ var asking = []struct {
 	{"director", "the manager does not answer: please decide", 4 * Day},
 }
 
-// Approve returns the workflow of an expense. Its result tells who decided, and how.
+// Approve returns the workflow of an expense. Its result names the person who decided, and
+// the decision.
 func Approve(office Office) *perdure.Workflow[Expense, string] {
 	a := approval{office}
 	return perdure.Define("expense-approval", a.run,
@@ -76,8 +77,8 @@ func (a approval) run(ctx context.Context, e Expense) (string, error) {
 	return "approved by " + answer.By, a.mail(ctx, "result", e.By, "paid")
 }
 
-// ask asks one after the other until one of them answers. Answers of anybody else stay in
-// the inbox, and so does a second answer.
+// ask asks one person after the other until one of them answers. Answers of other people
+// stay in the inbox, and so does a second answer.
 func (a approval) ask(ctx context.Context, e Expense) (Answer, error) {
 	var asked []string
 	for _, next := range asking {

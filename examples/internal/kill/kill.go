@@ -1,5 +1,4 @@
-// Package kill has a program do its work in a process of its own, which is killed again
-// and again.
+// Package kill runs a program in a child process, and kills the process again and again.
 package kill
 
 import (
@@ -9,10 +8,11 @@ import (
 	"os/exec"
 )
 
-// Again starts this program with args as often as there are numbers in after, and once
-// more, one process after the other. Each tells of its work by lines on standard output;
-// seen is given each line and says how much is done in all. A process is killed, as by
-// kill -9, when as much is done as its number says, and the last one when all is.
+// Again starts this program with args, one process after the other: one process for each
+// number in after, and a last one. A process reports its work in lines on standard output.
+// Again calls seen with each line; seen returns how much work is done in total. Again kills
+// a process, as kill -9 does, when its number is reached, and the last process when the
+// total is all.
 func Again(args []string, after []int, all int, seen func(line string) (done int)) error {
 	program, err := os.Executable()
 	if err != nil {

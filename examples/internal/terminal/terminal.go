@@ -1,5 +1,5 @@
-// Package terminal has the tests of the examples use their programs as people do:
-// by what they type.
+// Package terminal lets the tests of the examples use their programs as people do: by the
+// commands that they type.
 package terminal
 
 import (
@@ -13,11 +13,11 @@ import (
 	"time"
 )
 
-// asProgram has the test binary be the program.
+// asProgram is the environment variable that makes the test binary run as the program.
 const asProgram = "PERDURE_EXAMPLE_PROGRAM"
 
-// Main runs the tests, or the program where a [Terminal] has started this process
-// as that. TestMain ends with it.
+// Main runs the tests, or the program if a [Terminal] has started this process. TestMain
+// calls it last.
 func Main(m *testing.M, program func()) {
 	if os.Getenv(asProgram) != "" {
 		program()
@@ -26,7 +26,7 @@ func Main(m *testing.M, program func()) {
 	os.Exit(m.Run())
 }
 
-// A Terminal is in a directory of its own, which is empty at first.
+// A Terminal runs commands in a directory of its own, which is empty at first.
 type Terminal struct {
 	t   *testing.T
 	dir string
@@ -45,8 +45,8 @@ func (s *Terminal) command(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// Run runs a command of the program and gives what it prints. It fails the test
-// where the command does.
+// Run runs a command of the program and returns its output. It fails the test if the
+// command fails.
 func (s *Terminal) Run(args ...string) string {
 	s.t.Helper()
 	var told strings.Builder
@@ -59,7 +59,8 @@ func (s *Terminal) Run(args ...string) string {
 	return string(out)
 }
 
-// Serve begins to serve in the background, and gives what kills it: as kill -9.
+// Serve starts the command serve in the background. It returns a function that kills the
+// process as kill -9 does.
 func (s *Terminal) Serve() (kill func()) {
 	s.t.Helper()
 	cmd := s.command("serve")
@@ -76,14 +77,14 @@ func (s *Terminal) Serve() (kill func()) {
 	}
 	s.t.Cleanup(kill)
 	lines := bufio.NewReader(told)
-	if _, err := lines.ReadString('\n'); err != nil { // it says what it serves
+	if _, err := lines.ReadString('\n'); err != nil { // serve prints a line when it is ready
 		s.t.Fatal("serve ended: ", err)
 	}
 	go func() { _, _ = io.Copy(io.Discard, lines) }()
 	return kill
 }
 
-// File gives the text of a file; of one that is not there, nothing.
+// File returns the text of a file, or nothing if the file does not exist.
 func (s *Terminal) File(name string) string {
 	text, err := os.ReadFile(filepath.Join(s.dir, name))
 	if err != nil && !os.IsNotExist(err) {
@@ -92,7 +93,7 @@ func (s *Terminal) File(name string) string {
 	return string(text)
 }
 
-// Until waits until something holds, for half a minute at most.
+// Until waits until holds returns true, for at most 30 seconds.
 func (s *Terminal) Until(holds func() bool) {
 	s.t.Helper()
 	over := time.After(30 * time.Second)

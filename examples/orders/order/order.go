@@ -1,5 +1,5 @@
 // Package order has the workflow of an order: a saga that reserves, charges and ships. When
-// the carrier refuses, it gives the money and the goods back.
+// the carrier refuses, it returns the money and the goods.
 package order
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/perdure/perdure/saga"
 )
 
-// An Order is made by a customer. Money is in cents.
+// An Order is an order of a customer. Money is in cents.
 type Order struct {
 	ID      string `json:"id"`
 	Item    string `json:"item"`
@@ -19,16 +19,16 @@ type Order struct {
 	Cents   int    `json:"cents"`
 }
 
-// A Receipt goes to the customer.
+// A Receipt is the result for the customer.
 type Receipt struct {
 	Hold     string `json:"hold"`
 	Charge   string `json:"charge"`
 	Tracking string `json:"tracking"`
 }
 
-// A Shop does one thing for an order: reserve, charge, ship, release or refund. The key of a
-// step is the same in every attempt and after every crash: a shop that gets it a second time
-// does nothing, and answers as before.
+// A Shop does one thing for an order: reserve, charge, ship, release or refund. The key of
+// a step is the same in every attempt and after every crash. A shop that gets a key a
+// second time does nothing, and answers as before.
 type Shop func(ctx context.Context, key, action string, o Order) (string, error)
 
 // Fulfil returns the saga of an order in that shop.
@@ -45,7 +45,7 @@ func Fulfil(shop Shop) *saga.Saga[Order] {
 	return s.Output(receipt).Policy(saga.RetryWithBackoff).ParkOnUndoError()
 }
 
-// step returns the body of a step that has the shop do something for an order.
+// step returns the body of a step, which calls the shop for an order.
 func (shop Shop) step(action string) func(context.Context, Order) (string, error) {
 	return func(ctx context.Context, o Order) (string, error) {
 		return shop(ctx, perdure.IdempotencyKey(ctx), action, o)
@@ -60,7 +60,7 @@ func (shop Shop) undo(action string) func(context.Context, Order, string) error 
 	}
 }
 
-// results are those of the steps before the receipt.
+// results are the results of the steps before the receipt.
 type results struct {
 	Hold     string `perdure:"step=reserve,required"`
 	Charge   string `perdure:"step=charge,required"`

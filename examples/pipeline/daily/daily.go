@@ -10,7 +10,7 @@ import (
 	"github.com/perdure/perdure/dag"
 )
 
-// Units count the pieces of each item.
+// Units has the number of pieces of each item.
 type Units map[string]int
 
 // An Archive has a file of units for each day and name, and takes the report of a day.
@@ -36,7 +36,7 @@ func Report(archive Archive) *dag.Graph[string] {
 	return g.Output(joined)
 }
 
-// files are the input of join: results of the steps before it.
+// files are the input of join: the results of the steps before it.
 type files struct {
 	Sales   Units `perdure:"step=read-sales,required"`
 	Returns Units `perdure:"step=read-returns,required"`

@@ -16,22 +16,22 @@ type Subscription struct {
 	Customer string    `json:"customer"`
 	Plan     string    `json:"plan"`
 	Card     string    `json:"card"`
-	First    time.Time `json:"first,omitzero"`  // charge, at the end of the trial
-	Months   int       `json:"months,omitzero"` // charged so far
-	Ended    string    `json:"ended,omitzero"`  // why
+	First    time.Time `json:"first,omitzero"`  // time of the first charge, at the end of the trial
+	Months   int       `json:"months,omitzero"` // number of months charged
+	Ended    string    `json:"ended,omitzero"`  // reason of the end
 }
 
-// A Change is a wish of a customer. An empty field changes nothing.
+// A Change is a change that a customer asks for. An empty field changes nothing.
 type Change struct {
 	Plan string `json:"plan"`
 	Card string `json:"card"`
 	Stop bool   `json:"stop"`
 }
 
-// Changed brings a change to a subscription.
+// Changed is the signal with a change of a subscription.
 var Changed = perdure.NewSignal[Change]("change")
 
-// Trial is how long a subscription is free.
+// Trial is the time for which a subscription is free.
 const Trial = 30 * 24 * time.Hour
 
 // A Bank charges the card of a subscription for one month, once for each key. It reports
@@ -44,7 +44,7 @@ func Subscribe(bank Bank) *perdure.Workflow[Subscription, Subscription] {
 		perdure.Retry{Attempts: 10, First: 200 * time.Millisecond})
 }
 
-// year charges twelve times, and continues as new for the next year.
+// year charges twelve times, and then continues as new for the next year.
 func (bank Bank) year(ctx context.Context, s Subscription) (Subscription, error) {
 	if s.First.IsZero() {
 		now, err := perdure.Now(ctx)
@@ -58,11 +58,11 @@ func (bank Bank) year(ctx context.Context, s Subscription) (Subscription, error)
 			return s, err
 		}
 	}
-	return s, perdure.ContinueAsNew(ctx, s) // the journal of a year is long enough
+	return s, perdure.ContinueAsNew(ctx, s) // one year is enough for one journal
 }
 
-// renew waits for the day of the next charge, and charges. A refused card is tried again
-// after a week and after two; the customer may send another one meanwhile.
+// renew waits for the day of the next charge, and charges. If the card is refused, it tries
+// again after one week and after two weeks. The customer may send another card meanwhile.
 func (bank Bank) renew(ctx context.Context, s *Subscription) error {
 	due := s.Due()
 	for week := range 3 {
@@ -84,20 +84,20 @@ func (bank Bank) renew(ctx context.Context, s *Subscription) error {
 	return nil
 }
 
-// Due returns the day of the next charge: the day of the first one, some months later. In a
-// shorter month it is the last day.
+// Due returns the day of the next charge: the day of the first charge, Months months later.
+// In a shorter month it is the last day.
 func (s Subscription) Due() time.Time {
 	due := s.First.AddDate(0, s.Months, 0)
-	if due.Day() != s.First.Day() { // one of the month after
+	if due.Day() != s.First.Day() { // the month is shorter: due is in the next one
 		due = due.AddDate(0, 0, -due.Day())
 	}
 	return due
 }
 
-// listen applies changes until a time, or until one of them ends the subscription.
+// listen applies changes until a time, or until a change ends the subscription.
 func listen(ctx context.Context, s *Subscription, until time.Time) error {
 	for s.Ended == "" {
-		if err := perdure.SetPayload(ctx, s); err != nil { // is seen from outside
+		if err := perdure.SetPayload(ctx, s); err != nil { // others can read it
 			return err
 		}
 		change, err := Changed.Wait(ctx, perdure.Until(until))

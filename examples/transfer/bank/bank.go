@@ -12,7 +12,7 @@ import (
 	"github.com/perdure/perdure/examples/transfer/money"
 )
 
-// Accounts is their number. Their names are the numbers from 0.
+// Accounts is the number of accounts. Their names are the numbers from 0.
 const Accounts = 20
 
 const schema = `create table if not exists account (id text primary key, cents integer not null, held integer not null default 0);
@@ -28,15 +28,15 @@ const (
 	unbook  = `update account set cents = cents - $1 where id = $2`
 )
 
-// statements has two statements for each action: the second one is for a cancel after the
+// statements has two statements for each action. The second one is for a cancel after the
 // confirm.
 var statements = map[money.Action][2]string{
 	money.Hold: {hold}, money.Take: {take}, money.Return: {release, book},
 	money.Announce: {touch}, money.Book: {book}, money.Recall: {touch, unbook},
 }
 
-// A Bank is such a database. Each action is a transaction with a barrier in it: it takes
-// effect once, however often and in whatever order it is delivered.
+// A Bank is a bank in a database. Each action is a transaction with a barrier in it: it
+// takes effect once, in whatever order and however often it is delivered.
 type Bank struct{ db *sql.DB }
 
 // Open opens the bank in a directory. It makes a bank if there is none.

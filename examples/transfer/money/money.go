@@ -1,5 +1,5 @@
 // Package money has the workflow of a transfer between two accounts: a TCC in which both
-// confirm, or neither.
+// accounts confirm, or neither.
 package money
 
 import (
@@ -20,8 +20,7 @@ type Transfer struct {
 // An Action changes an account.
 type Action string
 
-// The actions. The first three are for the account that pays, the others for the account
-// that is paid.
+// The actions: the first three for the account that pays, the others for the account to be paid.
 const (
 	Hold     Action = "hold"     // set money aside
 	Take     Action = "take"     // remove the money that was set aside
@@ -31,12 +30,12 @@ const (
 	Recall   Action = "recall"   // undo Book if that was done
 )
 
-// A Bank does an action with an account. Each action of a transfer takes effect once,
-// however often and in whatever order the bank gets them.
+// A Bank does an action with an account. Each action of a transfer takes effect once, in
+// whatever order and however often the bank gets it.
 type Bank func(ctx context.Context, do Action, account string, cents int64) error
 
-// Move returns the TCC of a transfer in that bank. If a confirm fails for good, the run waits
-// for an operator: the money is on its way.
+// Move returns the TCC of a transfer in that bank. If a confirm fails for good, the run
+// waits for an operator, because the money is on its way.
 func Move(bank Bank) *tcc.TCC[Transfer] {
 	t := tcc.New[Transfer]("transfer", perdure.Timeout(time.Hour)).Park()
 	bank.join(t, "debit", func(t Transfer) string { return t.From }, Hold, Take, Return)
