@@ -300,7 +300,7 @@ func (a Attributes) ApplyToStart(o *sealed.Start) error {
 }
 
 // ID is the workflow ID of a run: the name that the application has for it. Allowed are 1 to 255
-// bytes of printable UTF-8, without a space at either end. At most one open run has it. If the ID
+// bytes of printable UTF-8 without spaces. At most one open run has it. If the ID
 // has an open run of the same workflow, or one that ended within the dedup window, a start
 // returns that run.
 type ID string

@@ -137,11 +137,11 @@ type Head struct {
 // MaxName is the maximum length of workflow IDs and names in bytes.
 const MaxName = 255
 
-// ValidWorkflowID reports whether s is a valid workflow ID: 1 to 255 bytes of printable UTF-8 that
-// neither begins nor ends with a space. IDs are compared byte by byte.
+// ValidWorkflowID reports whether s is a valid workflow ID: 1 to 255 bytes of printable UTF-8
+// without spaces. IDs are compared byte by byte.
 func ValidWorkflowID(s string) bool {
-	return s != "" && len(s) <= MaxName && utf8.ValidString(s) && strings.TrimSpace(s) == s &&
-		!strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
+	return s != "" && len(s) <= MaxName && utf8.ValidString(s) &&
+		!strings.ContainsFunc(s, func(r rune) bool { return r == ' ' || !unicode.IsPrint(r) })
 }
 
 // ValidName reports whether s is a valid name: [A-Za-z0-9._:-]{1,255}.

@@ -26,7 +26,7 @@ func BadName(what, s string) error {
 func BadWorkflowID(s string) error {
 	return &journal.Error{
 		Code: journal.CodeInvalid, Message: "workflow ID " + Quoted(s) + " is not valid",
-		Hint: "allowed are 1 to 255 bytes of printable UTF-8, without a space at either end",
+		Hint: "allowed are 1 to 255 bytes of printable UTF-8 without spaces",
 	}
 }
 

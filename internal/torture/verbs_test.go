@@ -160,6 +160,7 @@ var none = map[string]string{
 		"saga.Saga.Execute saga.Composition.Execute tcc.TCC.Execute tcc.Composition.Execute " +
 		"perdure.Run.*",
 	"what answers questions":          "dag.Graph.Query dag.Graph.Ask",
+	"functions made of functions":     "pattern.NoResult",
 	"housekeeping of the application": "barrier.Clean",
 }
 

@@ -241,7 +241,7 @@ func TestCancelOfARunThatEndedNamesItsStatus(t *testing.T) {
 		}
 		world.CodeIs(t, w.Engine.Cancel(context.Background(), "no-such-run", ""),
 			journal.CodeNotFound)
-		world.CodeIs(t, w.Engine.Cancel(context.Background(), "no such run ", ""),
+		world.CodeIs(t, w.Engine.Cancel(context.Background(), "no such run", ""),
 			journal.CodeInvalid)
 	})
 }
