@@ -30,6 +30,8 @@ var alone = []string{"plain", "odd", "big", "late", "announced", "around"}
 // time.
 func (p *Program) Calm() bool {
 	cut := slices.Contains(p.Acts, "cancel") || p.Flow != "code"
+	// An operator who resumes a parked run may mend what is broken before the run comes to it.
+	cut = cut || p.Has(Step, "parking") && p.Has(Broken, "")
 	for _, k := range []Kind{Async, Branches, Child} {
 		cut = cut || p.Has(k, "cancel") || p.Has(k, "ends")
 	}
