@@ -99,7 +99,7 @@ func (d *FrontEnd) Find(ctx context.Context, id string) (journal.Head, error) {
 func invalidID(op, id string) error {
 	return &journal.Error{
 		Code: journal.CodeInvalid, Op: op, Message: quote(id) + " is not valid",
-		Hint: "IDs are 1 to 255 bytes of UTF-8 without spaces, names 1 to 255 of A-Z a-z 0-9 . _ : -",
+		Hint: "IDs are 1 to 255 bytes without spaces, names 1 to 255 of A-Z a-z 0-9 . _ : -",
 	}
 }
 

@@ -34,8 +34,8 @@ import (
 // found.
 const Env = "PERDURE_TEST_POSTGRES"
 
-// None, as the value of the variable that [Env] names, skips every test that needs
-// PostgreSQL, as on a machine without it.
+// None is a value of the variable that [Env] names. With it, every test that needs PostgreSQL is
+// skipped, as on a machine without it.
 const None = "none"
 
 // shared returns the server of all tests of this binary. It ends with the process.
