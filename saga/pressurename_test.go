@@ -46,15 +46,15 @@ func TestAStartNamesThePressureOfItsRun(t *testing.T) {
 		} {
 			run := perduretest.Start(env, def.Workflow, 1, opts...)
 			_, _ = run.Result()
-			if err := env.Do(func(eng *perdure.Engine) error {
-				r, err := eng.Report(env.Context(), run.ID())
-				if n := refusals(r); n != want || len(r.Headers) != 0 {
-					env.Errorf("%d steps are refused, want %d; the headers are %v", n, want,
-						r.Headers)
-				}
+			var r report.Run
+			if err := env.Do(func(eng *perdure.Engine) (err error) {
+				r, err = eng.Report(env.Context(), run.ID())
 				return err
 			}); err != nil {
 				env.Fatal(err)
+			}
+			if n := refusals(r); n != want || len(r.Headers) != 0 {
+				env.Errorf("%d steps are refused, want %d; the headers are %v", n, want, r.Headers)
 			}
 		}
 		return nil

@@ -288,10 +288,11 @@ func TestAnOpenTransactionHoldsUpItsOwnWorkflowIDAlone(t *testing.T) {
 		4)); !d.Unrouted {
 		t.Fatalf("delivered as %+v", d)
 	}
-	// impatient does something in a transaction that waits for no lock.
-	impatient := func(f func(tx pgx.Tx) error) error {
+	// impatient does something in a transaction that waits for a lock for that long at most. The
+	// server has short locks of its own, so only the longer time is safe where no wait is expected.
+	impatient := func(patience string, f func(tx pgx.Tx) error) error {
 		return pgx.BeginFunc(ctx, w.pool, func(tx pgx.Tx) error {
-			if _, err := tx.Exec(ctx, "set local lock_timeout = '1ms'"); err != nil {
+			if _, err := tx.Exec(ctx, "set local lock_timeout = '"+patience+"'"); err != nil {
 				return err
 			}
 			return f(tx)
@@ -299,13 +300,13 @@ func TestAnOpenTransactionHoldsUpItsOwnWorkflowIDAlone(t *testing.T) {
 	}
 	for i := range 500 { // enough to collide in any small table of locks
 		id := fmt.Sprint("other-", i)
-		if err := impatient(func(tx pgx.Tx) error {
+		if err := impatient("30s", func(tx pgx.Tx) error {
 			_, err := settled.Send(ctx, client.In(tx), id, 1)
 			return err
 		}); err != nil {
 			t.Fatalf("a signal for %s: %v", id, err)
 		}
-		if err := impatient(func(tx pgx.Tx) error {
+		if err := impatient("30s", func(tx pgx.Tx) error {
 			_, err := dun.Start(ctx, client.In(tx), 1, perdure.ID(id))
 			return err
 		}); err != nil {
@@ -323,7 +324,7 @@ func TestAnOpenTransactionHoldsUpItsOwnWorkflowIDAlone(t *testing.T) {
 			return err
 		},
 	} {
-		if err := impatient(f); !errors.As(err, &state) || state.SQLState() != "55P03" {
+		if err := impatient("1ms", f); !errors.As(err, &state) || state.SQLState() != "55P03" {
 			t.Errorf("%s for its workflow ID: %v", name, err)
 		}
 	}
