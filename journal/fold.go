@@ -179,7 +179,7 @@ func (a *Aggregate) applyRun(e *Entry, d *Detail) {
 		s.Failures = max(s.Failures, d.Failures)
 	}
 	switch e.Kind {
-	case RunRetrying, RunSuspended, RunClaimed, StatusChanged:
+	case RunRetrying, RunSuspended, RunClaimed, StatusChanged, ResultDiscarded:
 	default: // the code went on, or an operator resumed it: panics are counted from 0 again
 		s.Failures = 0
 	}

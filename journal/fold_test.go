@@ -280,6 +280,9 @@ var afterStart = map[journal.Kind]struct {
 	journal.PhaseCompleted: {journal.Entry{Detail: &journal.Detail{Phase: "try"}}, nothing},
 	journal.PhaseFailed:    {journal.Entry{Detail: &journal.Detail{Phase: "try"}}, nothing},
 	journal.ValueRecorded:  {journal.Entry{Op: journal.Op{Name: "now"}}, nothing},
+	journal.ResultDiscarded: {
+		journal.Entry{Op: charge, Detail: &journal.Detail{Attempt: 7}}, nothing,
+	},
 	journal.CheckpointSaved: {
 		journal.Entry{
 			Op: charge, Detail: &journal.Detail{StepDetail: journal.StepDetail{Once: "token"}},
@@ -531,7 +534,7 @@ func TestTheSetOfEventsIsWhole(t *testing.T) {
 		"CompensationStarted", "StepCompensated", "CompensationFailed",
 		"PhaseStarted", "PhaseCompleted", "PhaseFailed", "SignalReceived", "SignalConsumed",
 		"TimerRegistered", "TimerFired", "ChildStarted", "ChildCompleted",
-		"AttributeSet", "RunContinued", "CheckpointSaved",
+		"AttributeSet", "RunContinued", "CheckpointSaved", "ResultDiscarded",
 	} {
 		if kind, ok := journal.ParseKind(name); !ok || kind.String() != name {
 			t.Errorf("there is no event %s", name)

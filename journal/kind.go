@@ -56,6 +56,9 @@ const (
 	StepSkipped     Kind = 35 // the step was not executed, on purpose
 	StepRetrying    Kind = 36 // an attempt failed; the next one begins at Detail.Due
 	CheckpointSaved Kind = 37 // a value that a step's body keeps from attempt to attempt
+	// the body of attempt Detail.Attempt returned a result after the attempt was given up; the
+	// result is discarded
+	ResultDiscarded Kind = 38
 
 	CompensationStarted    Kind = 40
 	StepCompensated        Kind = 41
@@ -103,6 +106,7 @@ var kindNames = map[Kind]string{
 	StepStarted: "StepStarted", StepCompleted: "StepCompleted", StepFailed: "StepFailed",
 	StepTimedOut: "StepTimedOut", StepCancelled: "StepCancelled", StepSkipped: "StepSkipped",
 	StepRetrying: "StepRetrying", CheckpointSaved: "CheckpointSaved",
+	ResultDiscarded: "ResultDiscarded",
 	CompensationStarted: "CompensationStarted", StepCompensated: "StepCompensated",
 	StepCompensationFailed: "CompensationFailed", DeadLettered: "DeadLettered",
 	PhaseStarted:   "PhaseStarted",
@@ -184,7 +188,8 @@ func (k Kind) EndsStep() bool {
 
 // ofStep reports whether an entry of this kind belongs to a step, or to one of its attempts.
 func (k Kind) ofStep() bool {
-	return k.EndsStep() || k == StepStarted || k == StepRetrying || k == CheckpointSaved
+	return k.EndsStep() || k == StepStarted || k == StepRetrying || k == CheckpointSaved ||
+		k == ResultDiscarded
 }
 
 // takesMessage reports whether an entry of this kind may record that the run took a message.

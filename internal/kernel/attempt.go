@@ -192,7 +192,7 @@ func (o *operation) surrounded(a *attempt) (data []byte, failure *journal.Failur
 func (a *attempt) returned(data []byte, failure *journal.Failure) {
 	o := a.op
 	r := o.run
-	spill := journal.Number(0)
+	spill, hasResult := journal.Number(0), failure == nil
 	if context.Cause(a.ctx) == errStepTimedOut {
 		data, failure = nil, a.timeoutFailure()
 	}
@@ -209,6 +209,8 @@ func (a *attempt) returned(data []byte, failure *journal.Failure) {
 	} else if o.attempt == a {
 		// the run leaves memory, so nobody has to give the attempt up any more
 		r.operations.land(o)
+	} else if hasResult && !r.gone() {
+		o.discarded(a)
 	}
 	r.mu.Unlock()
 	if current {
@@ -310,6 +312,16 @@ func (o *operation) failed(a *attempt, failure *journal.Failure, next upshot) {
 	o.settle(journal.Entry{Kind: kind, Took: took, Detail: d})
 }
 
+// discarded records that the body of an attempt has returned a result after the attempt was given
+// up. A run that has left memory, or has ended, does not record it.
+func (o *operation) discarded(a *attempt) {
+	o.run.outside(journal.Entry{
+		Kind: journal.ResultDiscarded, Op: o.id, Took: time.Since(a.began),
+		Detail: o.mark(&journal.Detail{Attempt: a.n}),
+	})
+	o.run.flush()
+}
+
 // emit records the events of an attempt that has succeeded, and its variables and keys.
 func (o *operation) emit(a *attempt) {
 	tell := len(a.events) > 0 && o.run.k.subscribed()
@@ -404,7 +416,7 @@ func (a *attempt) abandon(cause error) {
 	}})
 }
 
-// late discards the result of an attempt that was given up.
+// late notifies observers of the discarded result of an attempt that was given up.
 func (a *attempt) late(failure *journal.Failure) {
 	k := a.op.run.k
 	k.returned(a)

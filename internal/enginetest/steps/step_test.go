@@ -3,6 +3,7 @@ package steps
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"slices"
 	"strings"
@@ -137,6 +138,45 @@ func TestAttemptThatPassesItsTimeoutIsNotWaitedFor(t *testing.T) {
 		if len(causes) != 1 || !errors.Is(causes[0], context.DeadlineExceeded) &&
 			!errors.Is(causes[0], context.Canceled) {
 			t.Error("the body saw", causes)
+		}
+	})
+}
+
+// A result that comes too late is an entry while its run is open. It changes nothing.
+//
+// spec: L-14
+func TestALateResultIsAnEntryWhileItsRunIsOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
+			_, err := perdure.Step(ctx, "s", func(context.Context) (int, error) {
+				<-release // ignores its context
+				return 1, nil
+			}, perdure.Timeout(time.Minute), perdure.NoRetry)
+			if journal.CodeOf(err) != journal.CodeTimedOut {
+				return 0, fmt.Errorf("the step ended with %w", err)
+			}
+			return perdure.Step(ctx, "next", world.Work("next", time.Hour, nil), perdure.NoRetry)
+		})
+		w := world.New(t, wf)
+		defer w.End()
+		run, err := wf.Start(context.Background(), w.Engine, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Minute)
+		close(release)
+		if _, err := run.Result(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		got := world.Tail(w.History(run.ID()), 4)
+		want := []string{"StepTimedOut s", "ResultDiscarded s", "StepCompleted next", "RunCompleted"}
+		if !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		d, err := w.Engine.Describe(context.Background(), run.ID())
+		if err != nil || d.State.Steps[0].Status != journal.StepIsTimedOut {
+			t.Errorf("step s: %+v, %v", d.State.Steps[0], err)
 		}
 	})
 }
