@@ -106,7 +106,7 @@ var kindNames = map[Kind]string{
 	StepStarted: "StepStarted", StepCompleted: "StepCompleted", StepFailed: "StepFailed",
 	StepTimedOut: "StepTimedOut", StepCancelled: "StepCancelled", StepSkipped: "StepSkipped",
 	StepRetrying: "StepRetrying", CheckpointSaved: "CheckpointSaved",
-	ResultDiscarded: "ResultDiscarded",
+	ResultDiscarded:     "ResultDiscarded",
 	CompensationStarted: "CompensationStarted", StepCompensated: "StepCompensated",
 	StepCompensationFailed: "CompensationFailed", DeadLettered: "DeadLettered",
 	PhaseStarted:   "PhaseStarted",
