@@ -21,21 +21,29 @@ const forOthers = "&statement_timeout=1ms&lock_timeout=1ms&default_transaction_i
 	"&enable_indexscan=off&datestyle=german&bytea_output=escape&standard_conforming_strings=off"
 
 // The modes in which the driver is tested against the contract: how statements are sent, and
-// through which proxies.
+// through which proxies. One mode has a server that keeps what it acknowledges. The others show
+// how statements are sent, and their server does not wait for its disk.
 var modes = map[string]struct {
 	query   string // of the address
 	options Options
 }{
 	"prepared": {query: forOthers},
-	"simple":   {query: "&default_query_exec_mode=simple_protocol"},
-	"pooler":   {options: Options{Pooler: true}},
+	"simple": {
+		query: "&default_query_exec_mode=simple_protocol", options: Options{Unsafe: true},
+	},
+	"pooler": {options: Options{Pooler: true, Unsafe: true}},
 }
 
 // spec: P-1, P-2
 func TestConformance(t *testing.T) {
-	f := newFarm(t)
+	kept := newFarm(t)
 	for name, mode := range modes {
 		t.Run(name, func(t *testing.T) {
+			f := kept
+			if mode.options.Unsafe {
+				server := testpg.Start(t, testpg.Setting("fsync", "off"))
+				f = farmOf(server.URL)
+			}
 			storetest.Run(t, func(t *testing.T) storetest.Database {
 				return f.database(t, mode.query, mode.options)
 			})
@@ -46,16 +54,20 @@ func TestConformance(t *testing.T) {
 // A farm keeps databases that tests have left, and empties them. Creating and dropping a
 // database costs more than a check.
 type farm struct {
-	mu   sync.Mutex
-	free []string
+	create func() string // makes an empty database
+	mu     sync.Mutex
+	free   []string
 }
 
 // newFarm makes a database for each subtest that runs at the same time. It makes them itself,
 // so that t is skipped if there is no PostgreSQL: a subtest cannot skip its parent.
-func newFarm(t *testing.T) *farm {
-	f := new(farm)
+func newFarm(t *testing.T) *farm { return farmOf(func() string { return testpg.URL(t) }) }
+
+// farmOf makes a farm of databases that create makes.
+func farmOf(create func() string) *farm {
+	f := &farm{create: create}
 	for range runtime.GOMAXPROCS(0) {
-		f.free = append(f.free, testpg.URL(t))
+		f.free = append(f.free, create())
 	}
 	return f
 }
@@ -66,7 +78,7 @@ func (f *farm) empty(t *testing.T) string {
 	defer f.mu.Unlock()
 	n := len(f.free)
 	if n == 0 {
-		return testpg.URL(t)
+		return f.create()
 	}
 	url := f.free[n-1]
 	f.free = f.free[:n-1]
