@@ -11,13 +11,14 @@ import (
 )
 
 // A ChildOption is an option of the start of a child: [ID], [Key], [RenamedFrom], [Added],
-// [Dedup] or [ChildPolicy].
+// [Dedup], [Headers], [ChildPolicy] or pattern.WithVariables.
 type ChildOption interface{ ApplyToChild(*sealed.Child) error }
 
 func (k Key) ApplyToChild(o *sealed.Child) error         { return k.ApplyToStep(&o.Operation) }
 func (w RenamedFrom) ApplyToChild(o *sealed.Child) error { return w.ApplyToStep(&o.Operation) }
 func (id ID) ApplyToChild(o *sealed.Child) error         { return id.ApplyToStart(&o.Start) }
 func (d Dedup) ApplyToChild(o *sealed.Child) error       { return d.ApplyToStart(&o.Start) }
+func (h Headers) ApplyToChild(o *sealed.Child) error     { return h.ApplyToStart(&o.Start) }
 
 // ChildPolicy sets what happens to a child when its parent ends.
 type ChildPolicy string
@@ -49,10 +50,11 @@ type Child[O any] struct {
 // Child starts a run of this workflow as a child of the run of ctx. The start is in the commit
 // that records the child in the parent's journal, so one operation never starts two children.
 // Without an [ID] the child gets a workflow ID of its own. If another open run has the ID, the
-// child fails before it begins. While the parent waits for the child, the parent may be unloaded.
+// child fails before it begins. The child has the headers of its parent; the option [Headers] adds
+// others. While the parent waits for the child, the parent may be unloaded.
 func (w *Workflow[I, O]) Child(ctx context.Context, in I, opts ...ChildOption) *Child[O] {
 	c := &Child[O]{Future: &Future[O]{name: w.def.Name}}
-	spec, err := w.childSpec(in, opts)
+	spec, err := w.childSpec(ctx, in, opts)
 	if err != nil {
 		c.err = err
 		return c
@@ -61,7 +63,8 @@ func (w *Workflow[I, O]) Child(ctx context.Context, in I, opts ...ChildOption) *
 	return c
 }
 
-func (w *Workflow[I, O]) childSpec(in I, opts []ChildOption) (kernel.Child, error) {
+func (w *Workflow[I, O]) childSpec(ctx context.Context, in I, opts []ChildOption) (kernel.Child,
+	error) {
 	op := "child " + w.def.Name
 	if w.err != nil {
 		return kernel.Child{}, w.err
@@ -84,11 +87,16 @@ func (w *Workflow[I, O]) childSpec(in I, opts []ChildOption) (kernel.Child, erro
 	if err := accepts(&w.def, data); err != nil {
 		return kernel.Child{}, err
 	}
-	return kernel.Child{
+	c := kernel.Child{
 		Name: w.def.Name, Key: o.Operation.Key, Change: o.Operation.Change, Workflow: w.def.Name,
 		Pattern: w.def.Pattern,
 		ID:      o.Start.ID, Input: data, Keep: o.Start.Dedup, Policy: o.Policy,
-	}, nil
+		Headers: o.Start.Headers,
+	}
+	if o.Variables {
+		c.Variables, err = kernel.Variables(ctx)
+	}
+	return c, err
 }
 
 // RunID returns the child's run ID.

@@ -22,7 +22,7 @@ type Info struct {
 	Pattern    journal.Pattern
 	Status     RunStatus
 	Payload    []byte            // the input, or its replacement, as encoded
-	Headers    map[string]string // that the run was started with
+	Headers    map[string]string // those of the start, and those that Headers.Set has set since
 	Attributes map[string]string // search attributes
 	Started    time.Time
 	Steps      []string // names of the steps that the code has run so far, in order

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -269,14 +270,50 @@ func checkPolicy(workflow string, def *sealed.Workflow, name string) error {
 	return e
 }
 
-// Headers are kept with a run and the runs that it continues as, for its code ([InfoOf]) and for
-// observers: a trace context, a tenant.
+// Headers are kept with a run, for its code ([InfoOf]) and for people: a trace context, a tenant.
+// The runs that it continues as have them too, and so have its children.
 type Headers map[string]string
 
 func (h Headers) ApplyToStart(o *sealed.Start) error {
 	o.Headers = maps.Clone(h)
 	return nil
 }
+
+// Set adds headers to those of the run of ctx, in workflow code or in the body of a step, as
+// [SetVariable] sets variables. An empty value removes a header. Children and successors that
+// begin later have the headers as they are then. It returns an [Error] of code invalid for a name
+// that is not valid, and of code too_large for a value of more than 8,192 bytes; headers before it
+// in the order of names are set.
+func (h Headers) Set(ctx context.Context) error {
+	for _, name := range slices.Sorted(maps.Keys(h)) {
+		value := h[name]
+		switch {
+		case !journal.ValidName(name):
+			return failure.BadName("header", name)
+		case strings.HasPrefix(name, "perdure:"):
+			return failure.Invalid("set "+name, "headers named perdure:… are the engine's own")
+		case len(value) > maxHeader:
+			return &Error{
+				Code: journal.CodeTooLarge, Op: "set " + name,
+				Message: fmt.Sprintf("the value has %d bytes; the limit is %d", len(value),
+					maxHeader),
+				Hint: "set a variable instead",
+			}
+		}
+		var data []byte
+		if value != "" {
+			data = []byte(value)
+		}
+		if err := kernel.SetHeader(ctx, name, data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// maxHeader is the largest value of a header that a run sets, in bytes. Headers are never in rows
+// of their own.
+const maxHeader = 8 << 10
 
 // TriggeredBy records the trigger of a run, for its report.
 type TriggeredBy string

@@ -278,3 +278,96 @@ func TestAStepThatIsARunOfItsOwnIsReportedFromItsBeginning(t *testing.T) {
 		return nil
 	}, g, child)
 }
+
+// The run of a child step has the headers of the graph's run, and begins with its variables, also
+// with those that are too large for the main rows.
+//
+// spec: F-44
+func TestAChildHasTheHeadersAndVariablesOfItsGraph(t *testing.T) {
+	large := strings.Repeat("x", 200_000)
+	child := perdure.Define("child", func(ctx context.Context, _ int) (string, error) {
+		i, err := perdure.InfoOf(ctx)
+		if err != nil {
+			return "", err
+		}
+		if err := perdure.SetVariable(ctx, "small", "changed"); err != nil {
+			return "", err
+		}
+		small, _, err := perdure.Variable[string](ctx, "small")
+		if err != nil {
+			return "", err
+		}
+		got, _, err := perdure.Variable[string](ctx, "large")
+		return fmt.Sprint(i.Headers, small, len(got), i.DryRun), err
+	})
+	g := dag.New[int]("g")
+	sets := dag.Add(g, "sets", func(ctx context.Context, _ none) (int, error) {
+		if err := perdure.SetVariable(ctx, "large", large); err != nil {
+			return 0, err
+		}
+		return 1, perdure.SetVariable(ctx, "small", "first")
+	})
+	step := dag.AddChild(g, "child", child, func(none) int { return 1 })
+	step.After(sets)
+	after := dag.Add(g, "after", func(ctx context.Context, _ none) (string, error) {
+		small, _, err := perdure.Variable[string](ctx, "small")
+		return small, err
+	})
+	after.After(step)
+	perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
+		r := execute(env, g, 1, perdure.Headers{"tenant": "t1"}, perdure.TriggeredBy("a test"))
+		wantStatus(env, r, journal.Completed)
+		out, _, err := step.Of(r)
+		if want := "map[tenant:t1]changed200000 false"; out.Output != want || err != nil {
+			env.Errorf("the child has %q, want %q (%v)", out.Output, want, err)
+		}
+		if own, _, err := after.Of(r); own != "first" || err != nil {
+			env.Errorf("the graph has %q after it (%v)", own, err)
+		}
+		return out.Output
+	}, g, child)
+}
+
+// A retry keeps the variables that its child began with.
+//
+// spec: F-44, R-16
+func TestAChildThatIsRetriedKeepsTheVariablesItBeganWith(t *testing.T) {
+	var broken atomic.Bool
+	child := perdure.Define("child", func(ctx context.Context, _ int) (string, error) {
+		got, _, err := perdure.Variable[string](ctx, "given")
+		if err != nil {
+			return "", err
+		}
+		return perdure.Step(ctx, "fails", func(context.Context) (string, error) {
+			if broken.Load() {
+				return "", errors.New("it is down")
+			}
+			return got, nil
+		}, perdure.NoRetry)
+	})
+	g := dag.New[int]("g")
+	sets := dag.Add(g, "sets", func(ctx context.Context, _ none) (int, error) {
+		return 1, perdure.SetVariable(ctx, "given", "first")
+	})
+	step := dag.AddChild(g, "child", child, func(none) int { return 1 })
+	step.After(sets)
+	perduretest.Test(t, func(env *perduretest.Env) {
+		broken.Store(true)
+		wantStatus(env, execute(env, g, 1), journal.Failed)
+		broken.Store(false)
+		run, err := env.Engine().Retry(env.Context(), "run-g")
+		if err != nil {
+			env.Fatal(err)
+		}
+		if _, err := run.Result(env.Context()); err != nil {
+			env.Fatal(err)
+		}
+		r, err := env.Engine().Report(env.Context(), run.ID())
+		if err != nil {
+			env.Fatal(err)
+		}
+		if out, _, err := report.ResultOf[dag.ChildResult[string]](r, "child"); out.Output != "first" || err != nil {
+			env.Errorf("the child has %q (%v)", out.Output, err)
+		}
+	}, g, child)
+}

@@ -96,9 +96,9 @@ type StepDetail struct {
 	Tx bool `json:"tx,omitempty"`
 }
 
-// A VariableDetail is part of VariableSet and KeyAdded.
+// A VariableDetail is part of VariableSet, HeaderSet and KeyAdded.
 type VariableDetail struct {
-	Variable string `json:"variable,omitempty"` // the name of the variable
+	Variable string `json:"variable,omitempty"` // the name of the variable or header
 	// the body of a step set the variable: it counts from the step's result on
 	ByStep bool `json:"by_step,omitempty"`
 }
@@ -140,7 +140,8 @@ func (e *Entry) Misplaced() string {
 		return "ScopeDetail"
 	case !k.ofStep() && d.StepDetail != StepDetail{}:
 		return "StepDetail"
-	case k != VariableSet && k != KeyAdded && d.VariableDetail != VariableDetail{}:
+	case k != VariableSet && k != HeaderSet && k != KeyAdded &&
+		d.VariableDetail != VariableDetail{}:
 		return "VariableDetail"
 	case !k.IsMessage() && !k.takesMessage() && d.MessageDetail != MessageDetail{}:
 		return "MessageDetail"

@@ -206,6 +206,13 @@ func (a *Aggregate) applyShown(e *Entry, d *Detail) {
 			break
 		}
 		put(&s.Variables, d.Variable, Published{Data: e.Data, Seq: e.Seq, At: e.At})
+	case HeaderSet:
+		s.Headers = maps.Clone(s.Headers)
+		if e.Data == nil {
+			delete(s.Headers, d.Variable)
+			break
+		}
+		put(&s.Headers, d.Variable, string(e.Data))
 	case KeyAdded:
 		s.Keys = append(s.Keys, string(e.Data))
 	case AttributeSet:

@@ -313,6 +313,13 @@ var afterStart = map[journal.Kind]struct {
 			}
 		},
 	},
+	journal.HeaderSet: {
+		journal.Entry{
+			Data:   []byte("t1"),
+			Detail: &journal.Detail{VariableDetail: journal.VariableDetail{Variable: "tenant"}},
+		},
+		func(s *journal.Snapshot) { s.Headers["tenant"] = "t1" },
+	},
 	journal.KeyAdded: {
 		journal.Entry{
 			Op: charge, Data: []byte("debit 1"), Detail: &journal.Detail{

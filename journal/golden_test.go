@@ -58,7 +58,7 @@ var golden = map[string][]journal.Entry{
 	}, 1),
 	"v1-tcc.jsonl":     goldenTCC(),
 	"v1-kinds-4.jsonl": goldenKinds(fourthKinds...),
-	"v1-kinds-5.jsonl": goldenKinds(journal.ResultDiscarded),
+	"v1-kinds-5.jsonl": goldenKinds(journal.ResultDiscarded, journal.HeaderSet),
 
 	// What a retry keeps after a failure.
 	"v1-fields-8.jsonl": alone(journal.Detail{

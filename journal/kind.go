@@ -38,7 +38,8 @@ const (
 	// the run waits for an operator; Detail.Reason is the reason, Detail.Choices are the decisions
 	// to choose from
 	DecisionSought Kind = 24
-	// Data is the value of Detail.Variable from here on; without Data the variable is removed
+	// Data is the value of Detail.Variable from here on; without Data the variable is removed. If
+	// Op is zero, the run begins with the variable
 	VariableSet Kind = 25
 	KeyAdded    Kind = 26 // Data is an idempotency key that the run has used
 
@@ -46,6 +47,9 @@ const (
 	// had not reached
 	OperationAdded  Kind = 27
 	OperationUnused Kind = 28 // the code of another build has not asked for the recorded operation
+	// Data is the value of the header Detail.Variable from here on; without Data the header is
+	// removed
+	HeaderSet Kind = 29
 
 	StepStarted   Kind = 30 // attempt Detail.Attempt begins when this entry is durable
 	StepCompleted Kind = 31 // Data is the result
@@ -101,7 +105,7 @@ var kindNames = map[Kind]string{
 	StatePublished: "StatePublished", RunClosing: "RunClosing", CleanupPlanned: "CleanupPlanned",
 	ScopeOpened: "ScopeOpened", ScopeCancelled: "ScopeCancelled", WaitEnded: "WaitEnded",
 	WaitStarted: "WaitStarted", DecisionSought: "DecisionSought", VariableSet: "VariableSet",
-	KeyAdded:       "KeyAdded",
+	KeyAdded: "KeyAdded", HeaderSet: "HeaderSet",
 	OperationAdded: "OperationAdded", OperationUnused: "OperationUnused",
 	StepStarted: "StepStarted", StepCompleted: "StepCompleted", StepFailed: "StepFailed",
 	StepTimedOut: "StepTimedOut", StepCancelled: "StepCancelled", StepSkipped: "StepSkipped",

@@ -251,7 +251,7 @@ func (e *Entry) isOperation() bool {
 		WaitStarted, WaitEnded, SignalConsumed, DecisionSought, TimerRegistered, TimerFired,
 		TimerCancelled, ChildStarted, ChildCompleted:
 		return true
-	case VariableSet, KeyAdded:
+	case VariableSet, HeaderSet, KeyAdded:
 		return e.Detail != nil && e.Detail.ByStep
 	}
 	return false
@@ -284,7 +284,8 @@ func (e *Entry) isStop() bool {
 // isNote reports whether the entry stays if it comes before the cut.
 func (e *Entry) isNote() bool {
 	switch e.Kind {
-	case ValueRecorded, PayloadSet, StatePublished, AttributeSet, VariableSet, KeyAdded,
+	case ValueRecorded, PayloadSet, StatePublished, AttributeSet, VariableSet, HeaderSet,
+		KeyAdded,
 		VersionMarked,
 		ScopeOpened, ScopeCancelled, CleanupPlanned:
 		return true
@@ -568,7 +569,7 @@ func (s *reuse) wasGoingOn(r *operation, cut int) bool {
 		return false
 	}
 	switch s.entries[r.first].Kind {
-	case StepCompleted, EventEmitted, VariableSet, KeyAdded:
+	case StepCompleted, EventEmitted, VariableSet, HeaderSet, KeyAdded:
 		return end.Began().Before(s.entries[cut].At)
 	}
 	return r.first < cut

@@ -143,7 +143,7 @@ func TestKindsKeepTheirNumbersAndNames(t *testing.T) {
 		17: "RunClosing", 18: "CleanupPlanned",
 		20: "ScopeOpened", 21: "ScopeCancelled", 22: "WaitEnded", 23: "WaitStarted",
 		24: "DecisionSought", 25: "VariableSet", 26: "KeyAdded", 27: "OperationAdded",
-		28: "OperationUnused",
+		28: "OperationUnused", 29: "HeaderSet",
 		30: "StepStarted", 31: "StepCompleted", 32: "StepFailed", 33: "StepTimedOut",
 		34: "StepCancelled", 35: "StepSkipped",
 		36: "StepRetrying", 37: "CheckpointSaved", 38: "ResultDiscarded",

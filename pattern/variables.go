@@ -4,8 +4,21 @@ import (
 	"context"
 	"encoding/json"
 
+	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/kernel"
+	"github.com/perdure/perdure/internal/sealed"
 )
+
+// WithVariables has a child begin with the variables that its parent has when it starts the child.
+// They are copies: neither run sees what the other one sets later.
+func WithVariables() perdure.ChildOption { return withVariables{} }
+
+type withVariables struct{}
+
+func (withVariables) ApplyToChild(o *sealed.Child) error {
+	o.Variables = true
+	return nil
+}
 
 // Variables returns variables of the run of ctx, encoded: the variables of these names that exist,
 // or all variables if no name is given. See [perdure.Variable].

@@ -86,12 +86,14 @@ func (k *Kernel) activationOf(c *store.Run, def *Workflow) (r *run, broken *jour
 	}
 	if len(c.Entries) > 0 {
 		first := &c.Entries[0]
-		r.start = first.Detail
-		attributes := map[string]string(nil)
-		if r.start != nil {
-			attributes = r.start.Attributes
+		start := journal.StartDetail{}
+		if r.start = first.Detail; r.start != nil {
+			start = r.start.StartDetail
 		}
-		r.values.begin(first.Data, storedAt(first), attributes)
+		r.values.begin(first.Data, storedAt(first), &start)
+		for _, e := range m.begins {
+			r.values.note(e)
+		}
 	}
 	return r, broken
 }

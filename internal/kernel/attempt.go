@@ -210,7 +210,7 @@ func (a *attempt) returned(data []byte, failure *journal.Failure) {
 		// the run leaves memory, so nobody has to give the attempt up any more
 		r.operations.land(o)
 	} else if hasResult && !r.gone() {
-		o.discarded(a)
+		a.discarded()
 	}
 	r.mu.Unlock()
 	if current {
@@ -312,9 +312,10 @@ func (o *operation) failed(a *attempt, failure *journal.Failure, next upshot) {
 	o.settle(journal.Entry{Kind: kind, Took: took, Detail: d})
 }
 
-// discarded records that the body of an attempt has returned a result after the attempt was given
-// up. A run that has left memory, or has ended, does not record it.
-func (o *operation) discarded(a *attempt) {
+// discarded records that the body has returned a result after the attempt was given up. A run that
+// has left memory, or has ended, does not record it.
+func (a *attempt) discarded() {
+	o := a.op
 	o.run.outside(journal.Entry{
 		Kind: journal.ResultDiscarded, Op: o.id, Took: time.Since(a.began),
 		Detail: o.mark(&journal.Detail{Attempt: a.n}),

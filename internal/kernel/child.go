@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -28,6 +29,9 @@ type Child struct {
 	Input    []byte
 	Keep     time.Duration
 	Policy   string // one of the above
+	// Headers are added to those of the run, which the child gets as well.
+	Headers   map[string]string
+	Variables map[string][]byte // the child begins with them
 }
 
 // StartChild starts a run as part of this one and returns the operation that ends with the child.
@@ -41,6 +45,10 @@ func StartChild(ctx context.Context, c Child) (*Operation, journal.RunID, error)
 	}
 	r, over := s.run, s.overBefore(ctx)
 	spill, failure := s.spillOver("the input", &c.Input)
+	var begins []journal.Entry
+	if failure == nil {
+		begins, failure = s.given(c.Variables)
+	}
 	if failure != nil {
 		return nil, "", &journal.Error{
 			Code: failure.Code, Op: what.String(), Message: failure.Message,
@@ -65,7 +73,7 @@ func StartChild(ctx context.Context, c Child) (*Operation, journal.RunID, error)
 		r.operations.track(o)
 		o.endBy(over)
 		return (*Operation)(o), "", nil
-	} else if err := o.create(c, spill); err != nil {
+	} else if err := o.create(c, spill, begins); err != nil {
 		return nil, "", err
 	}
 	if o.policy == ChildDetached {
@@ -83,9 +91,26 @@ func StartChild(ctx context.Context, c Child) (*Operation, journal.RunID, error)
 	return (*Operation)(o), o.child, nil
 }
 
+// given returns the entries of the variables that a child begins with.
+func (s *scope) given(variables map[string][]byte) ([]journal.Entry, *journal.Failure) {
+	var entries []journal.Entry
+	for _, name := range slices.Sorted(maps.Keys(variables)) {
+		data := variables[name]
+		spill, failure := s.spillOver("variable "+name, &data)
+		if failure != nil {
+			return nil, failure
+		}
+		entries = append(entries, withPayload(journal.Entry{
+			Kind:   journal.VariableSet,
+			Detail: &journal.Detail{VariableDetail: journal.VariableDetail{Variable: name}},
+		}, data, spill))
+	}
+	return entries, nil
+}
+
 // create records the child and makes it durable with that record. A child whose workflow ID is
 // taken ends as failed, before it has begun.
-func (o *operation) create(c Child, spill journal.Number) error {
+func (o *operation) create(c Child, spill journal.Number, begins []journal.Entry) error {
 	r := o.run
 	n, err := r.k.number()
 	if err != nil {
@@ -102,15 +127,18 @@ func (o *operation) create(c Child, spill journal.Number) error {
 	if c.ID == "" {
 		head.WorkflowID = string(o.child)
 	}
-	start := journal.Entry{
-		Run: n, Seq: 1, At: now, Kind: journal.RunStarted, Status: journal.Pending, Data: c.Input,
-		Spill:  spill,
-		Detail: &journal.Detail{CodeDetail: journal.CodeDetail{Build: r.k.cfg.Build}},
+	start := withPayload(journal.Entry{
+		Kind: journal.RunStarted, Status: journal.Pending,
+		Detail: &journal.Detail{
+			CodeDetail:  journal.CodeDetail{Build: r.k.cfg.Build},
+			StartDetail: journal.StartDetail{Headers: r.values.inherited(c.Headers)},
+		},
+	}, c.Input, spill)
+	entries := append([]journal.Entry{start}, begins...)
+	for i := range entries {
+		entries[i].Run, entries[i].Seq, entries[i].At = n, int64(i+1), now
 	}
-	if spill != 0 {
-		start.Data = nil
-	}
-	change := &store.Change{Run: n, Create: true, Head: &head, Entries: []journal.Entry{start}}
+	change := &store.Change{Run: n, Create: true, Head: &head, Entries: entries}
 	if c.Policy == ChildDetached {
 		head.Parent = 0
 	} else {

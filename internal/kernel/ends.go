@@ -223,11 +223,9 @@ func (r *run) continueAsNew(input []byte, spill journal.Number) *journal.Error {
 		CodeDetail: journal.CodeDetail{Build: r.k.cfg.Build},
 		Other:      r.id(),
 		StartDetail: journal.StartDetail{
-			Attributes: r.values.searchAttributes(), Began: r.created(), Ended: r.head().Ended,
+			Headers: r.values.allHeaders(), Attributes: r.values.searchAttributes(),
+			Began: r.created(), Ended: r.head().Ended,
 		},
-	}
-	if r.start != nil {
-		start.Headers = r.start.Headers
 	}
 	entries := append([]journal.Entry{
 		{

@@ -32,11 +32,12 @@ type RunInfo struct {
 func InfoOf(ctx context.Context) (RunInfo, error) {
 	var s *scope
 	var by *operation
+	var body *attempt
 	switch v := ctx.Value(contextKey{}).(type) {
 	case *scope:
 		s = v
 	case *attempt:
-		s, by = v.op.scope, v.op
+		s, by, body = v.op.scope, v.op, v
 	default:
 		_, err := scopeOf(ctx, call{verb: "info"})
 		return RunInfo{}, err
@@ -55,15 +56,19 @@ func InfoOf(ctx context.Context) (RunInfo, error) {
 	i := RunInfo{
 		RunID: h.ID, WorkflowID: h.WorkflowID, Workflow: h.Workflow, Pattern: h.Pattern,
 		Status: h.Status, Payload: payload, Attributes: maps.Clone(r.values.searchAttributes()),
-		Started: h.Created, Steps: r.values.stepNames(), Scope: s.path,
+		Headers: maps.Clone(r.values.allHeaders()), Started: h.Created,
+		Steps: r.values.stepNames(), Scope: s.path,
 	}
 	if !r.gone() { // the code has seen neither the waits beside it nor the statuses still to be set
 		i.Status = r.values.knownStatus()
 	}
 	if d := r.start; d != nil {
-		i.Headers, i.Predecessor, i.PredecessorBegan, i.PredecessorEnded = maps.Clone(
-			d.Headers,
-		), d.Other, d.Began, d.Ended
+		i.Predecessor, i.PredecessorBegan, i.PredecessorEnded = d.Other, d.Began, d.Ended
+	}
+	if body != nil {
+		for e := range body.written(journal.HeaderSet) {
+			i.Headers = with(i.Headers, e.Detail.Variable, e.Data)
+		}
 	}
 	return i, nil
 }

@@ -63,6 +63,7 @@ type memo struct {
 	byName   bool
 	recorded map[journal.Op]bool // operations that are recorded as added; nil for none
 	idle     []*record           // operations that the build that wrote last recorded as unused
+	begins   []*journal.Entry    // the variables that the run begins with
 }
 
 // A record has the entries of one operation.
@@ -164,6 +165,11 @@ func (m *memo) add(e *journal.Entry) {
 		if setsPhase(e) {
 			m.phase, m.phaseAt = e.Status, e.Seq
 		}
+	case journal.VariableSet:
+		if e.Op.IsZero() {
+			m.begins = append(m.begins, e)
+			return
+		}
 	}
 	c := classOf(e)
 	if c == 0 {
@@ -229,7 +235,7 @@ func classOf(e *journal.Entry) class {
 	case journal.WaitEnded:
 		return isWait
 	case journal.ValueRecorded, journal.PayloadSet, journal.StatePublished, journal.AttributeSet,
-		journal.VariableSet, journal.KeyAdded:
+		journal.VariableSet, journal.HeaderSet, journal.KeyAdded:
 		return isNote
 	case journal.CompensationStarted, journal.StepCompensated, journal.StepCompensationFailed,
 		journal.PhaseStarted, journal.PhaseCompleted, journal.PhaseFailed,

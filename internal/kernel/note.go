@@ -72,8 +72,7 @@ func (s *scope) produce(n Note, e *journal.Entry) *journal.Failure {
 		var f *journal.Failure
 		spill := journal.Number(0)
 		s.branch.withoutLock(func() {
-			// a store finds runs by its value
-			if d, f = n.Produce(); f == nil && n.Kind != journal.AttributeSet {
+			if d, f = n.Produce(); f == nil && n.spills() {
 				spill, f = s.spillOver(n.Name, &d)
 			}
 		})
@@ -94,6 +93,12 @@ func (s *scope) produce(n Note, e *journal.Entry) *journal.Failure {
 	}
 	e.Data = data
 	return nil
+}
+
+// spills reports whether the payload may be in rows of its own. A store finds runs by the value of
+// an attribute, and headers are read with the head of a run.
+func (n Note) spills() bool {
+	return n.Kind != journal.AttributeSet && n.Kind != journal.HeaderSet
 }
 
 // fails records that Produce has failed, which the code has seen as well. It returns false if

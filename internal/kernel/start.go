@@ -96,11 +96,11 @@ func (k *Kernel) prepare(s Start) (*run, error) {
 		since = now.Add(-s.Dedup)
 	}
 	r.beginNew(since)
-	r.values.begin(s.Input, 0, s.Attributes)
 	r.start = &journal.Detail{
 		CodeDetail:  journal.CodeDetail{Build: k.cfg.Build},
 		StartDetail: journal.StartDetail{Headers: s.Headers, Attributes: s.Attributes},
 	}
+	r.values.begin(s.Input, 0, &r.start.StartDetail)
 	if def == nil || !k.takeSlot(r) {
 		r.leaveHead(journal.Pending, "", now)
 		r.leave()

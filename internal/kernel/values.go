@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/perdure/perdure/journal"
 )
@@ -26,7 +27,8 @@ type values struct {
 	// the entry that has the payload, if it is still in the store; else 0
 	payloadSeq int64
 	attributes map[string]string // search attributes
-	changed    bool              // code has set the payload or search attributes
+	headers    map[string]string // headers
+	changed    bool              // code has set the payload, search attributes or headers
 	variables  map[string]*journal.Entry
 	keys       map[string]bool     // idempotency keys that the run has used
 	claims     map[string]*attempt // the attempts that have added such a key
@@ -53,10 +55,10 @@ func newValues(first journal.Status, m *memo) values {
 
 // begin sets the values that the run was started with. inputSeq is 1 if the input is still in the
 // store, else 0.
-func (v *values) begin(input []byte, inputSeq int64, attributes map[string]string) {
+func (v *values) begin(input []byte, inputSeq int64, start *journal.StartDetail) {
 	v.input, v.inputSeq = input, inputSeq
 	v.payload, v.payloadSeq = input, inputSeq
-	v.attributes = attributes
+	v.attributes, v.headers = start.Attributes, start.Headers
 }
 
 // startInput returns the input of the run, and the entry to fetch it by; 0 if the input is in
@@ -79,7 +81,21 @@ func (v *values) fetchedPayload(data []byte, seq int64) {
 // searchAttributes returns the search attributes. The caller does not change them.
 func (v *values) searchAttributes() map[string]string { return v.attributes }
 
-// isChanged reports whether code has set the payload or search attributes.
+// allHeaders returns the headers. The caller does not change them.
+func (v *values) allHeaders() map[string]string { return v.headers }
+
+// inherited returns the headers of a child: those of the run but the engine's own, and the child's.
+func (v *values) inherited(own map[string]string) map[string]string {
+	headers := maps.Clone(v.headers)
+	maps.DeleteFunc(headers, func(name, _ string) bool { return strings.HasPrefix(name, ownNames) })
+	if headers == nil {
+		return own
+	}
+	maps.Copy(headers, own)
+	return headers
+}
+
+// isChanged reports whether code has set the payload, search attributes or headers.
 func (v *values) isChanged() bool { return v.changed }
 
 // note adds the value of an entry, if the entry sets one.
@@ -97,16 +113,23 @@ func (v *values) note(e *journal.Entry) {
 		v.payload, v.payloadSeq = e.Data, storedAt(e)
 	case journal.AttributeSet:
 		v.changed = true
-		v.attributes = maps.Clone(v.attributes)
-		if v.attributes == nil {
-			v.attributes = map[string]string{}
-		}
-		if e.Data == nil {
-			delete(v.attributes, e.Op.Name)
-		} else {
-			v.attributes[e.Op.Name] = string(e.Data)
-		}
+		v.attributes = with(v.attributes, e.Op.Name, e.Data)
+	case journal.HeaderSet:
+		v.changed = true
+		v.headers = with(v.headers, e.Detail.Variable, e.Data)
 	}
+}
+
+// with returns a copy of m in which a name has a value, or none if data is nil.
+func with(m map[string]string, name string, data []byte) map[string]string {
+	m = maps.Clone(m)
+	if m == nil {
+		m = map[string]string{}
+	}
+	if m[name] = string(data); data == nil {
+		delete(m, name)
+	}
+	return m
 }
 
 // variable returns the entry that has set a variable, or nil.

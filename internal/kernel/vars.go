@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"context"
+	"iter"
 	"slices"
 
 	"github.com/perdure/perdure/journal"
@@ -14,22 +15,35 @@ import (
 
 // SetVariable sets a variable of the run of ctx, or removes it if data is nil.
 func SetVariable(ctx context.Context, name string, data []byte) error {
+	return set(ctx, journal.VariableSet, name, name, data)
+}
+
+// SetHeader sets a header of the run of ctx, or removes it if data is nil.
+func SetHeader(ctx context.Context, name string, data []byte) error {
+	return set(ctx, journal.HeaderSet, "header:"+name, name, data)
+}
+
+// set records the value of a variable or header. The note is called op.
+func set(ctx context.Context, kind journal.Kind, op, name string, data []byte) error {
 	d := &journal.Detail{VariableDetail: journal.VariableDetail{Variable: name}}
 	a, ok := ctx.Value(contextKey{}).(*attempt)
 	if !ok {
 		return noted(
 			TakeNote(ctx, Note{
-				Kind: journal.VariableSet, Name: name, Detail: d,
+				Kind: kind, Name: op, Detail: d,
 				Produce: func() ([]byte, *journal.Failure) { return data, nil },
 			}),
 		)
 	}
-	spill, f := a.spillOver("variable "+name, data)
-	if f != nil {
-		return &journal.Error{Code: f.Code, Op: "set " + name, Message: f.Message}
-	}
 	d.ByStep = true
-	a.write(journal.Entry{Kind: journal.VariableSet, Data: data, Spill: spill, Detail: d})
+	e := journal.Entry{Kind: kind, Data: data, Detail: d}
+	if kind == journal.VariableSet {
+		var f *journal.Failure
+		if e.Spill, f = a.spillOver("variable "+name, data); f != nil {
+			return &journal.Error{Code: f.Code, Op: "set " + name, Message: f.Message}
+		}
+	}
+	a.write(e)
 	return nil
 }
 
@@ -46,6 +60,17 @@ func (a *attempt) write(e journal.Entry) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	a.writes = append(a.writes, e)
+}
+
+// written returns the entries of a kind that the body has written.
+func (a *attempt) written(kind journal.Kind) iter.Seq[*journal.Entry] {
+	return func(yield func(*journal.Entry) bool) {
+		for i := range a.writes {
+			if e := &a.writes[i]; e.Kind == kind && !yield(e) {
+				return
+			}
+		}
+	}
 }
 
 // Variables returns variables of the run of ctx: those of the names that exist, or all if there are
@@ -91,10 +116,8 @@ func variables(ctx context.Context, names []string) (*scope, map[string]*journal
 		a.op.scope.learns(a.op)
 	}
 	entries := r.values.variablesOf(names)
-	for i := range a.writes {
-		e := &a.writes[i]
-		if e.Kind == journal.VariableSet &&
-			(len(names) == 0 || slices.Contains(names, e.Detail.Variable)) {
+	for e := range a.written(journal.VariableSet) {
+		if len(names) == 0 || slices.Contains(names, e.Detail.Variable) {
 			setVariable(&entries, e)
 		}
 	}

@@ -5,4 +5,5 @@ type Child struct {
 	Operation Operation
 	Start     Start
 	Policy    string
+	Variables bool // the child begins with the variables of its parent
 }

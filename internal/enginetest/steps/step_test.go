@@ -170,7 +170,9 @@ func TestALateResultIsAnEntryWhileItsRunIsOpen(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := world.Tail(w.History(run.ID()), 4)
-		want := []string{"StepTimedOut s", "ResultDiscarded s", "StepCompleted next", "RunCompleted"}
+		want := []string{
+			"StepTimedOut s", "ResultDiscarded s", "StepCompleted next", "RunCompleted",
+		}
 		if !slices.Equal(got, want) {
 			t.Errorf("got %q, want %q", got, want)
 		}

@@ -465,5 +465,17 @@ func (p *player) variable(ctx context.Context, name string, n int) error {
 	if err != nil {
 		return err
 	}
-	return perdure.RemoveVariable(ctx, name)
+	return errors.Join(header(ctx, name, fmt.Sprint(n)), perdure.RemoveVariable(ctx, name))
+}
+
+// header sets, reads and removes a header of that name.
+func header(ctx context.Context, name, value string) error {
+	if err := (perdure.Headers{name: value}).Set(ctx); err != nil {
+		return err
+	}
+	i, err := perdure.InfoOf(ctx)
+	if got := i.Headers[name]; err == nil && got != value {
+		err = fmt.Errorf("header %s is %q, not %q", name, got, value)
+	}
+	return errors.Join(err, (perdure.Headers{name: ""}).Set(ctx))
 }
