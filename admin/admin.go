@@ -38,16 +38,17 @@ func New(c interface {
 // A Parked is a run that waits for an operator.
 type Parked struct {
 	Head journal.Head
-	// Why is the reason why the run was parked: the reason that was given to
-	// [perdure.Client.Suspend], the defect that the engine found, or the reason of [perdure.Park].
+	// Why is the reason why the run was parked. It is the reason that was given to
+	// [perdure.Client.Suspend] or [perdure.Park], or the defect that the engine found.
 	Why string
 	// Decisions are the questions that the run asks by [perdure.Park], with their choices. If there
 	// is none, [perdure.Client.Resume] lets the run go on.
 	Decisions []journal.Wait
 }
 
-// Parked returns the runs that wait for an operator, newest first, and the cursor of the next page,
-// which is zero if there is no next page. Zero limit means 100; the limit is at most 1,000.
+// Parked returns the runs that wait for an operator, newest first. It also returns the cursor of
+// the next page, which is zero if there is no next page. Zero limit means 100; the limit is at most
+// 1,000.
 func (a *Client) Parked(ctx context.Context, after journal.Number, limit int) ([]Parked,
 	journal.Number, error) {
 	heads, next, err := a.client.FrontEnd.Heads(ctx, store.Filter{

@@ -46,9 +46,10 @@ func noLetter(op string) error {
 	}
 }
 
-// DeadLetters returns the open dead letters that the query selects, newest first, and the cursor of
-// the next page, which is zero if there is no next page. A page may have fewer dead letters than
-// its limit. A dead letter that is damaged is in the list, with the damage in its field Damaged.
+// DeadLetters returns the open dead letters that the query selects, newest first. It also returns
+// the cursor of the next page, which is zero if there is no next page. A page may have fewer dead
+// letters than its limit. A dead letter that is damaged is in the list, with the damage in its
+// field Damaged.
 func (a *Client) DeadLetters(ctx context.Context, q DeadLetterQuery) ([]deadletter.Letter,
 	journal.Number, error) {
 	heads, next, err := a.client.FrontEnd.Heads(ctx, q.filter())

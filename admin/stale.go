@@ -23,9 +23,9 @@ type Stale struct {
 
 const defaultStale = time.Hour
 
-// Stale returns the open runs that are loaded or due, and whose journals have got no entry for the
-// time after. Zero means 1 h. Runs that wait for a time, a signal, a child, a slot or an operator
-// are never in the list.
+// Stale returns the open runs that are loaded or due and whose journals have got no entry for a
+// time of after. Zero means 1 h. Runs that wait for a time, a signal, a child, a slot or an
+// operator are never in the list.
 func (a *Client) Stale(ctx context.Context, after time.Duration) ([]Stale, error) {
 	if after < 0 {
 		return nil, failure.Invalid("stale", "%v is negative", after)

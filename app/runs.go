@@ -75,7 +75,7 @@ func (l *listing) run(cmd *cobra.Command, _ []string) error {
 		return err
 	}
 	if l.limit < 0 {
-		return usage(cmd, fmt.Sprintf("--limit cannot be %d", l.limit))
+		return usage(cmd, fmt.Sprintf("--limit %d is not valid: allowed is 0 or more", l.limit))
 	}
 	var err error
 	if l.query.Statuses, err = parseStatuses(l.statuses); err != nil {

@@ -72,7 +72,8 @@ func newWaiter(cmd *cobra.Command) *waiter {
 func (w *waiter) check() error {
 	if w.timeout < 0 {
 		return &perdure.Error{
-			Code: journal.CodeInvalid, Message: fmt.Sprintf("--timeout cannot be %v", w.timeout),
+			Code: journal.CodeInvalid, Message: fmt.Sprintf(
+				"--timeout %v is not valid: allowed is 0 or more", w.timeout),
 		}
 	}
 	return w.out.check()

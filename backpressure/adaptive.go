@@ -7,12 +7,13 @@ import (
 )
 
 // Adaptive is a policy that lets more things go on at a time while few fail, and fewer while many
-// fail. Each time that Every things have ended, it decides by the share of these that failed, and
-// counts anew.
+// fail. Each time that Every things have ended, it changes the limit by the share of these things
+// that have failed.
 //
 // A zero field has the default that stands beside it.
 type Adaptive struct {
-	// Start is the limit at first. Zero means 4, or the number of Min to Max that is nearest to 4.
+	// Start is the first limit. Zero means 4; if 4 is not between Min and Max, it means the nearer
+	// of the two.
 	Start int
 	Min   int     // lower bound of the limit, at least 1; 0 means 1
 	Max   int     // upper bound of the limit; 0 means 16

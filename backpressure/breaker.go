@@ -10,11 +10,13 @@ import (
 
 // A CircuitBreaker is a policy that stops things which fail again and again. It has three states:
 //
-//   - Closed, at first: as many failures in a row as Failures open it. At most as many things go on
-//     at a time as failures are missing to open it, so that not more fail before it opens.
-//   - Open: nothing begins, and each thing gets an [OpenError]. After Recovery it is half-open.
-//   - Half-open: as many successes as Successes close it, and one failure opens it again. At most
-//     as many things go on at a time as successes are missing to close it.
+//   - Closed, at first: it opens after Failures failures in a row. After n failures in a
+//     row, at most Failures-n things go on at a time, so that no more than Failures can
+//     fail before it opens.
+//   - Open: nothing begins, and each thing gets an [OpenError]. After Recovery it is
+//     half-open.
+//   - Half-open: it closes after Successes successes, and opens again after one failure. At
+//     most as many things go on at a time as successes are still missing.
 //
 // A thing that ends while the breaker is open does not count, because it began before. A thing that
 // ends while it is half-open counts, whenever it began.

@@ -20,13 +20,13 @@ type Each[T any] struct {
 	// Policy limits the number of items that go on at a time; nil means no limit. [Batched] does
 	// them in batches.
 	Policy Policy
-	// Key returns the name of an item, which identifies its step: each item has another name. Key
-	// must decide by its argument alone. If Key is nil, the items are numbered from 0; then the
-	// items must be in the same order on replay, also in a newer build.
+	// Key returns the name of an item, which identifies its step. The names of all items must be
+	// different. Key must decide by its argument alone. If Key is nil, the items are numbered from
+	// 0; then the items must be in the same order on replay, also in a newer build.
 	Key func(item T) string
-	// Failures is the number of items that may fail, and FailedShare is the share of items that may
-	// fail, 0 to 1. The larger of the two numbers counts. Once more items have failed, no further
-	// item begins.
+	// Failures is the number of items that may fail. FailedShare is the share of items that may
+	// fail, 0 to 1. The larger of the two numbers counts. If more items fail, no further item
+	// begins.
 	Failures    int
 	FailedShare float64
 }

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A Policy limits how many of many things go on at a time, and decides whether more may begin at
-// all. It is data: the state of one use of a policy is in a Limiter.
+// A Policy limits how many things go on at a time, and decides whether more may begin at all. It is
+// data: the state of one use of a policy is in a Limiter.
 type Policy interface {
 	Begin() Limiter
 }
@@ -20,7 +20,7 @@ type Limiter interface {
 	// counts as 0. An error means that the next thing does not begin and gets this error instead.
 	// If nothing runs, Room must return a number above 0 or an error.
 	Room(running int, now time.Time) (int, error)
-	// Ended takes in that a thing has ended, with an error or nil.
+	// Ended is called when a thing has ended, with its error or nil.
 	Ended(err error, now time.Time)
 }
 

@@ -37,9 +37,9 @@ func builtIn() map[string]Policy {
 }
 
 // Register registers a policy under a name, by which [Lookup] and [Config] find it. It fails if the
-// name is registered already, or if the policy has a method Validate, as the policies of this
-// package have, that returns an error. Register and the other functions for names of policies may
-// be called at any time, by many goroutines.
+// name is registered already. If the policy has a method Validate, as the policies of this package
+// have, Register also fails if that returns an error. Many goroutines may call Register, Lookup,
+// Names and Reset at any time.
 func Register(name string, p Policy) error {
 	op := "register policy " + name
 	v := reflect.ValueOf(p)
@@ -112,7 +112,7 @@ func Names() []string {
 	return slices.Sorted(maps.Keys(registry.named))
 }
 
-// Reset restores the five names of the beginning and removes all others. "adaptive" is an
+// Reset restores the five predefined names and removes all others. "adaptive" is an
 // [Adaptive] and "batched" a [Batched], both with default numbers. The others are a
 // [CircuitBreaker]: "circuit-breaker" has 5 failures, 30 s and 3 successes,
 // "circuit-breaker-aggressive" has 2 failures, 60 s and 1 success, and

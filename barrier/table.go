@@ -60,9 +60,9 @@ func there(ctx context.Context, db *sql.DB) error {
 
 // Clean removes the rows that were made before a time, and returns how many there were. A step that
 // is executed after its row is gone does everything again, and a cancel whose try is gone does
-// nothing. So before must be further back than any run lasts, including its waits and suspensions,
-// and the last execution of a step that it has given up. Clean reads the whole table, in one
-// transaction.
+// nothing. So choose a time that is further back than the longest run lasts, with its waits and
+// suspensions, and further back than a late execution of a step that the run has given up. Clean
+// reads the whole table, in one transaction.
 func Clean(ctx context.Context, db *sql.DB, before time.Time) (int64, error) {
 	if db == nil {
 		return 0, invalid("a database is needed")

@@ -74,8 +74,8 @@ type child struct {
 // AddChild adds a step that starts a run of a workflow and waits for it. input makes the input of
 // the run from the argument of the step. It is workflow code: a panic in it fails the step. A child
 // that does not succeed fails the step. A step starts one child, however often its code is
-// replayed. A retry of the graph retries that child. If the graph is cancelled, so is the child. The
-// child has the headers of the graph's run, and begins with its variables.
+// replayed. A retry of the graph retries that child. If the graph is cancelled, so is the child.
+// The child has the headers of the graph's run, and begins with its variables.
 func AddChild[I, A, CI, O any](g *Graph[I], id string, wf *perdure.Workflow[CI, O],
 	input func(A) CI) *ChildStep[A, O] {
 	args := pattern.NewArguments[A]()

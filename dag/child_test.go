@@ -366,7 +366,8 @@ func TestAChildThatIsRetriedKeepsTheVariablesItBeganWith(t *testing.T) {
 		if err != nil {
 			env.Fatal(err)
 		}
-		if out, _, err := report.ResultOf[dag.ChildResult[string]](r, "child"); out.Output != "first" || err != nil {
+		out, _, err := report.ResultOf[dag.ChildResult[string]](r, "child")
+		if out.Output != "first" || err != nil {
 			env.Errorf("the child has %q (%v)", out.Output, err)
 		}
 	}, g, child)

@@ -99,8 +99,8 @@ func ChildOf[I, O any](wf *perdure.Workflow[I, O]) Child {
 // replaces "concurrency". "all" replaces "any". A child may be "detached".
 //
 // Read reports all defects at once, each with its place, as a [definition.Error]. Anything that is
-// not known is refused. A compensation that is named and does not exist is a warning: the graph
-// has it when it is registered.
+// not known is refused. A named compensation that does not exist is a warning, which is reported
+// when the graph is registered.
 func Read(document []byte, r Registry) (*Graph[json.RawMessage], error) {
 	d := &reader{registry: r}
 	if d.registry.Condition == nil {

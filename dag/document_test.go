@@ -180,7 +180,7 @@ func TestWhatIsWrongWithADocumentIsToldAtOnceWithItsPlace(t *testing.T) {
 	}
 	slices.Sort(lines)
 	wantIssues(t, strings.Join(lines, "\n"),
-		`name: "not a name" cannot be`, `mode: there is no mode "SOMETIMES"`,
+		`name: name "not a name" is not valid`, `mode: there is no mode "SOMETIMES"`,
 		"timeout: -1h0m0s is negative",
 		"retry.attempts: it is 0: at least 1", "retry.factor: it is 0.5: at least 1",
 		"retry.jitter: it is 2: at most 1", "retry.first: -1s is negative",
@@ -189,7 +189,7 @@ func TestWhatIsWrongWithADocumentIsToldAtOnceWithItsPlace(t *testing.T) {
 		"retry.times: this field is not known",
 		"concurrency: it is -1: at least 0", "pressure: there is no \"gone\" here",
 		"pressure: there are a concurrency and a pressure", "output: there is no step nobody",
-		"version: it must be a text", `trigger: "a b" cannot be`, "trigger: it is there twice",
+		"version: it must be a text", `trigger: name "a b" is not valid`, "trigger: it is there twice",
 		"surprise: this field is not known",
 		`steps.0.handler: there is no "gone" here`, `steps.0.timeout: "soon" is no time`,
 		"steps.0.order: it must be a whole number", "steps.0.async: it must be true or false",
@@ -200,7 +200,7 @@ func TestWhatIsWrongWithADocumentIsToldAtOnceWithItsPlace(t *testing.T) {
 		`steps.2: it follows "gone", which is not there`, "steps.2.after.2: it must be a text",
 		"steps.2.retry.factor: it is 0.5: at least 1",
 		"steps.3.child.workflow: it is needed", "steps.3.child.input: there is no step gone",
-		"steps.3.child.other: this field is not known", `steps.3.event.type: "a b" cannot be`,
+		"steps.3.child.other: this field is not known", `steps.3.event.type: name "a b" is not valid`,
 		"steps.3.event.colour: this field is not known",
 		"steps.3: two steps have this name",
 		"steps.4: it needs a handler or a child", "steps.4.wait.signal: it needs a name",

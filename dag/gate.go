@@ -7,10 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/perdure/perdure/pattern"
-
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/definition"
+	"github.com/perdure/perdure/pattern"
 )
 
 // A Gate is a signal or timer that a step waits for before it begins.
@@ -20,8 +19,9 @@ type Gate struct {
 	after  time.Duration
 }
 
-// Signal returns a gate that a signal of this name opens, also if it was sent before. The payload
-// becomes the variable signal.NAME: as base64 if it is not JSON, and null if it is empty.
+// Signal returns a gate that opens when the run has a signal of this name, also one that was sent
+// before. The payload becomes the variable signal.NAME: as base64 if it is not JSON, and null if it
+// is empty.
 func Signal(name string) Gate { return Gate{signal: name} }
 
 // Timer returns a gate that opens after a time, or when the timer is cancelled from outside
@@ -100,12 +100,18 @@ func (s *step) checkGates() {
 
 func (g Gate) check(s *step) {
 	switch {
-	case g.timer == "" && (!pattern.ValidName(variableOf(g.signal)) || g.signal == "" ||
-		strings.HasPrefix(g.signal, "perdure:")):
-		s.complain("wait", "this cannot be the name of a signal: %s", g.signal)
-	case g.timer != "" && !pattern.ValidName(g.timer):
-		s.complain("wait", "this cannot be the name of a timer: %s", g.timer)
-	case g.after < 0:
+	case g.signal == "" && g.timer == "":
+		s.complain("wait", "a signal or timer needs a name")
+		return
+	case strings.HasPrefix(g.signal, "perdure:"):
+		s.complain("wait", "signal %q is reserved: choose a name that does not begin with perdure:",
+			g.signal)
+	case g.signal != "":
+		s.checkName("wait", "signal", g.signal, variableOf(""))
+	default:
+		s.checkName("wait", "timer", g.timer, "")
+	}
+	if g.after < 0 {
 		s.note(definition.SeverityWarning, "wait", "timer %s is %v", g.timer, g.after)
 	}
 }

@@ -138,7 +138,7 @@ func (g *Graph[I]) Output(step Dependency) *Graph[I] {
 }
 
 // Concurrency limits the number of steps that go on at once; 0 means no limit. A step that waits at
-// its gates counts. A step that nobody waits for does not count.
+// its gates counts. An async step ([Step.Async]) does not count.
 func (g *Graph[I]) Concurrency(n int) *Graph[I] {
 	if n < 0 {
 		g.def.complain("concurrency", "it is %d: at least 0", n)

@@ -82,8 +82,7 @@ func (p *plan) checkStep(s *step) {
 }
 
 func (s *step) checkID() {
-	if !pattern.ValidName(s.id) {
-		s.complain("", "this cannot be an ID: 1 to 255 of A-Z a-z 0-9 . _ : -")
+	if !s.checkName("", "ID", s.id, childWord) {
 		return
 	}
 	for _, word := range ownWords {
@@ -92,10 +91,8 @@ func (s *step) checkID() {
 		}
 	}
 	if s.id == ownResult {
-		s.complain("", "an ID cannot be %s: so a compensation calls what its step gave", ownResult)
-	}
-	if longest := childWord + s.id; !pattern.ValidName(longest) {
-		s.complain("", "the ID is too long: there are names with more before it")
+		s.complain("", "ID %q is reserved: a compensation finds the result of its step under it",
+			s.id)
 	}
 }
 

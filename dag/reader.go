@@ -94,8 +94,8 @@ func read[T any](d *reader, at string, v json.RawMessage) T {
 // name reads a text that must be valid as a name. It returns an empty text for any other value.
 func (d *reader) name(at string, v json.RawMessage) string {
 	s, ok := readOK[string](d, at, v)
-	if ok && !pattern.ValidName(s) {
-		d.complain(at, "%q cannot be: 1 to 255 of A-Z a-z 0-9 . _ : -", s)
+	if err := pattern.CheckName("name", s, ""); ok && err != nil {
+		d.complain(at, "%v", err)
 		return ""
 	}
 	return s

@@ -20,9 +20,10 @@ type Query func(r report.Run, args json.RawMessage) (any, error)
 
 // Query adds a query under a name.
 func (g *Graph[I]) Query(name string, q Query) *Graph[I] {
+	err := pattern.CheckName("query", name, "")
 	switch {
-	case !pattern.ValidName(name):
-		g.def.complain("queries."+name, "this cannot be a name")
+	case err != nil:
+		g.def.complain("queries."+name, "%v", err)
 	case q == nil:
 		g.def.complain("queries."+name, "a query needs a function")
 	case g.def.queries[name] != nil:

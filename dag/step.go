@@ -125,12 +125,22 @@ func (s *step) checkTimes() {
 
 // checkNames adds issues for names that are not valid in a journal.
 func (s *step) checkNames() {
-	if s.variable != "" && !pattern.ValidName(s.variable) {
-		s.complain("variable", "this cannot be the name of a variable: %s", s.variable)
+	if s.variable != "" {
+		s.checkName("variable", "variable", s.variable, "")
 	}
-	if s.event != nil && s.event.Type != "" && !pattern.ValidName(s.event.Type) {
-		s.complain("event", "this cannot be a type of event: %s", s.event.Type)
+	if s.event != nil && s.event.Type != "" {
+		s.checkName("event", "event type", s.event.Type, "")
 	}
+}
+
+// checkName adds an issue if a name, with prefix before it, is not valid. It reports whether the
+// name is valid.
+func (s *step) checkName(where, what, name, prefix string) bool {
+	err := pattern.CheckName(what, name, prefix)
+	if err != nil {
+		s.complain(where, "%v", err)
+	}
+	return err == nil
 }
 
 func (s *Step[A, R]) step() *step {
@@ -190,9 +200,9 @@ func (s *Step[A, R]) Timeout(d time.Duration) *Step[A, R] {
 	return s
 }
 
-// Async lets the graph go on without waiting for the step: its layer counts the step as ended when
-// it is taken up, also while it waits at its gates. A failure of the step is recorded and fails
-// nothing else. A step that still runs when everything else has ended is cancelled.
+// Async lets the graph go on without waiting for the step. For its layer the step counts as ended
+// as soon as it begins, also if it then waits at its gates. A failure of the step is recorded and
+// fails nothing else. A step that still runs when everything else has ended is cancelled.
 func (s *Step[A, R]) Async() *Step[A, R] {
 	s.s.async = true
 	return s
@@ -222,8 +232,9 @@ func (s *Step[A, R]) Undo(fn func(ctx context.Context, in A, out R) error) *Step
 const ownResult = "result"
 
 // UndoWith sets the compensation as [Step.Undo] does, with a function whose argument is made like
-// the argument of a step. In this argument, step "result" is the result of the step itself; undo
-// and undo-error are the results and errors of compensations that were done before.
+// the argument of a step. In the tags of this argument, step=result is the result of the step
+// itself. The sources undo and undo-error are the results and errors of compensations that were
+// done before.
 func UndoWith[A, R, C, U any](s *Step[A, R], fn func(context.Context, C) (U, error)) *Step[A, R] {
 	args := pattern.NewArguments[C]()
 	s.s.setUndo(fn == nil, args.Check, pattern.TaskOf(args, fn))

@@ -25,13 +25,13 @@ import (
 // than five minutes. None of these changes the run.
 type Callback struct {
 	Priority int // lower numbers are called first; equal ones in the order of their declaration
-	// Async lets the run go on beside the callback: only the end of the run waits for it. Its
-	// context ends with a cancel and with a timeout.
+	// Async lets the run go on beside the callback: only the end of the run waits for it. A cancel
+	// or a timeout of the run ends the context of the callback.
 	Async bool
-	// On has the errors that the callback is called for, found anywhere in the chain; none for all.
-	// A sentinel is found if it is registered ([perdure.RegisterError]).
+	// On has the errors that the callback is called for. Empty means all errors. They are found
+	// anywhere in the chain; a sentinel is found if it is registered ([perdure.RegisterError]).
 	On    []error
-	Steps []string // IDs of the steps that it is called for; none for all
+	Steps []string // IDs of the steps that it is called for; empty means all
 
 	// Step is called after the success of a step is durable.
 	Step func(ctx context.Context, step string) error
@@ -266,7 +266,7 @@ func (c Callbacks) Listeners() []perdure.Listener {
 	return out
 }
 
-// Calling is an option of a workflow that is made of a declaration: the function returns the
+// Calling is an option of a workflow that is made of a declaration. The function returns the
 // callbacks of the declaration. It is called once, when the workflow is registered for the first
 // time. From then on the callbacks for the success of a run are listeners of the workflow.
 type Calling func() Callbacks

@@ -57,8 +57,8 @@ type ExecutionEvents struct {
 	Topic string
 }
 
-// Begin emits the event of the start of an execution, and plans the event of its end, which will
-// have the status at the end. It is called before any other durable operation of the run, as
+// Begin emits the event of the start of an execution. It also plans the event of the end, which has
+// the status of the run at the end. It is called before any other durable operation of the run, as
 // [CleansUp] demands. Clean-ups that are planned after it run before the event of the end is
 // emitted.
 func (e ExecutionEvents) Begin(ctx context.Context) error {

@@ -5,6 +5,7 @@ package pattern
 
 import (
 	"encoding/json"
+	"fmt"
 
 	"github.com/perdure/perdure/definition"
 	"github.com/perdure/perdure/internal/failure"
@@ -12,10 +13,11 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// Declared is an option of a workflow that is made of a declaration: the function returns the
+// Declared is an option of a workflow that is made of a declaration. The function returns the
 // outline of the declaration, and all its defects. It is called once, the first time that the
-// workflow is registered, checked, or started with a [Mode]. A field that it leaves empty is as in
-// a [perdure.About] beside it. The graph and the contract are checked in any case.
+// workflow is registered, checked, or started with a [Mode]. For a field that the function leaves
+// empty, the field of a [perdure.About] beside it counts. The graph and the contract are checked in
+// any case.
 type Declared func() (definition.Outline, []definition.Issue)
 
 func (d Declared) ApplyToWorkflow(w *sealed.Workflow) error {
@@ -26,9 +28,9 @@ func (d Declared) ApplyToWorkflow(w *sealed.Workflow) error {
 	return nil
 }
 
-// Accepts is an option of a workflow: a start, or a child, is refused with the error that the
-// function returns for the encoded input. It is not called for a start by a program that does not
-// know the workflow.
+// Accepts is an option of a workflow. The function gets the encoded input of a start or of a child.
+// If it returns an error, the start is refused with that error. A program that does not know the
+// workflow does not call it.
 type Accepts func(input json.RawMessage) error
 
 func (a Accepts) ApplyToWorkflow(w *sealed.Workflow) error {
@@ -65,5 +67,16 @@ func (k Kind) ApplyToWorkflow(w *sealed.Workflow) error {
 	return failure.Invalid("define "+w.Name, "there is no pattern %v", k)
 }
 
-// ValidName reports whether a text is valid as a name: 1 to 255 of A-Z a-z 0-9 . _ : -.
-func ValidName(s string) bool { return journal.ValidName(s) }
+// CheckName returns an error if s is not valid as a name, or would not be with the prefix that the
+// pattern writes before it. Allowed are 1 to 255 of A-Z a-z 0-9 . _ : -, with the prefix. The error
+// begins with kind, a noun for the name such as "signal".
+func CheckName(kind, s, prefix string) error {
+	if s != "" && journal.ValidName(prefix+s) {
+		return nil
+	}
+	why := "the prefix " + failure.Quoted(prefix) + " is too long"
+	if most := journal.MaxName - len(prefix); most > 0 {
+		why = fmt.Sprintf("allowed are 1 to %d of A-Z a-z 0-9 . _ : -", most)
+	}
+	return fmt.Errorf("%s %s is not valid: %s", kind, failure.Quoted(s), why)
+}

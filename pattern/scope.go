@@ -41,10 +41,10 @@ func Enclose(ctx context.Context, name string, fn func(context.Context) error,
 	return cmp.Or(over, err)
 }
 
-// StandsFor is an option of a branch or scope whose work belongs to another branch or scope of the
-// run, the one of ctx. Steps in a [perdure.Phase] have the idempotency keys that they would have
-// there, and facts count as recorded there. So one scope is able to undo the work of another scope,
-// in any goroutine.
+// StandsFor is an option of a branch or scope that does the work of another branch or scope of the
+// run: the one of ctx. Steps in a [perdure.Phase] have the idempotency keys that they would have
+// there, and facts count as recorded there. So one scope can undo the work of another scope, in any
+// goroutine.
 func StandsFor(ctx context.Context) perdure.BranchOption { return standsFor{ctx} }
 
 type standsFor struct{ ctx context.Context }
@@ -57,9 +57,9 @@ func (f standsFor) ApplyToBranch(o *sealed.Operation) error {
 	return nil
 }
 
-// ForStep is an option of a branch that does the work of the step of that name, beside it. Reports
-// show the step from the start of the branch, and show it as CANCELLED if the branch is cancelled.
-// The record of the step itself comes when the branch has ended.
+// ForStep is an option of a branch that does the work of a step beside it; its value is the name of
+// the step. Reports show the step from the start of the branch, and show it as CANCELLED if the
+// branch is cancelled. The record of the step itself comes when the branch has ended.
 type ForStep string
 
 func (d ForStep) ApplyToBranch(o *sealed.Operation) error {

@@ -26,16 +26,16 @@ type Walk struct {
 	// operation that the node waits for, or nil. It is also called for a node that the policy has
 	// refused; refused is then the error.
 	Ended func(node string, f Awaitable, refused error) (Awaitable, error)
-	// Beside reports whether nobody waits for a node: its layer counts it as ended when it has
-	// begun. Ended is called for it if it ends while the walk goes on. A nil Beside means no such
-	// node.
+	// Beside reports whether a node runs beside the walk: its layer does not wait for its end.
+	// Ended is called for such a node only if it ends while the walk goes on. Nil means that there
+	// is no such node.
 	Beside func(node string) bool
 	// More is called before each layer except the first. If it returns false, the walk ends.
 	More func() bool
 }
 
-// Run does the walk. It fails if the run ends meanwhile. An error of a node stays with the node:
-// the policy is told, and the layer goes on.
+// Run does the walk. It fails if the run ends meanwhile. An error of a node does not end the walk:
+// the policy gets the error, and the layer goes on.
 func (w Walk) Run(ctx context.Context) error {
 	if len(w.Layers) == 0 {
 		return nil

@@ -88,7 +88,7 @@ type Difference struct {
 	Text string // details, in words
 }
 
-// A DifferenceKind is the kind of a difference.
+// A DifferenceKind is the first word of the line that [Difference.String] returns.
 type DifferenceKind string
 
 // The kinds of differences.

@@ -1,4 +1,4 @@
-// Package report tells how a run went, or how far it has come: step by step, from its journal.
+// Package report describes how a run went, or how far it has come: step by step, from its journal.
 package report
 
 import (
@@ -21,7 +21,7 @@ import (
 // A Run is the report of a run: how it went, or how far it has come. It is made from the run's
 // journal and is available as long as that is kept. It is a copy and never changes.
 type Run struct {
-	Name        string // of the workflow
+	Name        string // name of the workflow
 	RunID       journal.RunID
 	WorkflowID  string
 	Pattern     journal.Pattern
@@ -29,33 +29,35 @@ type Run struct {
 	TriggeredBy string
 	DryRun      bool
 	Started     time.Time
-	Ended       time.Time     // zero while it is open
-	Duration    time.Duration // from start to end; of an open run to its last entry
-	Layers      [][]string    // step IDs of the declaration when the run began; nil without one
+	Ended       time.Time     // zero while the run is open
+	Duration    time.Duration // from start to end; of an open run, from start to last entry
+	Layers      [][]string    // IDs of the declared steps when the run began; nil for none
 	Steps       []Step        // in the order of their starts
 	Headers     map[string]string
 	Variables   map[string]json.RawMessage
-	Keys        []string // idempotency keys that it has used, in order
-	Phase       string   // of a TCC: the last that it began
-	Err         error    // that it ended with; nil where it succeeded, and while it is open
-	Suppressed  error    // that an error callback has made a success of
+	Keys        []string // idempotency keys that the run has used, in order
+	Phase       string   // of a TCC: the phase that began last
+	Err         error    // error of the run; nil while it is open and after a success
+	Suppressed  error    // error that a failure callback has suppressed
 	Undo        *Undo
-	Successor   journal.RunID // that it has continued as; empty where it has not
+	Successor   journal.RunID // run that it continued as; empty for none
 }
 
 // A Step is the report of one step or participant.
 type Step struct {
-	ID       string // its path
-	Status   journal.StepStatus
-	Attempts int // also those that an operator asked for; of a participant in its last phase
+	ID     string // path of the step
+	Status journal.StepStatus
+	// Attempts includes attempts that an operator asked for. For a participant it is the number in
+	// its last phase.
+	Attempts int
 	Latency  time.Duration
-	Result   json.RawMessage // of a participant that of its try
+	Result   json.RawMessage // for a participant, the result of its try
 	Err      error
 	Started  time.Time
 	Ended    time.Time
-	Phases   []Phase // of a participant
+	Phases   []Phase // of a participant; nil for a step
 	retries  int
-	failed   int64 // the entry that says that it has failed, or its compensation
+	failed   int64 // number of the entry of the last failure, also of a compensation
 }
 
 // A Phase is the report of one phase of a participant.
@@ -79,17 +81,17 @@ type Undo struct {
 type Undone struct {
 	ID       string
 	Undone   bool
-	Err      error // of the compensation; also of one that was passed over
+	Err      error // of the compensation, or the reason why it was passed over
 	Attempts int
 	Duration time.Duration
 	Result   json.RawMessage
 }
 
-// Success reports whether the run has ended as its author hoped.
+// Success reports whether the run is COMPLETED or CONFIRMED.
 func (r Run) Success() bool { return r.Status.IsSuccess() }
 
-// Step returns the report of a step; one that has not begun is PENDING, and found is
-// false.
+// Step returns the report of a step. If the step has not begun, the report has the status PENDING
+// and found is false.
 func (r Run) Step(id string) (s Step, found bool) {
 	i := slices.IndexFunc(r.Steps, func(s Step) bool { return s.ID == id })
 	if i < 0 {
@@ -98,15 +100,15 @@ func (r Run) Step(id string) (s Step, found bool) {
 	return r.Steps[i], true
 }
 
-// Failed returns the steps that have failed, or whose compensation or phase has, in the
-// order in which they did.
+// Failed returns the steps that have failed, and those whose compensation or phase has failed. They
+// are in the order of the failures.
 func (r Run) Failed() []Step {
 	failed := r.which(func(s Step) bool { return s.Status.IsFailure() })
 	slices.SortStableFunc(failed, func(a, b Step) int { return cmp.Compare(a.failed, b.failed) })
 	return failed
 }
 
-// Completed returns the steps that have done what they are for.
+// Completed returns the steps that are DONE or CONFIRMED.
 func (r Run) Completed() []Step {
 	return r.which(func(s Step) bool { return s.Status.IsDone() })
 }
@@ -120,7 +122,8 @@ func (r Run) which(is func(Step) bool) []Step {
 	return slices.DeleteFunc(slices.Clone(r.Steps), func(s Step) bool { return !is(s) })
 }
 
-// Retries is how many attempts were made beyond the first ones.
+// Retries returns the number of attempts of all steps and phases, not counting the first attempt of
+// each. Compensations do not count.
 func (r Run) Retries() int {
 	n := 0
 	for _, s := range r.Steps {
@@ -129,7 +132,7 @@ func (r Run) Retries() int {
 	return n
 }
 
-// ResultOf returns the result of a step, and false where it has none.
+// ResultOf returns the result of a step. It returns false if the step has no result.
 func ResultOf[T any](r Run, step string) (T, bool, error) {
 	s, _ := r.Step(step)
 	if s.Result == nil {
@@ -143,8 +146,8 @@ func ResultOf[T any](r Run, step string) (T, bool, error) {
 	return v, true, nil
 }
 
-// Of returns the report of the run of ctx in the body of a step: what had become
-// durable before that step began is in it.
+// Of returns the report of the run of ctx. It is called in the body of a step. The report has all
+// that was durable before that step began.
 func Of(ctx context.Context) (Run, error) {
 	head, entries, err := kernel.JournalOf(ctx)
 	if err != nil {
@@ -153,7 +156,8 @@ func Of(ctx context.Context) (Run, error) {
 	return New(head, entries)
 }
 
-// New folds a journal.
+// New makes the report of a run from its journal. If an entry does not fit, the error is of code
+// corrupt, and the report has the entries before it.
 func New(h journal.Head, entries []journal.Entry) (Run, error) {
 	a := journal.NewAggregate(h.ID, h.WorkflowID, h.Workflow, h.Pattern)
 	f := newReporter(a)

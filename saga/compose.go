@@ -3,6 +3,7 @@ package saga
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"slices"
 	"sync"
@@ -59,7 +60,7 @@ func (c *Composition[I]) Policy(p Policy) *Composition[I] {
 	return c
 }
 
-// On adds a callback. The steps that it is called for are the aliases of members.
+// On adds a callback. For it the steps are the members, and their IDs are the aliases.
 func (c *Composition[I]) On(b pattern.Callback) *Composition[I] {
 	c.def.calls = append(c.def.calls, b)
 	return c
@@ -124,7 +125,8 @@ func (d *composition) plan() *composed {
 	default:
 		c.issues = append(c.issues, definition.Issue{
 			Severity: definition.SeverityError, Where: "policy",
-			Message: "members cannot be undone by " + string(own.policy),
+			Message: fmt.Sprintf("policy %q is not valid: allowed for members are %s, %s and %s",
+				own.policy, StrictSequential, GroupedParallel, BestEffortParallel),
 		})
 	}
 	c.issues = append(c.issues, own.calls.Check(func(id string) bool {
@@ -141,11 +143,11 @@ func (c *composed) check(d *composition, m *member) {
 			m.complain("after", "member %s is one of composition %s", before.alias, before.of.name)
 		}
 	}
-	if !pattern.ValidName(undone(m.alias)) {
-		m.complain("", "this cannot be an alias: 1 to 250 of A-Z a-z 0-9 . _ : -")
+	if err := pattern.CheckName("alias", m.alias, undone("")); err != nil {
+		m.complain("", "%v", err)
 	}
 	if slices.Contains(ownNames, m.alias) {
-		m.complain("", "an alias cannot be %q", m.alias)
+		m.complain("", "alias %q is reserved for records of compositions: choose another", m.alias)
 	}
 	if m.when != nil {
 		if err := m.when.Check(); err != nil {

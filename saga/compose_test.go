@@ -422,10 +422,10 @@ func TestACompositionWithIssuesIsRefused(t *testing.T) {
 	eng := newEngine(t)
 	err := eng.Register(c)
 	for _, want := range []string{
-		"policy: members cannot be undone by CIRCUIT_BREAKER", "callbacks.0: exactly one",
+		`policy: policy "CIRCUIT_BREAKER" is not valid`, "callbacks.0: exactly one",
 		"a.after: a nil member", "a.with: it is no object",
 		"b: there are no steps", "b.x: member a does not come before", "b.y: a source is needed",
-		"c d: this cannot be an alias",
+		`c d: alias "c d" is not valid: allowed are 1 to 250 of`,
 		"c d.x: step step is not one of member b", "c d.when:", "none: a member needs a saga",
 		"none.after: member e is one of composition elsewhere",
 	} {

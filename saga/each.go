@@ -143,15 +143,16 @@ func (t *step) over(input json.RawMessage) (out []clone, err error) {
 				return nil, err
 			}
 		}
-		c := clone{key: key, id: t.id + t.each.separator() + key, item: item}
-		switch {
-		case seen[key]:
-			return nil, fmt.Errorf("two items are called %q", key)
-		case !pattern.ValidName(key) || !pattern.ValidName(undone(c.name())):
-			return nil, fmt.Errorf("item %d cannot be called %q", i, key)
+		c := clone{id: t.id + t.each.separator()}
+		if err := pattern.CheckName(fmt.Sprintf("the suffix of item %d,", i), key,
+			undone(c.name())); err != nil {
+			return nil, err
+		}
+		if seen[key] {
+			return nil, fmt.Errorf("two items have the suffix %q", key)
 		}
 		seen[key] = true
-		out = append(out, c)
+		out = append(out, clone{key: key, id: c.id + key, item: item})
 	}
 	return out, nil
 }

@@ -141,19 +141,19 @@ func TestAListThatCannotBeHadFailsItsStepBeforeAnyBegins(t *testing.T) {
 		"a panic of a suffix": {suffix: func(string) string { panic("odd") }, says: "panic: odd"},
 		"two of one name": {
 			suffix: func(string) string { return "x" },
-			says:   `two items are called "x"`,
+			says:   `two items have the suffix "x"`,
 		},
 		"no name": {
 			suffix: func(item string) string { return item + " ☃" },
-			says:   `item 0 cannot be called "tea ☃"`,
+			says:   `the suffix of item 0, "tea ☃" is not valid`,
 		},
 		"an empty name": {
 			suffix: func(string) string { return "" },
-			says:   `item 0 cannot be called ""`,
+			says:   `the suffix of item 0, "" is not valid`,
 		},
 		"a long name": {
 			suffix: func(item string) string { return item + strings.Repeat("x", 250) },
-			says:   "item 0 cannot be called",
+			says:   "is not valid: allowed are 1 to 245 of",
 		},
 	} {
 		t.Run(what, func(t *testing.T) {

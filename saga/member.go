@@ -92,8 +92,8 @@ func (m *Member) Map(key string, from Source) *Member {
 	return m
 }
 
-// Optional makes a failure of the member leave the others unchanged: the member is undone, and
-// members that come after it get no value from it.
+// Optional lets the other members go on if this member fails. The member is undone, and members
+// that come after it get no value from it.
 func (m *Member) Optional() *Member {
 	m.m.optional = true
 	return m
@@ -138,7 +138,7 @@ func FromVariable(name string) Source {
 	return Source{variable: name, described: "variable " + name}
 }
 
-// Field returns a source: a key of the object that s is the source of.
+// Field returns a source: the value of a key in the object that is the value of s.
 func (s Source) Field(key string) Source {
 	s.field = key
 	return s

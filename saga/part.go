@@ -30,7 +30,7 @@ type Part struct {
 // replaces the saga's pressure.
 //
 // While a compensation waits for an operator, the run is SUSPENDED. The operator decides for the
-// name undo:NAME.STEP, or undo:NAME.KEY.STEP.
+// name undo:NAME.STEP, or undo:NAME.KEY.STEP if the part has a key.
 //
 // If the run is cancelled or times out, now or later, the part is undone as a whole saga would be.
 // The same happens if the branch of the part is cancelled, for example by the timeout of the step
@@ -104,7 +104,7 @@ func pressureOf(p backpressure.Policy, opts []perdure.BranchOption) (backpressur
 // name would be too long in a part of that place. It is empty if there is none.
 func (p *plan) tooLong(place string) string {
 	for _, t := range p.steps {
-		if p.parks && t.undo != nil && !pattern.ValidName(undone(place+t.id)) {
+		if p.parks && t.undo != nil && pattern.CheckName("ID", place+t.id, undone("")) != nil {
 			return t.id
 		}
 	}

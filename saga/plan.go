@@ -119,7 +119,7 @@ func (p *plan) check(t *step) {
 }
 
 // reserved has the prefixes that IDs of steps cannot have, and ownNames has other IDs that they
-// cannot be. Sagas use these names for their own records.
+// cannot have. Sagas use these names for their own records.
 var (
 	reserved = []string{undone(""), "perdure:"}
 	ownNames = []string{"compensate", "compensation", "composition"}
@@ -127,26 +127,23 @@ var (
 
 // checkNames adds an issue for each wrong name of a step.
 func (p *plan) checkNames(t *step) {
-	const form = "1 to 255 of A-Z a-z 0-9 . _ : -"
-	if !pattern.ValidName(t.id) || !pattern.ValidName(undone(t.id)) {
-		p.complain(t.id, "this cannot be an ID: %s, with %q in front", form, undone(""))
-	}
+	p.checkName(t.id, "ID", t.id, undone(""))
 	for _, begin := range reserved {
 		if strings.HasPrefix(t.id, begin) {
 			p.complain(t.id, "an ID cannot begin with %q", begin)
 		}
 	}
 	if slices.Contains(ownNames, t.id) {
-		p.complain(t.id, "an ID cannot be %q", t.id)
+		p.complain(t.id, "ID %q is reserved for records of sagas: choose another", t.id)
 	}
 	if strings.Contains(t.key, "#") {
 		p.complain(t.id+".key", "a key cannot have #: those of clones have it")
 	}
-	if t.variable != "" && !pattern.ValidName(t.variable) {
-		p.complain(t.id+".variable", "this cannot be the name of a variable: %q", t.variable)
+	if t.variable != "" {
+		p.checkName(t.id+".variable", "variable", t.variable, "")
 	}
-	if e := t.event; e != nil && e.Type != "" && !pattern.ValidName(e.Type) {
-		p.complain(t.id+".event", "this cannot be the type of an event: %q", e.Type)
+	if e := t.event; e != nil && e.Type != "" {
+		p.checkName(t.id+".event", "event type", e.Type, "")
 	}
 	if t.each == nil || t.each.name == nil {
 		return
@@ -155,6 +152,13 @@ func (p *plan) checkNames(t *step) {
 		if strings.HasPrefix(other.id, t.id+t.each.separator()) {
 			p.complain(other.id, "a clone of %s could be called so", t.id)
 		}
+	}
+}
+
+// checkName adds an issue if a name, with prefix before it, is not valid.
+func (p *plan) checkName(where, what, name, prefix string) {
+	if err := pattern.CheckName(what, name, prefix); err != nil {
+		p.complain(where, "%v", err)
 	}
 }
 

@@ -129,13 +129,14 @@ func (s *Saga[I]) OnUndoError(h Handler) *Saga[I] {
 
 // ParkOnUndoError makes the run wait for an operator, as COMPENSATION_FAILED, if a compensation has
 // failed and the handler would continue. The operator decides with [perdure.Client.Decide], for the
-// name undo:STEP: "retry", "skip", or "handled" if he has undone the step by hand.
+// name undo:STEP. The choices are "retry"; "skip"; and "handled", if the operator has undone the
+// step by hand.
 func (s *Saga[I]) ParkOnUndoError() *Saga[I] {
 	s.def.parks = true
 	return s
 }
 
-// Pressure limits how many steps of a layer run at a time. By default all of them do.
+// Pressure limits how many steps of a layer run at a time. By default all steps of a layer do.
 func (s *Saga[I]) Pressure(p backpressure.Policy) *Saga[I] {
 	s.def.pressure = p
 	return s
@@ -149,7 +150,8 @@ func (s *Saga[I]) Publish(topic string) *Saga[I] {
 	return s
 }
 
-// On adds a callback. In its steps, the ID of a step over a list stands for all clones.
+// On adds a callback. If its field Steps has the ID of a step over a list, that stands for all
+// clones.
 func (s *Saga[I]) On(c pattern.Callback) *Saga[I] {
 	s.def.calls = append(s.def.calls, c)
 	return s

@@ -149,7 +149,7 @@ func (t *step) limit(at string, d time.Duration) time.Duration {
 	return d
 }
 
-// Key sets an idempotency key. Of the steps of one execution that have the same key, one is
+// Key sets an idempotency key. If several steps of one execution have the same key, one of them is
 // executed. The others count as done, with no result and nothing to undo. Each clone has its own
 // key. A part of a run, and each member of a composition, is a separate execution.
 func (s *Step[A, R]) Key(key string) *Step[A, R] {
@@ -200,8 +200,9 @@ func (t *step) undoBy(missing bool, call pattern.TaskFunc) {
 }
 
 // UndoWith sets the compensation, like [Step.Undo], to a function whose argument is made like a
-// step's. The input is the step's. The ID of the step stands for its own result, or for the result
-// of the clone. The result of the compensation is kept for other compensations and for the report.
+// step's. The input in it is the input of the step. In its tags, the ID of the step means the
+// result of the step itself or, for a step over a list, of the clone. The result of the
+// compensation is kept for other compensations and for the report.
 func UndoWith[A, R, C, U any](s *Step[A, R], fn func(context.Context, C) (U, error)) *Step[A, R] {
 	args := pattern.NewArguments[C]()
 	s.s.undoBy(fn == nil, pattern.TaskOf(args, fn))
@@ -229,8 +230,8 @@ func (s *Step[A, R]) Critical() *Step[A, R] {
 	return s
 }
 
-// Output returns the step's result, in the body of a later step. It returns false if there is no
-// result. For a step over a list use [Step.Outputs].
+// Output returns the step's result. It is called in the body of a later step. It returns false if
+// there is no result. For a step over a list use [Step.Outputs].
 func (s *Step[A, R]) Output(ctx context.Context) (R, bool, error) {
 	if err := s.s.single(); err != nil {
 		var zero R
@@ -239,8 +240,8 @@ func (s *Step[A, R]) Output(ctx context.Context) (R, bool, error) {
 	return pattern.Output[R](ctx, s.s.id)
 }
 
-// Outputs returns the results of a step over a list, in the body of a later step, in the order of
-// the items.
+// Outputs returns the results of a step over a list, in the order of the items. It is called in the
+// body of a later step.
 func (s *Step[A, R]) Outputs(ctx context.Context) ([]R, error) {
 	if err := s.s.multiple(); err != nil {
 		return nil, err

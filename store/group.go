@@ -8,7 +8,7 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// A Group is what one Commit writes. The order inside the transaction is:
+// A Group is the input of one Commit. The order inside the transaction is:
 //
 //  1. the fence: the engine's row is there;
 //  2. new runs, but for successors (Change.From);

@@ -17,11 +17,11 @@ import (
 	"github.com/perdure/perdure/report"
 )
 
-// A Composition is a TCC whose members are TCCs. A member tries and confirms after the members that
-// it comes after are confirmed. Members that come after the same members run at the same time. If a
-// member that is not optional fails, no later member begins. When the other members of its layer
-// have ended, the confirmed members are cancelled, beginning with the member that began last: every
-// participant cancels, as the package comment describes.
+// A Composition is a TCC whose members are TCCs. A member tries and confirms when all members
+// before it ([Member.After]) are confirmed. Members that come after the same members run at the
+// same time. If a member that is not optional fails, no later member begins. When the other members
+// of its layer have ended, the confirmed members are cancelled, beginning with the member that
+// began last: every participant cancels, as the package comment describes.
 //
 // The same happens to the whole composition when the run is cancelled or times out at any time
 // before it ends, callbacks included. A member that has decided to confirm confirms first. The
@@ -102,7 +102,7 @@ func (m *Member) After(others ...*Member) *Member {
 	return m
 }
 
-// Optional makes a failure of the member leave it out and change nothing else.
+// Optional lets the composition go on without the member if the member fails.
 func (m *Member) Optional() *Member {
 	m.optional = true
 	return m
@@ -114,8 +114,8 @@ func (c *Composition[I]) Pressure(p backpressure.Policy) *Composition[I] {
 	return c
 }
 
-// On adds a callback. The steps that it is called for are the aliases of members. A member is done
-// when it is confirmed.
+// On adds a callback. For it the steps are the members, and their IDs are the aliases. A member is
+// done when it is confirmed.
 func (c *Composition[I]) On(b pattern.Callback) *Composition[I] {
 	c.def.calls = append(c.def.calls, b)
 	return c
@@ -128,8 +128,8 @@ func (c *Composition[I]) Publish(topic string) *Composition[I] {
 	return c
 }
 
-// Execute starts a run, waits for its end and returns its result, like [TCC.Execute]. The ID of a
-// participant is alias/participant.
+// Execute starts a run, waits for its end and returns its result, like [TCC.Execute]. In the
+// result, the ID of a participant is alias/participant.
 func (c *Composition[I]) Execute(ctx context.Context, by perdure.Caller, in I,
 	opts ...perdure.StartOption) (Result, error) {
 	return execute(ctx, by, c.Workflow, in, opts)
@@ -189,8 +189,8 @@ func (a *assembly) examine(m *Member) []definition.Issue {
 		}
 	}
 	var issues []definition.Issue
-	if !pattern.ValidName(m.alias) {
-		issues = append(issues, wrong("this cannot be an alias: 1 to 255 of A-Z a-z 0-9 . _ : -"))
+	if err := pattern.CheckName("alias", m.alias, ""); err != nil {
+		issues = append(issues, wrong(err.Error()))
 	}
 	for _, message := range m.wrong {
 		issues = append(issues, wrong(message))
@@ -215,7 +215,7 @@ func (a *assembly) examine(m *Member) []definition.Issue {
 	}
 	m.plan = m.def.compile()
 	for _, p := range m.plan.inOrder {
-		if !pattern.ValidName(perdure.PhaseConfirm.Of(m.alias + "." + p.id)) {
+		if pattern.CheckName("ID", m.alias+"."+p.id, perdure.PhaseConfirm.Of("")) != nil {
 			issues = append(issues, wrong("the alias and the ID of "+p.id+" are too long together"))
 		}
 	}
@@ -250,7 +250,6 @@ func (c *composition) declare() (definition.Outline, []definition.Issue) {
 	return definition.Outline{Graph: &a.graph, Pressured: true}, a.issues
 }
 
-// callbacks returns the callbacks of the composition.
 func (c *composition) callbacks() pattern.Callbacks { return c.compile().calls }
 
 // makeInput makes the input of the member's TCC. The input is recorded, so that another build

@@ -109,15 +109,15 @@ func TestWhatIsWrongWithADefinition(t *testing.T) {
 		},
 		"an odd ID": {
 			func(d *tcc.TCC[order]) { complete(d, "a b") },
-			[]string{"ERROR: a b: this cannot be an ID: 1 to 247"},
+			[]string{`ERROR: a b: ID "a b" is not valid: allowed are 1 to 247`},
 		},
 		"no ID": {
 			func(d *tcc.TCC[order]) { complete(d, "") },
-			[]string{"ERROR: a step has no name", "ERROR: this cannot be an ID"},
+			[]string{`ERROR: ID "" is not valid`, "ERROR: a step has no name"},
 		},
 		"a long ID": {
 			func(d *tcc.TCC[order]) { complete(d, long) },
-			[]string{"ERROR: " + long + ": this cannot be an ID"},
+			[]string{"ERROR: " + long + `: ID "xx`},
 		},
 		"the longest ID": {func(d *tcc.TCC[order]) { complete(d, long[1:]) }, nil},
 		"retries": {func(d *tcc.TCC[order]) {
@@ -160,7 +160,7 @@ func TestWhatIsWrongWithADefinition(t *testing.T) {
 		}},
 		"events": {func(d *tcc.TCC[order]) {
 			complete(d, "a").Event(pattern.StepEvent{Type: "order placed"})
-		}, []string{"ERROR: a.event: this cannot be the type of an event: \"order placed\""}},
+		}, []string{`ERROR: a.event: event type "order placed" is not valid`}},
 		"callbacks": {func(d *tcc.TCC[order]) {
 			complete(d, "a")
 			d.On(pattern.Callback{Steps: []string{"z"}, Step: func(context.Context, string) error {
@@ -217,7 +217,7 @@ func TestWhatIsWrongWithAComposition(t *testing.T) {
 		"an alias": {
 			func(c *tcc.Composition[order]) { tcc.Include(c, "m/m", good(), as) },
 			[]string{
-				"ERROR: m/m: the alias and the ID of a are", "ERROR: m/m: this cannot be an alias",
+				`ERROR: m/m: alias "m/m" is not valid`, "ERROR: m/m: the alias and the ID of a are",
 			},
 		},
 		"duplicates": {

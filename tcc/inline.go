@@ -14,7 +14,7 @@ import (
 // An Ending is the outcome of a TCC that was a part of a workflow.
 type Ending struct {
 	Status perdure.RunStatus // CONFIRMED, CANCELED or FAILED
-	Err    error             // why it was cancelled, or could not be; nil if it is confirmed
+	Err    error             // why it was cancelled or has failed; nil if it is confirmed
 	tries  map[string]json.RawMessage
 }
 
@@ -74,7 +74,7 @@ func (p *plan) placeOf(opts []perdure.BranchOption) (string, error) {
 		}
 	}
 	for _, one := range p.inOrder {
-		if p.parks && !pattern.ValidName(perdure.PhaseConfirm.Of(place+one.id)) {
+		if p.parks && pattern.CheckName("ID", place+one.id, perdure.PhaseConfirm.Of("")) != nil {
 			return "", &perdure.Error{
 				Code: perdure.CodeInvalid, Op: "run " + p.name,
 				Message: "name, key and the ID of " + one.id +

@@ -127,7 +127,7 @@ func (p *Participant[A, R]) Order(n int) *Participant[A, R] {
 	return p
 }
 
-// Optional makes a failure of the try leave the participant out and change nothing else.
+// Optional lets the TCC go on without the participant if its try fails.
 func (p *Participant[A, R]) Optional() *Participant[A, R] {
 	p.p.optional = true
 	return p

@@ -1,10 +1,8 @@
 package tcc
 
 import (
-	"fmt"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/perdure/perdure/pattern"
@@ -69,16 +67,16 @@ func (p *plan) types(phase perdure.Phase, i int) pattern.SourceTypes {
 // check returns the issues of the i-th participant.
 func (p *plan) check(i int, one *participant) []definition.Issue {
 	var issues []definition.Issue
-	if longest := perdure.PhaseConfirm.Of(one.id); !pattern.ValidName(longest) || one.id == "" {
-		issues = append(issues, definition.Issue{
-			Severity: definition.SeverityError, Where: one.id,
-			Message: fmt.Sprintf("this cannot be an ID: 1 to %d of A-Z a-z 0-9 . _ : -",
-				255-len(perdure.PhaseConfirm.Of(""))),
-		})
+	checkName := func(where, what, name, prefix string) {
+		if err := pattern.CheckName(what, name, prefix); err != nil {
+			issues = append(issues, definition.Issue{
+				Severity: definition.SeverityError, Where: where, Message: err.Error(),
+			})
+		}
 	}
-	if e := one.event; e != nil && e.Type != "" && !pattern.ValidName(e.Type) {
-		issues = append(issues, definition.Issue{Severity: definition.SeverityError, Where: one.id +
-			".event", Message: "this cannot be the type of an event: " + strconv.Quote(e.Type)})
+	checkName(one.id, "ID", one.id, perdure.PhaseConfirm.Of(""))
+	if e := one.event; e != nil && e.Type != "" {
+		checkName(one.id+".event", "event type", e.Type, "")
 	}
 	for _, phase := range phases {
 		where := one.id + "." + strings.ToLower(string(phase))

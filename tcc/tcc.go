@@ -104,10 +104,10 @@ func (d *declaration) limit(where string, limit time.Duration) time.Duration {
 	return limit
 }
 
-// Park makes the run wait for an operator, SUSPENDED, if a confirm or a cancel has failed. The
-// operator decides with [perdure.Client.Decide], for the name confirm:PARTICIPANT or
-// cancel:PARTICIPANT. The choices are "retry"; "skip", which leaves it failed; and "handled", if he
-// has done it by hand, which records it as done. In a composition the name is
+// Park makes the run wait for an operator if a confirm or a cancel has failed. The run is then
+// SUSPENDED. The operator decides with [perdure.Client.Decide], for the name confirm:PARTICIPANT or
+// cancel:PARTICIPANT. The choices are "retry"; "skip", which leaves it failed; and "handled", which
+// records it as done after the operator has done it by hand. In a composition the name is
 // confirm:ALIAS.PARTICIPANT. For a part of a workflow it is confirm:TCC.PARTICIPANT, or
 // confirm:TCC.KEY.PARTICIPANT if the part has a key. Names for cancel have the same form.
 func (t *TCC[I]) Park() *TCC[I] {
@@ -115,8 +115,8 @@ func (t *TCC[I]) Park() *TCC[I] {
 	return t
 }
 
-// On adds a callback. The steps that it is called for are participants. A participant is done when
-// it has confirmed.
+// On adds a callback. For it the steps are the participants. A participant is done when it has
+// confirmed.
 func (t *TCC[I]) On(c pattern.Callback) *TCC[I] {
 	t.def.calls = append(t.def.calls, c)
 	return t

@@ -64,8 +64,9 @@ func supervise() error {
 	}
 	slices.Sort(after)
 	ended, counts := map[string]bool{}, map[string]int{}
-	args := []string{"-worker", dir, "-transfers", fmt.Sprint(*transfers), "-seed", fmt.Sprint(*seed)}
-	err = kill.Again(args, after, *transfers, func(line string) int {
+	err = kill.Again([]string{
+		"-worker", dir, "-transfers", fmt.Sprint(*transfers), "-seed", fmt.Sprint(*seed),
+	}, after, *transfers, func(line string) int {
 		if id, status, _ := strings.Cut(line, " "); !ended[id] {
 			ended[id] = true
 			counts[status]++
@@ -76,7 +77,7 @@ func supervise() error {
 	fmt.Printf("%d kills, transfers %v\n", *kills, counts)
 	fmt.Printf("after:  %d accounts have %d cents, %d set aside\n", bank.Accounts, sum, held)
 	if sum != before || held != 0 || counts["CONFIRMED"]+counts["CANCELED"] != *transfers {
-		e = errors.Join(e, errors.New("money is lost, set aside for ever, or a transfer has another end"))
+		e = errors.Join(e, errors.New("money is lost or held, or a transfer has another end"))
 	}
 	return errors.Join(err, e)
 }
@@ -105,17 +106,17 @@ func work() error {
 	var all sync.WaitGroup
 	for i := range *transfers {
 		t := money.Transfer{
-			// Two of the accounts to be paid do not exist.
-			From: fmt.Sprint(random.IntN(bank.Accounts)), To: fmt.Sprint(random.IntN(bank.Accounts + 2)),
+			From:  fmt.Sprint(random.IntN(bank.Accounts)),
+			To:    fmt.Sprint(random.IntN(bank.Accounts + 2)), // two of these do not exist
 			Cents: random.Int64N(50_000),
 		}
 		slots <- struct{}{}
 		all.Go(func() {
-			result, err := move.Execute(context.Background(), engine, t, perdure.ID(fmt.Sprint("t-", i)))
+			r, err := move.Execute(context.Background(), engine, t, perdure.ID(fmt.Sprint("t-", i)))
 			if err != nil {
 				log.Fatalln(err)
 			}
-			fmt.Println(result.WorkflowID, result.Status)
+			fmt.Println(r.WorkflowID, r.Status)
 			<-slots
 		})
 	}

@@ -16,21 +16,6 @@ const (
 	tabColumns = 4 // that a tab counts for
 )
 
-// notYet are the folders that the rules of this file do not hold for yet.
-var notYet = []string{
-	"app",
-	"dag",
-	"examples/transfer",
-	"examples/transfer/bank",
-	"perduretest",
-	"saga",
-	"store",
-	"store/postgres",
-	"store/sqlite",
-	"store/storetest",
-	"tcc",
-}
-
 func languageRules() []rule {
 	return []rule{
 		{
@@ -103,18 +88,11 @@ var z = "this cannot be a name"`,
 	}
 }
 
-// settled returns the packages that the rules of this file hold for.
-func settled(h *module) []*goPackage {
-	return slices.DeleteFunc(h.sorted(), func(r *goPackage) bool {
-		return slices.Contains(notYet, r.path)
-	})
-}
-
 // longLines finds lines that are too long. Raw strings and the outputs of examples may have them,
 // because a line break would change their value; so may a URL, which is one word, and a line with
 // //nolint, which applies to its line.
 func longLines(h *module) (found []string) {
-	for _, r := range settled(h) {
+	for _, r := range h.sorted() {
 		for _, f := range r.files {
 			exempt := unbreakable(h, f.File)
 			for i, line := range strings.Split(f.source, "\n") {
@@ -168,7 +146,7 @@ var mends = map[string]string{
 }
 
 func stiffOpeners(h *module) (found []string) {
-	for _, r := range settled(h) {
+	for _, r := range h.sorted() {
 		for _, f := range r.files {
 			for _, doc := range docs(f.File) {
 				m := stiff.FindStringSubmatch(doc.Text())
@@ -185,7 +163,7 @@ func stiffOpeners(h *module) (found []string) {
 }
 
 func emptyComments(h *module) (found []string) {
-	for _, r := range settled(h) {
+	for _, r := range h.sorted() {
 		for _, f := range r.files {
 			for _, n := range commented(f.File) {
 				if repeats(n.doc.Text(), n.names) {
@@ -289,7 +267,7 @@ func wordsOf(name string) (words []string) {
 var vague = regexp.MustCompile(`cannot be(?: (?:an?|the|called|named)\b| %|[:,;."]|$)`)
 
 func vagueErrors(h *module) (found []string) {
-	for _, r := range settled(h) {
+	for _, r := range h.sorted() {
 		for _, f := range r.code() {
 			ast.Inspect(f.File, func(n ast.Node) bool {
 				if s, ok := n.(*ast.BasicLit); ok && s.Kind == token.STRING &&

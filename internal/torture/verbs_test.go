@@ -138,7 +138,7 @@ func (s *source) verbs(t *testing.T, path string) (out []string) {
 var none = map[string]string{
 	"names and values of Go": "perdure.*.Error perdure.*.Unwrap perdure.*.Unwrap " +
 		"perdure.*.String pattern.Kind.String definition.Issue.String pattern.Encode " +
-		"pattern.ValidName dag.ChildResult.MarshalJSON dag.ChildResult.UnmarshalJSON",
+		"pattern.CheckName dag.ChildResult.MarshalJSON dag.ChildResult.UnmarshalJSON",
 	"what is checked at registration": "perdure.*.ApplyTo* backpressure.*.ApplyTo* perdure.Check " +
 		"perdure.Retry.Check pattern.If.Check perdure.*.Validate pattern.Arguments.Check " +
 		"pattern.Callbacks.* backpressure.*.Validate backpressure.Check backpressure.Register " +

@@ -33,7 +33,8 @@ func TestNoPlanReadsAWholeTable(t *testing.T) {
 	plans := map[string]string{} // by statement
 	open := func() (store.Store, error) {
 		s, err := Open(t.Context(), url+
-			"&session_preload_libraries=auto_explain&auto_explain.log_min_duration=0&auto_explain.log_level=notice")
+			"&session_preload_libraries=auto_explain&auto_explain.log_min_duration=0"+
+			"&auto_explain.log_level=notice")
 		if err != nil {
 			return nil, err
 		}

@@ -17,8 +17,9 @@ import (
 
 // forOthers are settings that a role or a database may have for other applications: time
 // limits that each commit exceeds, and an isolation that hides the commits of others.
-const forOthers = "&statement_timeout=1ms&lock_timeout=1ms&default_transaction_isolation=serializable&search_path=nowhere" +
-	"&enable_indexscan=off&datestyle=german&bytea_output=escape&standard_conforming_strings=off"
+const forOthers = "&statement_timeout=1ms&lock_timeout=1ms" +
+	"&default_transaction_isolation=serializable&search_path=nowhere&enable_indexscan=off" +
+	"&datestyle=german&bytea_output=escape&standard_conforming_strings=off"
 
 // The modes in which the driver is tested against the contract: how statements are sent, and
 // through which proxies. One mode has a server that keeps what it acknowledges. The others show

@@ -228,7 +228,9 @@ func TestMigratedIsLikeNew(t *testing.T) {
 func TestApplicationsFileIsTaken(t *testing.T) {
 	theirs := "create table meta (key, value); create table runs (x); create table messages (y); " +
 		"create index heads_open on runs (x); " +
-		"create view inbox as select 1; insert into meta values ('schema', 99), ('database', 'theirs'); insert into runs values (7)"
+		"create view inbox as select 1; " +
+		"insert into meta values ('schema', 99), ('database', 'theirs'); " +
+		"insert into runs values (7)"
 	for name, sql := range map[string]string{
 		"tables": theirs, "an ID": "pragma application_id = 7; pragma user_version = 12; " + theirs,
 		"an ID alone":     "pragma application_id = 7; pragma user_version = 12",

@@ -31,7 +31,7 @@ func postChecks() []check {
 	}
 }
 
-// signal returns a signal.
+// signal returns a signal with a payload. Without an ID it is not deduplicated.
 func signal(name, id string) journal.Entry {
 	e := journal.Entry{
 		Kind: journal.SignalReceived,

@@ -28,8 +28,7 @@ const (
 	unbook  = `update account set cents = cents - $1 where id = $2`
 )
 
-// statements has two statements for each action. The second one is for a cancel after the
-// confirm.
+// statements has two statements for each action: the second is for a cancel after the confirm.
 var statements = map[money.Action][2]string{
 	money.Hold: {hold}, money.Take: {take}, money.Return: {release, book},
 	money.Announce: {touch}, money.Book: {book}, money.Recall: {touch, unbook},
@@ -42,7 +41,8 @@ type Bank struct{ db *sql.DB }
 // Open opens the bank in a directory. It makes a bank if there is none.
 func Open(dir string) (*Bank, error) {
 	at := "file:" + filepath.ToSlash(filepath.Join(dir, "bank.db"))
-	db, err := sql.Open("sqlite", at+"?_pragma=journal_mode(wal)&_pragma=busy_timeout(30000)&_txlock=immediate")
+	db, err := sql.Open("sqlite", at+
+		"?_pragma=journal_mode(wal)&_pragma=busy_timeout(30000)&_txlock=immediate")
 	if err != nil {
 		return nil, err
 	}

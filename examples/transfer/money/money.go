@@ -1,5 +1,4 @@
-// Package money has the workflow of a transfer between two accounts: a TCC in which both
-// accounts confirm, or neither.
+// Package money has the transfer between two accounts: a TCC in which both confirm, or neither.
 package money
 
 import (

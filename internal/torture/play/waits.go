@@ -209,7 +209,9 @@ func (p *player) child(ctx context.Context, op *program.Op) error {
 	in := p.in
 	in.ID = op.ChildID(p.in.ID, p.in.Round)
 	in.Program = &program.Program{Flow: "code", End: "returns", Body: op.Bodies[0]}
-	opts := []perdure.ChildOption{perdure.ID(in.ID), perdure.Key("child")}
+	opts := []perdure.ChildOption{
+		perdure.ID(in.ID), perdure.Key("child"), pattern.WithVariables(),
+	}
 	switch op.Way {
 	case "detached":
 		opts = append(opts, perdure.ChildDetached)
