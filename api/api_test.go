@@ -9,9 +9,10 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
+// spec: P-14
 func TestWhatIsToldKeepsItsNames(t *testing.T) {
 	at := time.Date(2026, 11, 21, 10, 0, 0, 0, time.FixedZone("elsewhere", 3600))
-	scopes := api.Scopes{}
+	of := api.JournalOf(journal.Head{ID: "r-1", WorkflowID: "w"})
 	failure := &journal.Failure{Code: journal.CodeFailed, Message: "no"}
 	state := journal.Snapshot{
 		Seq: 7, Failure: failure, Payload: []byte(`{"a":1}`), Build: "b", Successor: "r-2",
@@ -40,14 +41,14 @@ func TestWhatIsToldKeepsItsNames(t *testing.T) {
 			`{"run_id":"r-1","workflow_id":"w","workflow":"f","pattern":"WORKFLOW","status":"FAILED","created":"2026-11-21T09:00:00Z","ended":"2026-11-21T09:00:00Z",` +
 				`"error":{"code":"failed","message":"no"},"steps":[{"path":"pay","status":"RETRYING","attempts":2,"due":"2026-11-21T09:00:00Z","error":{"code":"failed","message":"no"}}],` +
 				`"waits":[{"kind":"signal","path":"go","since":"2026-11-21T09:00:00Z"}],"payload":{"a":1},"published":{"progress":50},"versions":{"fee":2},"entries":7,"build":"b","successor":"r-2"}`},
-		{scopes.Entry(journal.Entry{
+		{of.Entry(journal.Entry{
 			Seq:  2,
 			At:   at,
 			Kind: journal.ScopeOpened,
 			Op:   journal.Op{Name: "branch", Key: "a", Occ: 1},
 		}),
-			`{"seq":2,"at":"2026-11-21T09:00:00Z","kind":"ScopeOpened","operation":"branch[a]"}`},
-		{scopes.Entry(journal.Entry{
+			`{"run_id":"r-1","workflow_id":"w","pattern":"WORKFLOW","seq":2,"at":"2026-11-21T09:00:00Z","kind":"ScopeOpened","operation":"branch[a]"}`},
+		{of.Entry(journal.Entry{
 			Seq:  3,
 			At:   at,
 			Kind: journal.StepCompleted,
@@ -55,15 +56,15 @@ func TestWhatIsToldKeepsItsNames(t *testing.T) {
 			Took: 1500 * time.Microsecond,
 			Data: []byte{0xff},
 		}),
-			`{"seq":3,"at":"2026-11-21T09:00:00Z","kind":"StepCompleted","operation":"branch[a]/pay","took_ms":1.5,"data":{"base64":"/w=="}}`},
-		{scopes.Entry(journal.Entry{
+			`{"run_id":"r-1","workflow_id":"w","pattern":"WORKFLOW","seq":3,"at":"2026-11-21T09:00:00Z","kind":"StepCompleted","operation":"branch[a]/pay","took_ms":1.5,"data":{"base64":"/w=="}}`},
+		{of.Entry(journal.Entry{
 			Seq: 4, At: at, Kind: journal.ChildCompleted, Detail: &journal.Detail{
 				Outcome:       journal.Completed,
 				Other:         "r-3",
 				MessageDetail: journal.MessageDetail{Mail: 1},
 			},
 		}),
-			`{"seq":4,"at":"2026-11-21T09:00:00Z","kind":"ChildCompleted","other":"r-3","message":1,"outcome":"COMPLETED"}`},
+			`{"run_id":"r-1","workflow_id":"w","pattern":"WORKFLOW","seq":4,"at":"2026-11-21T09:00:00Z","kind":"ChildCompleted","other":"r-3","message":1,"outcome":"COMPLETED"}`},
 		{api.Data(nil), `null`},
 	} {
 		got, err := json.Marshal(c.v)

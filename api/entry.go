@@ -6,8 +6,12 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// An Entry is one fact in a run's journal.
+// An Entry is one fact in a run's journal. It names its run, so that it can be read alone.
 type Entry struct {
+	RunID      string `json:"run_id"`
+	WorkflowID string `json:"workflow_id"`
+	Pattern    string `json:"pattern"`
+
 	Seq       int64     `json:"seq"`
 	At        time.Time `json:"at"`
 	Kind      string    `json:"kind"`
@@ -29,13 +33,19 @@ type Entry struct {
 	Engine  int64    `json:"engine,omitempty"`
 }
 
-// Scopes has the names of the scopes of one journal, by the entries that opened
-// them.
-type Scopes map[int64]string
+// A Journal makes entries of the journal of one run, from the first one on.
+type Journal struct {
+	head   journal.Head
+	scopes map[int64]string // the names of scopes, by the entries that opened them
+}
 
-// Entry returns the form of the next entry of the journal.
-func (s Scopes) Entry(e journal.Entry) Entry {
+// JournalOf returns a Journal of the run with that head.
+func JournalOf(h journal.Head) *Journal { return &Journal{h, map[int64]string{}} }
+
+// Entry returns the form of the next entry.
+func (j *Journal) Entry(e journal.Entry) Entry {
 	out := Entry{
+		RunID: string(j.head.ID), WorkflowID: j.head.WorkflowID, Pattern: j.head.Pattern.String(),
 		Seq: e.Seq, At: utc(e.At), Kind: e.Kind.String(), TookMS: millis(e.Took), Data: e.Data,
 	}
 	if e.Status != 0 {
@@ -43,12 +53,12 @@ func (s Scopes) Entry(e journal.Entry) Entry {
 	}
 	if !e.Op.IsZero() {
 		out.Operation = e.Op.String()
-		if scope := s[e.Op.Scope]; scope != "" {
+		if scope := j.scopes[e.Op.Scope]; scope != "" {
 			out.Operation = scope + "/" + out.Operation
 		}
 	}
 	if e.Kind == journal.ScopeOpened || e.Kind == journal.CleanupPlanned {
-		s[e.Seq] = out.Operation
+		j.scopes[e.Seq] = out.Operation
 	}
 	if d := e.Detail; d != nil {
 		out.Attempt, out.Due, out.Error = d.Attempt, utc(d.Due), ErrorOf(d.Failure)

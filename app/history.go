@@ -31,8 +31,8 @@ func newRunsHistory(db *database) *cobra.Command {
 		}
 		all, err := c.History(ctx, string(h.ID), 1, 0)
 		entries := make([]api.Entry, 0, len(all))
-		for scopes, i := (api.Scopes{}), 0; i < len(all); i++ {
-			if e := scopes.Entry(all[i]); e.Seq >= from && (limit == 0 || len(entries) < limit) {
+		for of, i := api.JournalOf(h), 0; i < len(all); i++ {
+			if e := of.Entry(all[i]); e.Seq >= from && (limit == 0 || len(entries) < limit) {
 				entries = append(entries, e)
 			}
 		}

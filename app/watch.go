@@ -144,7 +144,7 @@ func (w *waiter) watch(ctx context.Context, c *client, h journal.Head, cmd *cobr
 		head:   h,
 		out:    cmd.OutOrStdout(),
 		err:    cmd.ErrOrStderr(),
-		scopes: api.Scopes{},
+		of:     api.JournalOf(h),
 	}
 	v.live = w.out.format == asTable && terminal(v.out)
 	tick := time.NewTicker(lookEvery)
@@ -172,7 +172,7 @@ type viewer struct {
 	client   *client
 	head     journal.Head
 	seq      int64 // of the last entry shown
-	scopes   api.Scopes
+	of       *api.Journal
 	out, err io.Writer
 	live     bool // out is a terminal, and its last line shows what the run waits for
 	engine   string
@@ -223,7 +223,7 @@ func (v *viewer) show(entries []journal.Entry) error {
 	v.seq = entries[len(entries)-1].Seq
 	told := make([]api.Entry, len(entries))
 	for i, e := range entries {
-		told[i] = v.scopes.Entry(e)
+		told[i] = v.of.Entry(e)
 	}
 	if v.waiter.out.format != asTable {
 		return lines(v.out, told)
@@ -257,8 +257,9 @@ func (v *viewer) follow(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	v.head, v.seq, v.scopes = heads[0].Head, 0, api.Scopes{}
+	v.head, v.seq = heads[0].Head, 0
 	v.head.ID = d.State.Successor // if the successor was removed, the next look returns that error
+	v.of = api.JournalOf(v.head)
 	return nil
 }
 
