@@ -129,7 +129,7 @@ func begin[Tx any](ctx context.Context, db Transactions[Tx]) (tx Tx, err error) 
 	if tx, err = db.Begin(ctx); err != nil {
 		return tx, err
 	}
-	err = s.Join(kernel.Tx{
+	err = s.UseTx(kernel.Tx{
 		Handle:   tx,
 		Commit:   func(ctx context.Context) error { return db.Commit(ctx, tx) },
 		Rollback: func(ctx context.Context) error { return db.Rollback(ctx, tx) },

@@ -36,7 +36,7 @@ type Database struct {
 	Bytes      int64    `json:"bytes"`
 	Runs       int64    `json:"runs"`
 	Unrouted   int64    `json:"unrouted"` // the number of signals that found no run
-	Owed       int64    `json:"owed"`     // the number of entries in the outbox
+	Outbox     int64    `json:"outbox"`   // the number of entries in the outbox
 	Engines    []Engine `json:"engines"`
 }
 

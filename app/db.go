@@ -55,7 +55,7 @@ func databaseOf(at string, info store.Info) api.Database {
 	d := api.Database{
 		Store: at, Driver: info.Driver, Identity: info.Database, Schema: info.Schema,
 		Durability: info.Durability,
-		Bytes:      info.Bytes, Runs: info.Runs, Unrouted: info.Unrouted, Owed: info.Owed,
+		Bytes:      info.Bytes, Runs: info.Runs, Unrouted: info.Unrouted, Outbox: info.Outbox,
 		Engines: []api.Engine{},
 	}
 	for _, e := range info.Engines {
@@ -70,8 +70,8 @@ func printDatabase(w io.Writer, d api.Database) error {
 		strconv.Itoa(d.Schema),
 		"durability", d.Durability, "size", strconv.FormatInt(d.Bytes, 10) + " bytes", "runs",
 		strconv.FormatInt(d.Runs, 10),
-		"unrouted signals", strconv.FormatInt(d.Unrouted, 10), "owed",
-		strconv.FormatInt(d.Owed, 10),
+		"unrouted signals", strconv.FormatInt(d.Unrouted, 10), "outbox",
+		strconv.FormatInt(d.Outbox, 10),
 	}
 	if len(d.Engines) == 0 {
 		pairs = append(pairs, "engine", "none: runs go on when one has it")

@@ -69,13 +69,13 @@ func TestAServerThatRefusesIsExplained(t *testing.T) {
 		t.Fatal(err)
 	}
 	owner, database := u.User.Username(), strings.TrimPrefix(u.Path, "/")
-	guest := database[:min(len(database), 17)] + "_guest" // of this test alone
+	limited := database[:min(len(database), 17)] + "_limited" // of this test alone
 	execute := func(statements ...string) {
 		t.Helper()
 		testpg.Execute(t, url, statements...)
 	}
-	execute("create role " + guest + " login")
-	t.Cleanup(func() { execute("drop role " + guest) })
+	execute("create role " + limited + " login")
+	t.Cleanup(func() { execute("drop role " + limited) })
 	as := func(user string) string {
 		_, server, _ := strings.Cut(strings.TrimPrefix(url, "postgres://"), "@")
 		return "postgres://" + user + ":" + secret + "@" + server
@@ -90,7 +90,7 @@ func TestAServerThatRefusesIsExplained(t *testing.T) {
 		`database "no_such" does not exist`, "createdb", every...)
 	refusedPlace(t, as(owner), exitUnreachable, "there is no schema perdure in it",
 		"hint: shop db migrate --store 'postgres://"+owner+":***@", read...)
-	refusedPlace(t, as(guest), exitForbidden, "permission denied for database",
+	refusedPlace(t, as(limited), exitForbidden, "permission denied for database",
 		"grant create on the database", made...)
 	execute("alter database " + database + " set synchronous_commit = off")
 	refusedPlace(t, url, exitUnreachable, "synchronous_commit is off", "unsafe=on", every...)
@@ -99,10 +99,10 @@ func TestAServerThatRefusesIsExplained(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	execute("alter database " + database + " reset synchronous_commit")
-	refusedPlace(t, as(guest), exitForbidden, "permission denied for schema perdure",
+	refusedPlace(t, as(limited), exitForbidden, "permission denied for schema perdure",
 		"all rights to the schema", every...)
-	execute("grant usage on schema perdure to "+guest, "grant select on perdure.meta to "+guest)
-	refusedPlace(t, as(guest), exitForbidden, "permission denied for table",
+	execute("grant usage on schema perdure to "+limited, "grant select on perdure.meta to "+limited)
+	refusedPlace(t, as(limited), exitForbidden, "permission denied for table",
 		"all rights to the schema", read...)
 	execute("update perdure.meta set value = '1000' where key = 'schema'")
 	refusedPlace(t, url, exitUnreachable, store.ErrNewer.Error(),

@@ -8,7 +8,7 @@ import (
 
 // Batched is a policy that does things in batches: the members of a batch go on at once, and no
 // member of the next batch begins before all of them have ended. After the first member of a batch
-// has ended, no other thing joins the batch.
+// has ended, no other thing is added to the batch.
 type Batched struct {
 	Size int // of a batch; 0 means 10
 }

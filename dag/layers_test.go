@@ -22,11 +22,11 @@ func TestAReportHasTheLayersThatTheRunBeganWith(t *testing.T) {
 		dag.Add(old, "b", does(1, nil)).After(a)
 		dag.Add(old, "c", does(1, nil)).After(a).WaitTimer("long", 10*time.Hour)
 		db := memory.New()
-		stranger, err := perdure.NewClient(t.Context(), db)
+		unaware, err := perdure.NewClient(t.Context(), db)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := stranger.Start(t.Context(), "g", []byte("1"),
+		if _, err := unaware.Start(t.Context(), "g", []byte("1"),
 			perdure.ID("by-name")); err != nil {
 			t.Fatal(err)
 		}
@@ -37,7 +37,7 @@ func TestAReportHasTheLayersThatTheRunBeganWith(t *testing.T) {
 		time.Sleep(time.Hour)
 		check := func(when string) {
 			for _, id := range []string{"by-name", "by-type"} {
-				r, err := stranger.Report(t.Context(), id)
+				r, err := unaware.Report(t.Context(), id)
 				if got := fmt.Sprint(r.Layers); err != nil || got != "[[a] [b c]]" {
 					t.Errorf("%s, the layers of %s are %s, %v", when, id, got, err)
 				}

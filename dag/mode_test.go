@@ -44,7 +44,7 @@ func TestTheModeHoldsForStartsByName(t *testing.T) {
 		db := memory.New()
 		eng, end := running(t, db, nil, all...)
 		defer end()
-		stranger, err := perdure.NewClient(t.Context(), db)
+		unaware, err := perdure.NewClient(t.Context(), db)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -53,13 +53,13 @@ func TestTheModeHoldsForStartsByName(t *testing.T) {
 			t.Fatal(err)
 		}
 		for who, c := range map[string]*perdure.Client{
-			"engine":   eng.Client,
-			"friend":   friend,
-			"stranger": stranger,
+			"engine":  eng.Client,
+			"friend":  friend,
+			"unaware": unaware,
 		} {
 			for name, m := range modes {
 				for how, asks := range byName {
-					want := c != stranger && m != dag.Both && m != asks.mode
+					want := c != unaware && m != dag.Both && m != asks.mode
 					if err := asks.start(t.Context(), c, name); refuses(err) != want ||
 						!want && err != nil {
 						t.Errorf("%s: %s of %s gives %v", who, how, name, err)

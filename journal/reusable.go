@@ -32,7 +32,7 @@ import (
 // After the cut, the results of operations that were going on at the cut and completed are kept,
 // too. What failed, everything else after the cut, and what had not ended is done again. So are a
 // step that was undone after the cut, with the variables it set, and, from the top, a TCC that
-// turned to cancel after the cut; one that had turned before goes on cancelling. If a failed step
+// began to cancel after the cut; one that had begun before goes on cancelling. If a failed step
 // has waited in a branch of its own (named "gate:" and its name, for example), what failed or came
 // too late there is done again. Dead letters are written again. A checkpoint of a step's body
 // stays, unless the step was undone.
@@ -360,21 +360,21 @@ func (s *reuse) findBases() {
 	}
 }
 
-// restart finds the TCCs that turned to cancel after the cut, and the participants of these that
+// restart finds the TCCs that began to cancel after the cut, and the participants of these that
 // have cancelled.
 func (s *reuse) restart() {
 	s.anew = map[string]bool{}
-	turned := map[string]bool{} // before the cut
+	cancelling := map[string]bool{} // before the cut
 	for i := range s.entries {
 		if e := &s.entries[i]; i < s.knows(e.Op.Scope) && !s.voided[e.Op.Scope] &&
 			e.Kind == PhaseStarted && e.Detail != nil && e.Detail.Phase == PhaseCancel {
-			turned[s.bases[e.Op.Scope]] = true
+			cancelling[s.bases[e.Op.Scope]] = true
 		}
 	}
 	for op, r := range s.ops {
 		base := s.bases[op.Scope]
 		if r.phase != PhaseCancel || max(r.first, r.end) < s.knows(op.Scope) &&
-			!s.voided[op.Scope] || turned[base] {
+			!s.voided[op.Scope] || cancelling[base] {
 			continue
 		}
 		s.anew[base] = true

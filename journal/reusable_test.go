@@ -841,7 +841,7 @@ func sound(t *testing.T, entries []journal.Entry) {
 			t.Fatalf("entry %v: %v", e.Seq, err)
 		}
 		if d := e.Detail; d != nil && (d.Mail != 0 || d.Tell) {
-			t.Errorf("entry %d takes a message or is owed: %+v", e.Seq, d)
+			t.Errorf("entry %d takes a message or is in the outbox: %+v", e.Seq, d)
 		}
 		if e.Status != 0 && e.Kind != rs && e.Kind != journal.StatusChanged &&
 			(e.Kind != journal.ValueRecorded || e.Status == journal.Waiting) {

@@ -33,11 +33,11 @@ func (a *archive) fill(workflow perdure.Registered) error {
 	if err != nil {
 		return err
 	}
-	visitor, err := below.Claim(ctx, store.ReserveID{})
+	reserved, err := below.Claim(ctx, store.ReserveID{})
 	if err != nil {
 		return err
 	}
-	n, err := journal.MakeNumber(visitor.Engine, 1)
+	n, err := journal.MakeNumber(reserved.Engine, 1)
 	if err != nil {
 		return err
 	}

@@ -174,7 +174,7 @@ func (m *member) follows(other *member, seen map[*member]bool) bool {
 }
 
 // value returns the value that a source has in a run; nil if it has none.
-func (s Source) value(ctx context.Context, x *composing) (json.RawMessage, error) {
+func (s Source) value(ctx context.Context, x *compositionRun) (json.RawMessage, error) {
 	var data json.RawMessage
 	switch {
 	case s.step != nil:
@@ -206,7 +206,7 @@ func fieldsOf(data json.RawMessage) map[string]json.RawMessage {
 
 // inputOf makes the input of a member: the keys of the composition, then the static keys, then the
 // mapped keys. A later key replaces an earlier one.
-func (x *composing) inputOf(ctx context.Context, m *member) (json.RawMessage, error) {
+func (x *compositionRun) inputOf(ctx context.Context, m *member) (json.RawMessage, error) {
 	input := x.input
 	if len(m.static)+len(m.mapped) > 0 {
 		merged := map[string]json.RawMessage{}
@@ -231,7 +231,7 @@ func (x *composing) inputOf(ctx context.Context, m *member) (json.RawMessage, er
 
 // known returns the values that conditions can read. Only workflow code writes the results, and it
 // does not write while it evaluates a condition.
-func (x *composing) known(ctx context.Context) (pattern.View, error) {
+func (x *compositionRun) known(ctx context.Context) (pattern.View, error) {
 	for len(x.unread) > 0 {
 		p := x.unread[0]
 		data, err := json.Marshal(p.resultsOf(""))
@@ -249,7 +249,7 @@ func (x *composing) known(ctx context.Context) (pattern.View, error) {
 }
 
 // holds evaluates the condition of a member. The condition is the user's code.
-func (x *composing) holds(ctx context.Context, m *member) (bool, error) {
+func (x *compositionRun) holds(ctx context.Context, m *member) (bool, error) {
 	if m.when == nil {
 		return true, nil
 	}

@@ -17,9 +17,9 @@ type execution struct {
 	pressure backpressure.Policy
 	// its name, with a dot, in the run that it is a part of; empty if it is the run
 	part     string
-	path     string     // of its scope, with a slash; empty if it is the run
-	whole    *composing // the composition it belongs to, or nil
-	optional bool       // if it is a member
+	path     string          // of its scope, with a slash; empty if it is the run
+	whole    *compositionRun // the composition it belongs to, or nil
+	optional bool            // if it is a member
 	input    json.RawMessage
 	inputs   Inputs             // by step, if each has its own
 	layers   [][]string         // with the clones of steps

@@ -141,28 +141,28 @@ func outcome(env *perduretest.Env, def *saga.Saga[string], id string) perdure.Ru
 	run := perduretest.Get(env, def.Workflow, id)
 	_, _ = run.Result()
 	var report report.Run
-	var turned time.Time
+	var compensating time.Time
 	if err := env.Do(func(eng *perdure.Engine) (err error) {
 		if report, err = eng.Report(env.Context(), id); err != nil {
 			return err
 		}
 		entries, err := eng.History(env.Context(), id, 0, 0)
 		for _, e := range entries {
-			if e.Status == journal.Compensating && turned.IsZero() {
-				turned = e.At
+			if e.Status == journal.Compensating && compensating.IsZero() {
+				compensating = e.At
 			}
 		}
 		return err
 	}); err != nil {
 		env.Fatal(err)
 	}
-	if turned.IsZero() {
-		turned = report.Ended
+	if compensating.IsZero() {
+		compensating = report.Ended
 	}
 	deadline := report.Started.Add(timeoutOf(env, def))
-	if timedOut := report.Status == perdure.StatusTimedOut; timedOut != !deadline.After(turned) &&
-		!deadline.Equal(turned) {
-		env.Errorf("the deadline is %v, it has turned at %v, and is %v", deadline, turned,
+	timedOut := report.Status == perdure.StatusTimedOut
+	if timedOut != !deadline.After(compensating) && !deadline.Equal(compensating) {
+		env.Errorf("the deadline is %v, its undo began at %v, and is %v", deadline, compensating,
 			report.Status)
 	}
 	if report.Status == perdure.StatusTimedOut {

@@ -78,7 +78,7 @@ func (x *execution) undoAll(ctx context.Context) error {
 	if len(groups) == 0 {
 		return nil
 	}
-	if err := x.turn(ctx, true); err != nil {
+	if err := x.compensating(ctx, true); err != nil {
 		return err
 	}
 	if err := pattern.Record(ctx, pattern.Fact{
@@ -95,17 +95,17 @@ func (x *execution) undoAll(ctx context.Context) error {
 			return err
 		}
 	}
-	return x.turn(ctx, false)
+	return x.compensating(ctx, false)
 }
 
-// turn sets the status of the run to COMPENSATING while there is something to undo: in this status
-// neither a cancel nor the timeout ends the run. A composition has the status while any member
-// undoes. A part does not change the status, because the saga does not know what else is in the
-// run.
-func (x *execution) turn(ctx context.Context, begins bool) error {
+// compensating sets the status of the run to COMPENSATING while there is something to undo: in this
+// status neither a cancel nor the timeout ends the run. A composition has the status while any
+// member undoes. A part does not change the status, because the saga does not know what else is in
+// the run.
+func (x *execution) compensating(ctx context.Context, begins bool) error {
 	switch {
 	case x.whole != nil && (begins || x.optional): // the status stays after a required member
-		return x.whole.turn(ctx, begins)
+		return x.whole.compensating(ctx, begins)
 	case begins && x.part == "":
 		return pattern.SetStatus(ctx, perdure.StatusCompensating)
 	}

@@ -103,14 +103,14 @@ type Info struct {
 	Engines    []Engine
 	Runs       int64
 	Unrouted   int64     // messages that found no run
-	Owed       int64     // entries of the outbox
+	Outbox     int64     // entries of the outbox
 	Bytes      int64     // on disk, with logs; 0 for memory
 	Now        time.Time // the clock of leases; zero without leases
 }
 
 // A Briefer is a store whose Info counts rows, and so takes longer the more runs there are.
 type Briefer interface {
-	// Brief returns Info without the counts: Runs, Unrouted, Owed and Bytes are zero, and so
+	// Brief returns Info without the counts: Runs, Unrouted, Outbox and Bytes are zero, and so
 	// is Runs of each engine. It takes the same time for ten million runs as for none.
 	Brief(ctx context.Context) (Info, error)
 }

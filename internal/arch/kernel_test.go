@@ -22,7 +22,7 @@ var homes = map[string]string{
 	"reservation": "reservation.go",
 	"keeping":     "late.go",
 	"turns":       "turn.go",
-	"operations":  "operations.go",
+	"operations":  "openoperations.go",
 	"alarm":       "deadline.go",
 	"lanes":       "pipeline.go",
 	"prompt":      "dispatcher.go",
@@ -37,7 +37,7 @@ var homes = map[string]string{
 	"ending":      "closing.go",
 	"values":      "values.go",
 	"deadLetters": "deadletter.go",
-	"waits":       "waits.go",
+	"waits":       "openwaits.go",
 }
 
 func kernelRules() []rule {

@@ -70,7 +70,7 @@ func shapeOf(t reflect.Type) shape {
 // Fits reports whether the JSON of one type decodes into another type, and fills something of
 // it, as far as the types tell. A type that is nil is not known, and fits.
 func Fits(from, to reflect.Type) bool {
-	return from == nil || to == nil || fitting{}.fits(from, to) && !strangers(from, to)
+	return from == nil || to == nil || fitting{}.fits(from, to) && !unrelated(from, to)
 }
 
 // KeyFits reports whether the JSON of one type, under a key of an object, decodes into that
@@ -116,8 +116,8 @@ func Keys(t reflect.Type) []string {
 	return slices.Sorted(maps.Keys(keysOf(Behind(t))))
 }
 
-// strangers reports whether two structs have keys, and none in common.
-func strangers(from, to reflect.Type) bool {
+// unrelated reports whether two structs have keys, and none in common.
+func unrelated(from, to reflect.Type) bool {
 	from, to = Behind(from), Behind(to)
 	structs := from.Kind() == reflect.Struct && to.Kind() == reflect.Struct
 	if !structs || shapeOf(from) != isObject || shapeOf(to) != isObject {

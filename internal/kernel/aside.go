@@ -12,7 +12,7 @@ import (
 // A group may need something that a transaction of the user's holds as long as it is open: a run
 // that the transaction has sent to, or a workflow ID. The store reports that after a moment, and
 // the group goes aside: it is tried again in ever smaller parts, beside the groups that follow,
-// until only the changes wait that the transaction concerns. A source with changes aside joins no
+// until only the changes wait that the transaction concerns. A source with changes aside is in no
 // group before it has been told of them.
 
 // asideParts is the number of parts that a held group is taken apart into.
@@ -20,7 +20,7 @@ const asideParts = 16
 
 // An asideList has the changes that wait for transactions of others. The pipeline's mu guards it.
 type asideList struct {
-	parts  []batch         // each is tried in its turn
+	parts  []batch         // one is tried after the other
 	of     map[source]bool // the sources of the changes that wait, or are being tried
 	later  []source        // those sources, if they were pushed meanwhile
 	trying bool            // a goroutine tries parts
@@ -28,7 +28,7 @@ type asideList struct {
 
 // parts takes a batch apart.
 func (b batch) parts() (all []batch) {
-	for n := (len(b.joined) + asideParts - 1) / asideParts; len(b.joined) > n; {
+	for n := (len(b.sources) + asideParts - 1) / asideParts; len(b.sources) > n; {
 		var one batch
 		one, b = b.split(n)
 		all = append(all, one)
@@ -47,7 +47,7 @@ func (p *pipeline) setAside(b batch) {
 	if a.of == nil {
 		a.of = map[source]bool{}
 	}
-	for _, s := range b.joined {
+	for _, s := range b.sources {
 		a.of[s] = true
 	}
 	a.parts = append(a.parts, b.parts()...)
@@ -57,7 +57,7 @@ func (p *pipeline) setAside(b batch) {
 	}
 }
 
-// tryAside tries the parts in turn until none is left.
+// tryAside tries one part after the other until none is left.
 func (p *pipeline) tryAside() {
 	for {
 		p.mu.Lock()
@@ -70,18 +70,18 @@ func (p *pipeline) tryAside() {
 		p.aside.parts = slices.Delete(p.aside.parts, 0, 1)
 		p.mu.Unlock()
 		err := p.put(b)
-		if held(err) || len(b.joined) > 1 && refusal(err) {
+		if held(err) || len(b.sources) > 1 && refusal(err) {
 			p.setAside(b)
 			continue
 		}
 		p.telling.Add(1)
 		p.told <- verdict{b, err, nil}
-		p.release(b.joined)
+		p.release(b.sources)
 	}
 }
 
-// release lets sources join groups again: the verdict on their changes aside is on its way to them,
-// ahead of any other.
+// release lets sources be in groups again: the verdict on their changes aside is on its way to
+// them, ahead of any other.
 func (p *pipeline) release(done []source) {
 	p.mu.Lock()
 	for _, s := range done {
@@ -95,7 +95,7 @@ func (p *pipeline) release(done []source) {
 	}
 }
 
-// pushed adds the sources that were pushed and may join a group. It is called with the lock.
+// pushed adds the sources that were pushed and may be in a group. It is called with the lock.
 func (p *pipeline) pushed(work []source) []source {
 	for _, s := range p.dirty {
 		if p.aside.of[s] {
@@ -111,7 +111,7 @@ func (p *pipeline) pushed(work []source) []source {
 
 // put commits a batch, and notifies observers how long that took.
 func (p *pipeline) put(b batch) error {
-	if len(b.joined) == 0 {
+	if len(b.sources) == 0 {
 		return nil
 	}
 	began, rows := time.Now(), 0

@@ -33,7 +33,7 @@ type branchState uint8
 const (
 	isNew     branchState = iota // waits for its first turn
 	isHolder                     // has the turn
-	isParked                     // waits in a durable operation
+	isWaiting                    // waits in a durable operation
 	isReady                      // is able to go on and waits for the turn
 	isOutside                    // its turn was lent while it blocked outside the engine
 	isOver                       // has returned
@@ -102,7 +102,7 @@ func (b *branch) execute(ctx context.Context) {
 	defer r.mu.Unlock()
 	r.stay()
 	if b.state == isOutside {
-		b.rejoin()
+		b.regainTurn()
 		r.stay()
 	}
 	switch {
@@ -146,7 +146,7 @@ func (b *branch) returned(data []byte, failure *journal.Failure) {
 	r := b.run
 	r.stay()
 	for b.state == isOutside { // the turn may be lent again before this goroutine has the lock
-		b.rejoin()
+		b.regainTurn()
 		r.stay()
 	}
 	if b.cleanup != nil && r.ended() == nil {
@@ -184,11 +184,12 @@ func (b *branch) end() {
 	}
 }
 
-// park passes the turn on, and waits, until the branch is made ready and gets the turn again. It is
-// called and returns with the lock. If the run has left memory meanwhile, it ends the goroutine.
-func (b *branch) park() {
+// waitReady passes the turn on, and waits, until the branch is made ready and gets the turn again.
+// It is called and returns with the lock. If the run has left memory meanwhile, it ends the
+// goroutine.
+func (b *branch) waitReady() {
 	r := b.run
-	b.state = isParked
+	b.state = isWaiting
 	r.endTurn()
 	r.dispatch()
 	r.mu.Unlock()
@@ -197,8 +198,8 @@ func (b *branch) park() {
 	r.stay()
 }
 
-// rejoin waits for the turn after it was lent away.
-func (b *branch) rejoin() {
+// regainTurn waits for the turn after it was lent away.
+func (b *branch) regainTurn() {
 	r := b.run
 	r.lineUp(b)
 	r.dispatch()
@@ -219,7 +220,7 @@ func (b *branch) withoutLock(code func()) {
 	}()
 	r.stay()
 	for b.state == isOutside {
-		b.rejoin()
+		b.regainTurn()
 		r.stay()
 	}
 }

@@ -26,11 +26,11 @@ type buffer struct {
 }
 
 const (
-	owedPage = 200  // entries read at a time
-	maxHeld  = 1000 // entries in one buffer
+	outboxPage = 200  // entries read at a time
+	maxHeld    = 1000 // entries in one buffer
 	// runs with an entry that waits for a place; above it no further entries are read
 	maxSkipped = 100_000
-	tellers    = 16 // calls of one listener, or of the subscriber, at a time
+	maxCalls   = 16 // calls of one listener, or of the subscriber, at a time
 )
 
 // A telling is an entry of the outbox that is being delivered, or is in line for that.
@@ -67,7 +67,7 @@ type gap struct {
 func (a *dispatcher) bufferOf(l *Listener) *buffer {
 	r := a.buffers[l]
 	if r == nil {
-		r = &buffer{slots: make(chan struct{}, tellers)}
+		r = &buffer{slots: make(chan struct{}, maxCalls)}
 		a.buffers[l] = r
 	}
 	return r
@@ -97,7 +97,7 @@ func (a *dispatcher) free(placed []*Listener) {
 		r.held--
 		switch {
 		case r.behind != 0 && r.held <= a.most/2:
-			a.k.owe()
+			a.k.readOn()
 		case r.behind == 0 && r.held == 0:
 			delete(a.buffers, l)
 		}
@@ -111,7 +111,7 @@ func (a *dispatcher) miss(placed []*Listener, number int64) {
 			r.behind = number
 		}
 		if a.bufferOf(l).held <= a.most/2 { // half of it has become free meanwhile
-			a.k.owe()
+			a.k.readOn()
 		}
 	}
 }
@@ -347,7 +347,7 @@ func (a *dispatcher) catchUp(names []string) bool {
 		a.passed(from, upTo)
 	}
 	if len(buffers) > 0 && !a.crowded() {
-		a.k.owe() // entries beyond may not have been read
+		a.k.readOn() // entries beyond may not have been read
 	}
 	return true
 }

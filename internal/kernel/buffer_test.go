@@ -10,19 +10,19 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// An owing is a store with entries in the outbox, by numbers.
-type owing struct {
+// An outboxStore is a store with entries in the outbox, by numbers.
+type outboxStore struct {
 	store.Store
-	owed  []store.OutboxEntry
-	asked func(after int64)
+	outbox []store.OutboxEntry
+	asked  func(after int64)
 }
 
-func (o owing) Claim(_ context.Context, c store.Claim) (out store.Claimed, err error) {
+func (o outboxStore) Claim(_ context.Context, c store.Claim) (out store.Claimed, err error) {
 	take, _ := c.(store.TakeOutbox)
 	if o.asked != nil {
 		o.asked(take.After)
 	}
-	for _, e := range o.owed {
+	for _, e := range o.outbox {
 		switch {
 		case e.Number <= take.After:
 		case len(out.Outbox) == take.Limit:
@@ -35,8 +35,8 @@ func (o owing) Claim(_ context.Context, c store.Claim) (out store.Claimed, err e
 	return out, nil
 }
 
-// owes returns an entry of a run for the outbox.
-func owes(run, number int64, kind journal.Kind) store.OutboxEntry {
+// outboxEntry returns an entry of a run for the outbox.
+func outboxEntry(run, number int64, kind journal.Kind) store.OutboxEntry {
 	h := journal.Head{
 		Number: journal.Number(run), ID: journal.RunID(fmt.Sprint(run)), Workflow: "w",
 		Status: journal.Completed,
@@ -46,9 +46,9 @@ func owes(run, number int64, kind journal.Kind) store.OutboxEntry {
 	}}
 }
 
-// announcing returns the dispatcher of a kernel with listeners of a workflow, whose own loop
+// dispatching returns the dispatcher of a kernel with listeners of a workflow, whose own loop
 // does not run.
-func announcing(t *testing.T, o owing, listeners ...*Listener) *dispatcher {
+func dispatching(t *testing.T, o outboxStore, listeners ...*Listener) *dispatcher {
 	k := newKernel(o, Config{}, newShared())
 	k.add(&Workflow{Name: "w", Listeners: listeners})
 	k.Subscribe(func(context.Context, Event) error { return nil })
@@ -69,20 +69,20 @@ func (a *dispatcher) hold(l *Listener, held int) {
 //
 // spec: L-18
 func TestCatchingUpPassesOverNothing(t *testing.T) {
-	const runs = 3 * owedPage
+	const runs = 3 * outboxPage
 	l := NewListener("w", nil, nil)
 	var a *dispatcher
-	o := owing{asked: func(after int64) {
-		if after == owedPage {
+	o := outboxStore{asked: func(after int64) {
+		if after == outboxPage {
 			a.mu.Lock()
 			defer a.mu.Unlock()
 			a.miss([]*Listener{l}, runs)
 		}
 	}}
 	for n := range int64(runs) {
-		o.owed = append(o.owed, owes(n+1, n+1, journal.RunCompleted))
+		o.outbox = append(o.outbox, outboxEntry(n+1, n+1, journal.RunCompleted))
 	}
-	a = announcing(t, o, l)
+	a = dispatching(t, o, l)
 	a.k.draining = true // nothing is delivered: an entry that has a place keeps it
 	a.after = runs
 	a.miss([]*Listener{l}, 1)
@@ -106,9 +106,8 @@ func TestAnEndIsToldToEachListenerThatHasAPlace(t *testing.T) {
 		heard := 0
 		stuck := NewListener("w", nil, func(context.Context, End) error { <-let; return nil })
 		late := NewListener("w", nil, func(context.Context, End) error { heard++; return nil })
-		a := announcing(
-			t, owing{owed: []store.OutboxEntry{owes(1, 1, journal.RunCompleted)}}, stuck, late,
-		)
+		end := []store.OutboxEntry{outboxEntry(1, 1, journal.RunCompleted)}
+		a := dispatching(t, outboxStore{outbox: end}, stuck, late)
 		a.hold(late, maxHeld)
 		a.look()
 		synctest.Wait()

@@ -84,7 +84,7 @@ func (r *run) committed(cs []store.Change) {
 	r.mu.Unlock()
 	for i := range c.Entries {
 		if d := c.Entries[i].Detail; d != nil && d.Tell {
-			r.k.owe()
+			r.k.readOn()
 			break
 		}
 	}

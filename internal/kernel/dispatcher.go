@@ -84,8 +84,8 @@ type prompt struct {
 
 func newPrompt() prompt { return prompt{make(chan struct{}, 1), make(chan struct{}, 1)} }
 
-// owe asks the dispatcher to read on now.
-func (x *prompt) owe() { signal(x.fresh) }
+// readOn asks the dispatcher to read on now.
+func (x *prompt) readOn() { signal(x.fresh) }
 
 // inherit asks the dispatcher to read again from the beginning: entries that an engine which is
 // gone has not delivered may have any number.
@@ -130,7 +130,7 @@ type dispatcher struct {
 
 func newDispatcher(k *Kernel, stop, calls context.Context) *dispatcher {
 	return &dispatcher{
-		k: k, stop: stop, calls: calls, known: map[string]bool{}, most: maxHeld, page: owedPage,
+		k: k, stop: stop, calls: calls, known: map[string]bool{}, most: maxHeld, page: outboxPage,
 		skips: maxSkipped, buffers: map[*Listener]*buffer{},
 		lines: map[journal.Number]*follow{}, mine: map[int64]bool{},
 		behind: map[journal.Number]gap{}, parts: map[int64]*part{},

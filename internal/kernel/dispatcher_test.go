@@ -21,7 +21,7 @@ type audience struct {
 	wrong  []string
 
 	mu     sync.Mutex
-	owed   []store.OutboxEntry
+	outbox []store.OutboxEntry
 	number int64
 	ended  map[int64]bool // by run
 	times  map[string]int // by listener and number: how often it has heard of it
@@ -32,7 +32,7 @@ func (u *audience) Claim(_ context.Context, c store.Claim) (out store.Claimed, e
 	take, _ := c.(store.TakeOutbox)
 	u.letSomeGo()
 	u.mu.Lock()
-	for _, o := range u.owed {
+	for _, o := range u.outbox {
 		if o.Number > take.After {
 			if out.More = len(out.Outbox) == take.Limit; out.More {
 				break
@@ -49,7 +49,7 @@ func (u *audience) Commit(_ context.Context, g *store.Group) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for _, c := range g.Changes {
-		u.owed = slices.DeleteFunc(u.owed, func(o store.OutboxEntry) bool {
+		u.outbox = slices.DeleteFunc(u.outbox, func(o store.OutboxEntry) bool {
 			return slices.Contains(c.Told, o.Number)
 		})
 	}
@@ -69,16 +69,16 @@ func (u *audience) emit() {
 	if u.random.IntN(4) == 0 {
 		kind, u.ended[run] = journal.RunCompleted, true
 	}
-	o := owes(run, u.number, kind)
+	o := outboxEntry(run, u.number, kind)
 	o.Entry.Detail.Message = fmt.Sprint(u.number)
-	u.owed = append(u.owed, o)
+	u.outbox = append(u.outbox, o)
 }
 
 // hears is one call. It records an event of the run that comes before and is still in the outbox.
 // number is the number of an event; 0 means an end.
 func (u *audience) hears(who string, run journal.Number, number int64) error {
 	u.mu.Lock()
-	for _, o := range u.owed {
+	for _, o := range u.outbox {
 		if o.Head.Number == run && (number == 0 || o.Number < number) &&
 			o.Entry.Kind == journal.EventEmitted {
 			u.wrong = append(
@@ -119,7 +119,7 @@ func (u *audience) letSomeGo() {
 // each who is to hear of it, the entries of one run in order, and the outbox is empty in the end.
 //
 // spec: L-18, R-29
-func TestRandomOwedEntriesAreToldOnceInOrder(t *testing.T) {
+func TestRandomOutboxEntriesAreToldOnceInOrder(t *testing.T) {
 	first := rand.Uint64()
 	t.Log("seeds from", first)
 	for seed := first; seed < first+150 && !t.Failed(); seed++ {
@@ -170,10 +170,10 @@ func tellAtRandom(t *testing.T, seed uint64) {
 		switch n := u.random.IntN(20); {
 		case n <= emits:
 			u.emit()
-			k.owe()
+			k.readOn()
 		case n == 19:
 			a.again()
-			k.owe()
+			k.readOn()
 		case n < 15:
 			looks()
 		default:
@@ -198,10 +198,10 @@ func tellAtRandom(t *testing.T, seed uint64) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if left := len(u.owed) + len(a.mine) + len(a.lines) + len(a.parts) + len(a.behind); left > 0 {
+	if left := len(u.outbox) + len(a.mine) + len(a.lines) + len(a.parts) + len(a.behind); left > 0 {
 		t.Errorf(
-			"seed %d: %d entries are owed, %d held, %d in line, %d in part, %d wait", seed,
-			len(u.owed), len(a.mine), len(a.lines), len(a.parts), len(a.behind),
+			"seed %d: %d entries are in the outbox, %d held, %d in line, %d in part, %d wait", seed,
+			len(u.outbox), len(a.mine), len(a.lines), len(a.parts), len(a.behind),
 		)
 	}
 	for _, r := range a.buffers {

@@ -49,7 +49,7 @@ func (e *Engine) Register(w *Workflow) error {
 	}
 	k, _ := e.current()
 	k.look()
-	k.owe()
+	k.readOn()
 	return nil
 }
 

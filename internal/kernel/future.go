@@ -145,7 +145,7 @@ func (s *scope) stop(reason string) {
 			in.deliver()
 		}
 	}
-	r.unparkThose(func(b *branch) bool { return b.scope.cancelled() != nil })
+	r.makeReadyThose(func(b *branch) bool { return b.scope.cancelled() != nil })
 }
 
 // shut records that a branch was cancelled.
@@ -271,10 +271,10 @@ func (w *waitset) until(ctx context.Context, s *scope, of journal.Op, over *jour
 	o.heed(ctx, over)
 }
 
-// next parks the branch until an operation of the set has ended.
+// next makes the branch wait until an operation of the set has ended.
 func (w *waitset) next(s *scope) (*operation, error) {
 	for len(w.done) == 0 {
-		w.b.park()
+		w.b.waitReady()
 		if err := s.ended(); err != nil {
 			return nil, err
 		}

@@ -10,9 +10,9 @@ import (
 const lateAfter = time.Millisecond
 
 // A lateness lets the facts that opened long turns become durable without the turns, and kept
-// results without others to join them. Nearly every turn ends within microseconds, so a timer for
-// each would cost more than the turn: one timer serves all runs of a kernel, and it runs only while
-// there is something that it has not looked at.
+// results without others to share their commit. Nearly every turn ends within microseconds, so
+// a timer for each would cost more than the turn: one timer serves all runs of a kernel, and it
+// runs only while there is something that it has not looked at.
 type lateness struct {
 	mu    sync.Mutex
 	turns []openTurn

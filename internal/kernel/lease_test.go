@@ -187,10 +187,10 @@ func TestTheEndOfAnEngineWaitsForNoStart(t *testing.T) {
 	}
 }
 
-// A fallen is a store in which a renewal that makes the lease long takes over another engine.
-type fallen struct{ store.Store }
+// A takesOver is a store in which a renewal that makes the lease long takes over another engine.
+type takesOver struct{ store.Store }
 
-func (fallen) Claim(_ context.Context, c store.Claim) (store.Claimed, error) {
+func (takesOver) Claim(_ context.Context, c store.Claim) (store.Claimed, error) {
 	if c.(store.Renew).Idle {
 		return store.Claimed{Lease: store.IdleLeases * time.Second, Expired: 1}, nil
 	}
@@ -211,7 +211,7 @@ func TestAnObserverOfATakeOverMayStartARun(t *testing.T) {
 		all := observe.NewSet([]observe.Observer{{
 			Kinds: []observe.Kind{observe.EngineExpired}, See: see,
 		}})
-		k = newKernel(fallen{memory.NewShared(time.Second)}, Config{Observers: all}, newShared())
+		k = newKernel(takesOver{memory.NewShared(time.Second)}, Config{Observers: all}, newShared())
 		k.lease.extend(time.Now(), &store.Claimed{Lease: time.Second}, func() { k.holds() })
 		defer k.lease.over.Stop()
 		go func() { _, _, _ = k.renewOnTime(t.Context(), time.Second) }()

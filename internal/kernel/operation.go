@@ -251,21 +251,21 @@ func (o *operation) deliver() {
 	}
 	r.operations.untrack(o)
 	if o.waiter != nil {
-		r.unpark(o.waiter)
+		r.makeReady(o.waiter)
 	}
 	for _, w := range o.watchers {
 		w.done = append(w.done, o)
-		r.unpark(w.b)
+		r.makeReady(w.b)
 	}
 	o.watchers = nil
 }
 
-// await parks the branch until o is delivered, and returns the outcome. It returns a success also
-// if the scope is cancelled, so that the success can be undone.
+// await makes the branch wait until o is delivered, and returns the outcome. It returns a success
+// also if the scope is cancelled, so that the success can be undone.
 func (s *scope) await(o *operation) (Outcome, error) {
 	o.waiter = s.branch
 	for !o.delivered {
-		s.branch.park()
+		s.branch.waitReady()
 		if err := s.ended(); err != nil && (!o.settled || o.outcome.Failure != nil) {
 			return Outcome{}, err
 		} else if err != nil {

@@ -11,14 +11,14 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// The size of a group. When a group has come to it, no further run joins the group. A turn that is
+// The size of a group. When a group has come to it, no further run is added to it. A turn that is
 // larger goes alone, whole.
 const (
 	groupRows  = 4096
 	groupBytes = 4 << 20
 )
 
-// A pipeline turns the turns of many runs into few commits. While one group is being made durable
+// A pipeline commits the turns of many runs in few groups. While one group is being made durable
 // the next one forms behind it, so the size of a group follows the load and there is no timer to
 // tune: an idle engine commits at once, a busy one as often as the disk allows.
 //
@@ -58,10 +58,10 @@ type pipeline struct {
 	telling atomic.Int32   // the number of verdicts that tell has and has not delivered
 }
 
-// A batch is one group on its way: joined[i] added the next gave[i] of changes.
+// A batch is one group on its way: sources[i] added the next gave[i] of changes.
 type batch struct {
 	changes []store.Change
-	joined  []source
+	sources []source
 	gave    []int
 }
 
@@ -72,8 +72,8 @@ func (b batch) split(n int) (batch, batch) {
 		at += gave
 	}
 	return batch{
-		b.changes[:at], b.joined[:n], b.gave[:n],
-	}, batch{b.changes[at:], b.joined[n:], b.gave[n:]}
+		b.changes[:at], b.sources[:n], b.gave[:n],
+	}, batch{b.changes[at:], b.sources[n:], b.gave[n:]}
 }
 
 // A verdict is the result of committing a batch, or a part of it.
@@ -133,8 +133,8 @@ func (p *pipeline) stop() {
 
 // loop commits group after group, until the pipeline is stopped and every verdict is told.
 func (p *pipeline) loop() {
-	var teller sync.WaitGroup
-	teller.Go(p.tell)
+	var telling sync.WaitGroup
+	telling.Go(p.tell)
 	work := p.gather(nil)
 	for len(work) > 0 {
 		b := <-p.free
@@ -148,7 +148,7 @@ func (p *pipeline) loop() {
 		}
 	}
 	close(p.told)
-	teller.Wait()
+	telling.Wait()
 }
 
 // few is the number of runs that are told sooner than another goroutine is woken to tell them.
@@ -156,7 +156,7 @@ const few = 8
 
 // pass has a verdict told: on this goroutine if that is quick and no verdict is ahead of it.
 func (p *pipeline) pass(v verdict) {
-	if len(v.joined) <= few && p.telling.Load() == 0 {
+	if len(v.sources) <= few && p.telling.Load() == 0 {
 		p.deliver(v)
 		return
 	}
@@ -176,7 +176,7 @@ func (p *pipeline) tell() {
 // deliver reports the verdict to runs.
 func (p *pipeline) deliver(v verdict) {
 	at := 0
-	for i, s := range v.joined {
+	for i, s := range v.sources {
 		cs := v.changes[at : at+v.gave[i]]
 		at += v.gave[i]
 		if v.err == nil {
@@ -187,7 +187,7 @@ func (p *pipeline) deliver(v verdict) {
 	}
 	if v.done != nil {
 		clear(v.done.changes)
-		clear(v.done.joined)
+		clear(v.done.sources)
 		p.free <- v.done
 	}
 }
@@ -230,17 +230,17 @@ func (p *pipeline) more(work []source) []source {
 	return work
 }
 
-// form builds a group from the first sources of work and returns how many joined.
+// form builds a group from the first sources of work and returns how many it has.
 func (b *batch) form(work []source) int {
 	rows, bytes := groupRows, groupBytes
-	b.changes, b.joined, b.gave = b.changes[:0], b.joined[:0], b.gave[:0]
+	b.changes, b.sources, b.gave = b.changes[:0], b.sources[:0], b.gave[:0]
 	for i, s := range work {
-		cs, joins := s.take(b.changes, &rows, &bytes, len(b.joined) == 0)
-		if !joins {
+		cs, fits := s.take(b.changes, &rows, &bytes, len(b.sources) == 0)
+		if !fits {
 			return i
 		}
 		if gave := len(cs) - len(b.changes); gave > 0 {
-			b.joined, b.gave = append(b.joined, s), append(b.gave, gave)
+			b.sources, b.gave = append(b.sources, s), append(b.gave, gave)
 		}
 		b.changes = cs
 	}
@@ -251,10 +251,10 @@ func (b *batch) form(work []source) int {
 // other. done is free after it.
 func (p *pipeline) halve(part batch, done *batch) {
 	err := p.put(part)
-	switch n := len(part.joined); {
+	switch n := len(part.sources); {
 	case held(err):
 		p.setAside(batch{
-			slices.Clone(part.changes), slices.Clone(part.joined), slices.Clone(part.gave),
+			slices.Clone(part.changes), slices.Clone(part.sources), slices.Clone(part.gave),
 		})
 		p.pass(verdict{done: done})
 	case n < 2 || !refusal(err):

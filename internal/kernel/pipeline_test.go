@@ -78,7 +78,7 @@ func TestGroupIsBounded(t *testing.T) {
 		{[]int{5000, 10, 10}, 100, "[[1] [2 3]]"},
 		{[]int{1, 1, 1}, 2 << 20, "[[1 2] [3]]"},
 		{[]int{1, 1, 1}, 5 << 20, "[[1] [2] [3]]"},
-		{[]int{0, 1, 0}, 100, "[[2]]"}, // a run with nothing to write does not join
+		{[]int{0, 1, 0}, 100, "[[2]]"}, // a run with nothing to write is in no group
 		{nil, 100, "[]"},
 	} {
 		runs := fakeRuns(c.rows...)

@@ -32,7 +32,7 @@ type run struct {
 
 	mu          sync.Mutex
 	log                     // its entries on their way to the store
-	kept        keeping     // its results that other steps may join
+	kept        keeping     // its results that wait for others
 	turns                   // which branch may run workflow code
 	activation              // how far it is between its claim and its leave
 	freezing                // it is suspended, and steps in flight go on
@@ -124,7 +124,7 @@ func (r *run) depart() {
 	r.deadline.stop()
 	r.dropEffects()
 	r.stop(cause)
-	if r.unparkAll() {
+	if r.makeAllReady() {
 		r.dispatch()
 	}
 	r.mu.Unlock()

@@ -189,7 +189,7 @@ func (s *scope) enter(what call) error {
 		return err
 	}
 	for b.state == isOutside { // it may be lent again before this goroutine has the lock
-		b.rejoin()
+		b.regainTurn()
 		if err := s.stay(what); err != nil {
 			return err
 		}

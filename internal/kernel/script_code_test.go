@@ -335,7 +335,7 @@ func (c *code) body(ctx context.Context, l line) ([]byte, error) {
 	if l.says("tx") {
 		tx := &transaction{tape: c.of.tape}
 		rollback := func(context.Context) error { return nil }
-		if err := s.Join(kernel.Tx{Handle: tx, Commit: tx.end, Rollback: rollback}); err != nil {
+		if err := s.UseTx(kernel.Tx{Handle: tx, Commit: tx.end, Rollback: rollback}); err != nil {
 			return nil, err
 		}
 	}

@@ -73,7 +73,7 @@ func (s *tape) Claim(ctx context.Context, c store.Claim) (out store.Claimed, err
 	kind := claims
 	switch take := c.(type) {
 	case store.TakeOutbox:
-		kind = owed
+		kind = outbox
 	case store.TakeDue:
 		take.Max = min(take.Max, 1)
 		c = take
@@ -139,8 +139,8 @@ type transaction struct {
 	staged *store.Group
 }
 
-// Join is [store.Joiner].
-func (s *tape) Join(tx any) (store.Transaction, error) {
+// In is [store.Transactor].
+func (s *tape) In(tx any) (store.Transaction, error) {
 	if t, ok := tx.(*transaction); ok {
 		return t, nil
 	}

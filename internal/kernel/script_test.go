@@ -36,7 +36,7 @@ var update = flag.Bool("update", false, "write what the scripts print: know why 
 //	start one: new     the result of a command
 //
 // One thing happens at a time. Commits, claims, listeners and bodies of steps wait until nothing
-// else can go on, and then the first of them, in this order and by name, has its turn. So the
+// else can go on, and then the first of them, in this order and by name, goes on. So the
 // output is the same every time.
 //
 // spec: L-1, L-2, L-3, L-4, L-5, L-6, L-7, L-8, L-9, L-10, L-11, L-12, L-13, L-14, L-15, L-16
@@ -218,7 +218,7 @@ func (w *world) end() {
 	w.journals(store.Filter{Limit: store.MaxLimit})
 }
 
-// A gate is a place where a goroutine waits for its turn.
+// A gate is a place where a goroutine waits until the script lets it go on.
 type gate struct {
 	of    *engine
 	order string // decides which gate is before others
@@ -231,13 +231,13 @@ type gate struct {
 const (
 	commits   = "1 commit"
 	claims    = "2 claim"
-	owed      = "3 claim of what is owed"
+	outbox    = "3 claim of the outbox"
 	listeners = "4 call of a listener"
 	bodies    = "5 body of a step"
 	loads     = "load" // that has no fate
 )
 
-// pass waits for a turn, prints a text, if there is one, and returns the fate of a commit or claim.
+// pass waits at a gate, prints a text, if there is one, and returns the fate of a commit or claim.
 // It returns false if the engine is dead.
 func (w *world) pass(of *engine, kind, text string) (fate string, lives bool) {
 	g := &gate{of: of, order: kind + of.name + text, open: make(chan struct{})}
@@ -291,15 +291,15 @@ func (w *world) next() bool {
 	return true
 }
 
-// mostTurns is above the number of turns that any command causes.
-const mostTurns = 1000
+// mostPasses is above the number of passes that any command causes.
+const mostPasses = 1000
 
-// settle lets everything happen that can until some time has passed. Each turn has a time of its
-// own, so that entries show which turn they come of.
+// settle lets everything happen that can until some time has passed. Each pass has a time of its
+// own, so that entries show which pass they come of.
 func (w *world) settle(d time.Duration) {
 	until := time.Now().Add(d)
-	for turns := 0; ; turns++ {
-		if turns == mostTurns {
+	for passes := 0; ; passes++ {
+		if passes == mostPasses {
 			w.Fatal("it goes on for ever")
 		}
 		time.Sleep(time.Nanosecond)
@@ -319,7 +319,7 @@ func (w *world) settle(d time.Duration) {
 	}
 }
 
-// A note is a line of somebody who goes on beside others. The lines of one turn are sorted by who.
+// A note is a line of somebody who goes on beside others. The lines of one pass are sorted by who.
 type note struct {
 	at        time.Time
 	who, text string

@@ -52,10 +52,10 @@ func (t *userTx) rollback(ctx context.Context) {
 	_ = guard.Call(func() error { return t.Rollback(context.WithoutCancel(ctx)) })
 }
 
-// Join makes the transaction that of the attempt, which ends it. The body calls Join once, before
+// UseTx makes the transaction that of the attempt, which ends it. The body calls UseTx once, before
 // its work. It fails if the store cannot take part; then the transaction stays the caller's.
-func (s StepInfo) Join(tx Tx) error {
-	part, err := join(s.a.op.run.k.store, "step "+s.a.op.path(), tx.Handle)
+func (s StepInfo) UseTx(tx Tx) error {
+	part, err := partIn(s.a.op.run.k.store, "step "+s.a.op.path(), tx.Handle)
 	if err == nil {
 		s.a.tx = &userTx{tx, part}
 	}

@@ -32,7 +32,7 @@ import (
 // The mu of the run guards it. It decides which branch is next, and starts and wakes none: dispatch
 // does that.
 type turns struct {
-	on         *branch // the holder; nil while every branch is parked
+	on         *branch // the holder; nil while every branch waits
 	count      int64   // of turns
 	line       []*branch
 	facts      facts
@@ -90,26 +90,26 @@ func (t *turns) lineUp(b *branch) {
 	t.line = append(t.line, b)
 }
 
-// unpark makes a parked branch ready.
-func (t *turns) unpark(b *branch) {
-	if b.state == isParked {
+// makeReady makes a waiting branch ready.
+func (t *turns) makeReady(b *branch) {
+	if b.state == isWaiting {
 		t.lineUp(b)
 	}
 }
 
-// unparkThose makes every parked branch ready for which is holds.
-func (t *turns) unparkThose(is func(*branch) bool) {
+// makeReadyThose makes every waiting branch ready for which is holds.
+func (t *turns) makeReadyThose(is func(*branch) bool) {
 	for _, b := range t.branches {
 		if is(b) {
-			t.unpark(b)
+			t.makeReady(b)
 		}
 	}
 }
 
-// unparkAll makes every parked branch ready, and drops the branches that have not begun. It reports
-// whether any branch is in line.
-func (t *turns) unparkAll() bool {
-	t.unparkThose(func(*branch) bool { return true })
+// makeAllReady makes every waiting branch ready, and drops the branches that have not begun. It
+// reports whether any branch is in line.
+func (t *turns) makeAllReady() bool {
+	t.makeReadyThose(func(*branch) bool { return true })
 	isNew := func(b *branch) bool { return b.state == isNew }
 	t.branches = slices.DeleteFunc(t.branches, isNew)
 	t.line = slices.DeleteFunc(t.line, isNew)
@@ -121,10 +121,10 @@ func (t *turns) hasBranch(is func(*branch) bool) bool {
 	return slices.ContainsFunc(t.branches, is)
 }
 
-// allParked reports whether no goroutine of the run does anything.
-func (t *turns) allParked() bool {
+// allWaiting reports whether no goroutine of the run does anything.
+func (t *turns) allWaiting() bool {
 	for _, b := range t.branches {
-		if b.state != isParked {
+		if b.state != isWaiting {
 			return false
 		}
 	}
@@ -322,7 +322,7 @@ func (r *run) idle() {
 		r.observed.tellReplayed(false)
 	}
 	r.tellStatus()
-	if r.trial.isOn() && !r.operations.flies() && r.allParked() {
+	if r.trial.isOn() && !r.operations.flies() && r.allWaiting() {
 		r.acquit()
 	}
 	if !r.keep() {

@@ -30,7 +30,7 @@ func (r *run) mayUnload() bool {
 		!r.operations.mayLeave() || r.inbox.isHeld() || r.isReading() || !r.waits.any() {
 		return false
 	}
-	return r.allParked()
+	return r.allWaiting()
 }
 
 // considerUnload unloads the run if it may be unloaded: at once if it will wait long, else after

@@ -120,7 +120,7 @@ func moodyPublisher() func(context.Context, perdure.Event) error {
 
 // noticed counts signs that a fault took effect, and prints them on stdout.
 type noticed struct {
-	failed, lost, lent, fallen atomic.Int64
+	failed, lost, lent, expired atomic.Int64
 }
 
 func (n *noticed) observer() observe.Observer {
@@ -137,7 +137,7 @@ func (n *noticed) observer() observe.Observer {
 			case observe.TurnLent:
 				n.lent.Add(1)
 			case observe.EngineExpired:
-				n.fallen.Add(1)
+				n.expired.Add(1)
 			}
 		},
 	}
@@ -154,7 +154,7 @@ func (n *noticed) tell(ctx context.Context) {
 			"store failed":   &n.failed,
 			"lease lost":     &n.lost,
 			"turn lent":      &n.lent,
-			"engine expired": &n.fallen,
+			"engine expired": &n.expired,
 		} {
 			if k := c.Swap(0); k > 0 {
 				fmt.Fprintf(os.Stdout, "%d %s\n", k, what)

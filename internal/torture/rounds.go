@@ -222,7 +222,7 @@ func (s *supervisor) judge(ctx context.Context, r *round) error {
 		return err
 	}
 	if len(r.wrong) == 0 {
-		if calls, err = s.owed(ctx, calls); err != nil {
+		if calls, err = s.delivered(ctx, calls); err != nil {
 			return err
 		}
 	}
@@ -254,20 +254,20 @@ func anew(ctx context.Context, read func() error) error {
 	}
 }
 
-// owed waits until the outbox is empty, and reads what the world heard of it.
-func (s *supervisor) owed(ctx context.Context, calls []judge.Call) ([]judge.Call, error) {
+// delivered waits until the outbox is empty, and reads what the world heard of it.
+func (s *supervisor) delivered(ctx context.Context, calls []judge.Call) ([]judge.Call, error) {
 	for range 300 {
 		info, err := s.store.Info(ctx)
 		if err != nil {
 			return calls, err
 		}
-		if info.Owed == 0 {
+		if info.Outbox == 0 {
 			more, err := s.ledger.more()
 			return append(calls, more...), err
 		}
 		nap(ctx, 100*time.Millisecond)
 	}
-	return calls, errors.New("what is owed is not told within 30 s")
+	return calls, errors.New("the outbox is not empty after 30 s")
 }
 
 // orphans returns the open runs that nothing wakes, if two looks agree.

@@ -98,7 +98,7 @@ func newSupervisor(t *testing.T, o options) (*supervisor, error) {
 	if s.direct != o.Store || strings.HasPrefix(s.Store, "postgres") {
 		s.nodes = append(s.nodes, &node{
 			supervisor: s,
-			name:       "stranger",
+			name:       "short-lived",
 			args:       []string{"--store", s.Store, "--world", socket, "--kept", "1ms"},
 		})
 	}

@@ -35,7 +35,7 @@ func (s *Store) Claim(_ context.Context, c store.Claim) (store.Claimed, error) {
 	case store.TakeDue:
 		return fenced(d, c.Engine, func() store.Claimed { return d.owning(d.take(c)) })
 	case store.TakeOutbox:
-		return fenced(d, c.Engine, func() store.Claimed { return d.outbox(c) })
+		return fenced(d, c.Engine, func() store.Claimed { return d.takeOutbox(c) })
 	}
 	return store.Claimed{}, store.InvalidClaim(c)
 }

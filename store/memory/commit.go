@@ -279,7 +279,7 @@ func (tx *transaction) entries(r *run, entries []journal.Entry) error {
 			return err
 		}
 		if e.Detail.Tell {
-			tx.owe(r, e.Seq)
+			tx.addToOutbox(r, e.Seq)
 		}
 	}
 	return nil

@@ -48,15 +48,15 @@ type data struct {
 	byID     map[string][]*run // by workflow ID, in order of creation
 	due      map[string]*queue // by workflow: runs that may be claimed
 	// mail is a set of runs. It contains all runs with messages that their engine was not given.
-	mail     map[*run]bool
-	known    map[sent]*message      // all messages with a sender's ID
-	waiting  map[string][]*unrouted // by workflow ID, in order of their numbers
-	unrouted int64                  // the number of the last unrouted message
-	owed     map[int64]owed         // by number
-	lastOwed int64
-	spilled  map[journal.Number][]byte
-	engines  map[journal.EngineID]store.Engine
-	joined   journal.EngineID // the last engine that joined or reserved an ID
+	mail       map[*run]bool
+	known      map[sent]*message      // all messages with a sender's ID
+	waiting    map[string][]*unrouted // by workflow ID, in order of their numbers
+	unrouted   int64                  // the number of the last unrouted message
+	outbox     map[int64]outboxEntry  // by number
+	lastOutbox int64
+	spilled    map[journal.Number][]byte
+	engines    map[journal.EngineID]store.Engine
+	joined     journal.EngineID // the last engine that joined or reserved an ID
 	// holder is the handle whose engine has not left, in a store for one engine.
 	holder   *Store
 	watchers map[*watcher]bool
@@ -79,7 +79,7 @@ func NewShared(lease time.Duration) *Store {
 		mail:     map[*run]bool{},
 		known:    map[sent]*message{},
 		waiting:  map[string][]*unrouted{},
-		owed:     map[int64]owed{},
+		outbox:   map[int64]outboxEntry{},
 		spilled:  map[journal.Number][]byte{},
 		engines:  map[journal.EngineID]store.Engine{},
 		watchers: map[*watcher]bool{},
@@ -134,7 +134,7 @@ func (s *Store) Info(context.Context) (store.Info, error) {
 		Driver: "memory", Database: s.data.database, Schema: schema,
 		Durability: "nothing: it is lost with the process",
 		Runs:       int64(len(s.data.runs)), Unrouted: int64(len(s.data.allUnrouted())),
-		Owed: int64(len(s.data.owed)),
+		Outbox: int64(len(s.data.outbox)),
 	}
 	if s.data.lease > 0 {
 		info.Now = stored(time.Now())

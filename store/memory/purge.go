@@ -65,10 +65,10 @@ func (d *data) say(unsaid map[string]journal.Retention, most int) bool {
 
 // vanish removes the heads of runs that have expired, in the order in which they expired.
 func (g *purging) vanish(now time.Time, most int) {
-	owing := g.owing()
+	outbox := g.undelivered()
 	var over []*run
 	for _, r := range g.byNumber {
-		if at := r.head.Expires(); !at.IsZero() && !at.After(now) && !owing[r] && !g.goesOn(r) {
+		if at := r.head.Expires(); !at.IsZero() && !at.After(now) && !outbox[r] && !g.goesOn(r) {
 			over = append(over, r)
 		}
 	}

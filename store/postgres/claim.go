@@ -245,9 +245,9 @@ func (t *taking) next(b *batch, c store.TakeDue) {
 	})
 }
 
-// selectOwed returns the outbox entries that the engine has to deliver: its own, above a
+// selectOutbox returns the outbox entries that the engine has to deliver: its own, above a
 // number, and those left by engines that are gone.
-var selectOwed = `with mine as (
+var selectOutbox = `with mine as (
     select number, run, seq from perdure.owed
     where workflow = any($2::text[]) and (teller = 0 or teller = $1 and number > $3)
     order by number limit $4 for no key update skip locked),
@@ -270,10 +270,10 @@ func (s *Store) outbox(ctx context.Context, c store.TakeOutbox) (store.Claimed, 
 		found := 0
 		var b batch
 		b.add(holdEngine, int64(c.Engine)).or(store.ErrFenced)
-		b.add(selectOwed, int64(c.Engine), c.Workflows, c.After, c.Limit-len(out.Outbox)+1).
+		b.add(selectOutbox, int64(c.Engine), c.Workflows, c.After, c.Limit-len(out.Outbox)+1).
 			each(func(rows pgx.Rows) error {
 				found++
-				o, err := s.owes(rows)
+				o, err := s.outboxEntry(rows)
 				switch {
 				case isCorrupt(err):
 					err = nil
@@ -297,8 +297,8 @@ func (s *Store) outbox(ctx context.Context, c store.TakeOutbox) (store.Claimed, 
 	}
 }
 
-// owes reads an outbox entry.
-func (s *Store) owes(rows pgx.Rows) (store.OutboxEntry, error) {
+// outboxEntry reads an outbox entry.
+func (s *Store) outboxEntry(rows pgx.Rows) (store.OutboxEntry, error) {
 	var o store.OutboxEntry
 	var run int64
 	var h headRow

@@ -130,7 +130,7 @@ type entryRows struct {
 	spilled                  spilledRows
 	takenRun, takenNumber    []int64
 	takenSeq                 []int64
-	owedRun, owedSeq         []int64
+	outboxRun, outboxSeq     []int64
 	attributes               map[attribute]pgtype.Text // null removes the attribute
 	attributeRun, removedRun []int64
 	attributeName, value     []string
@@ -190,7 +190,7 @@ func (r *entryRows) follow(e *journal.Entry) {
 			append(r.takenNumber, d.Mail), append(r.takenSeq, e.Seq)
 	}
 	if d.Tell {
-		r.owedRun, r.owedSeq = append(r.owedRun, int64(e.Run)), append(r.owedSeq, e.Seq)
+		r.outboxRun, r.outboxSeq = append(r.outboxRun, int64(e.Run)), append(r.outboxSeq, e.Seq)
 	}
 	if e.Kind == journal.RunStarted {
 		for name, value := range d.Attributes {
@@ -236,8 +236,8 @@ func (r *entryRows) queue(b *batch, engine journal.EngineID) {
 		b.add(takeMessages, r.takenRun, r.takenNumber, r.takenSeq, len(r.takenRun)).
 			or(refused("an entry takes a message that is not there"))
 	}
-	if len(r.owedRun) > 0 {
-		b.add(insertOwed, r.owedRun, r.owedSeq, int64(engine))
+	if len(r.outboxRun) > 0 {
+		b.add(insertOutbox, r.outboxRun, r.outboxSeq, int64(engine))
 	}
 	for a, value := range r.attributes {
 		if value.Valid {
@@ -276,7 +276,7 @@ where not e.fresh or (select true from perdure.heads h where h.number = e.run)`
     where m.holder = t.box and m.number = t.number and m.taken is null returning 1)
 select 1 / (count(*) = $4)::int from taken`
 
-	insertOwed = `insert into perdure.owed (run, seq, workflow, teller)
+	insertOutbox = `insert into perdure.owed (run, seq, workflow, teller)
 select h.number, o.seq, h.workflow, $3 from unnest($1::bigint[], $2::bigint[]) with ordinality as o (run, seq, place)
 join perdure.heads h on h.number = o.run order by o.place`
 

@@ -67,11 +67,11 @@ where n.since is null or not exists (
 on conflict (workflow_id) where ended is null do nothing
 returning number`
 
-	// lockOwed makes the outbox entries of an engine numbered in the order of its commits,
+	// lockOutbox makes the outbox entries of an engine numbered in the order of its commits,
 	// also if several commits are in progress.
-	lockOwed = `select pg_advisory_xact_lock($1, $2)`
+	lockOutbox = `select pg_advisory_xact_lock($1, $2)`
 
-	deleteOwed = `delete from perdure.owed where number = any($1::bigint[])`
+	deleteOutbox = `delete from perdure.owed where number = any($1::bigint[])`
 
 	// tick never waits: another transaction that has locked the row stores a clock value as
 	// well.
@@ -113,10 +113,10 @@ left join lateral (
     limit 1) f on true
 where not exists (select from perdure.heads h where h.number = n.number)`
 
-// owedLocks is the class of the advisory locks on the outbox entries of engines.
+// outboxLocks is the class of the advisory locks on the outbox entries of engines.
 // successionLocks is the class of the advisory locks on expired engines.
 const (
-	owedLocks       = migrationLock + 1
+	outboxLocks     = migrationLock + 1
 	successionLocks = migrationLock + 2
 )
 
@@ -207,11 +207,11 @@ func pause(ctx context.Context, tries int) error {
 
 // A transaction is a group while it is sent to the database.
 type transaction struct {
-	store  *Store
-	group  *store.Group
-	there  known
-	joined bool // it is part of a transaction of the user's
-	batch  batch
+	store *Store
+	group *store.Group
+	there known
+	inTx  bool // it is part of a transaction of the user's
+	batch batch
 
 	created   map[journal.Number]*store.Change // new runs that continue no other
 	starts    headRows
@@ -246,7 +246,7 @@ func (t *transaction) prepare() error {
 	t.start()
 	t.entries.queue(b, t.group.Engine)
 	if len(t.told) > 0 {
-		b.add(deleteOwed, t.told)
+		b.add(deleteOutbox, t.told)
 	}
 	t.posts.queue(t)
 	t.update()
@@ -256,7 +256,7 @@ func (t *transaction) prepare() error {
 // waits reports whether the group may have to wait for a transaction of the user's and the
 // engine must know soon, because its other runs would wait too.
 func (t *transaction) waits() bool {
-	return t.group.Engine != 0 && !t.group.Again && !t.joined &&
+	return t.group.Engine != 0 && !t.group.Again && !t.inTx &&
 		(len(t.starts.number) > 0 || !t.posts.empty() || len(t.updates.number) > 0 ||
 			len(t.continued) > 0)
 }
@@ -317,7 +317,7 @@ func (t *transaction) newHead(c *store.Change) journal.Head {
 
 // tick adds a write of the clock, if the last write was at least clockEvery ago.
 func (t *transaction) tick() {
-	if t.joined {
+	if t.inTx {
 		return
 	}
 	s := t.store
@@ -340,8 +340,8 @@ func (s *Store) ticked(now time.Time) {
 
 // lock takes the locks that are necessary before anything is read.
 func (t *transaction) lock() {
-	if len(t.entries.owedRun) > 0 {
-		t.batch.add(lockOwed, int32(owedLocks), int32(t.group.Engine))
+	if len(t.entries.outboxRun) > 0 {
+		t.batch.add(lockOutbox, int32(outboxLocks), int32(t.group.Engine))
 	}
 	var windows []string
 	for i, id := range t.starts.workflowID {

@@ -16,9 +16,9 @@ import (
 // An engine claims a run that a process without an engine has started.
 //
 // spec: P-2
-func TestANodeHearsOfARunThatAStrangerHasStarted(t *testing.T) {
+func TestANodeHearsOfARunThatAClientHasStarted(t *testing.T) {
 	url := testpg.URL(t)
-	node, stranger := mustOpen(t, url, Options{}), mustOpen(t, url, Options{})
+	node, client := mustOpen(t, url, Options{}), mustOpen(t, url, Options{})
 	ctx, cancel := context.WithCancel(t.Context())
 	heard, over := make(chan struct{}, 1), make(chan struct{})
 	go func() {
@@ -36,15 +36,15 @@ func TestANodeHearsOfARunThatAStrangerHasStarted(t *testing.T) {
 		}
 	}()
 	<-heard // it listens
-	visit, err := stranger.Claim(ctx, store.ReserveID{})
+	reserved, err := client.Claim(ctx, store.ReserveID{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	now, number := time.Now(), journal.Number(visit.Engine)<<37|1
-	err = stranger.Commit(ctx, &store.Group{Now: now, Changes: []store.Change{{
+	now, number := time.Now(), journal.Number(reserved.Engine)<<37|1
+	err = client.Commit(ctx, &store.Group{Now: now, Changes: []store.Change{{
 		Run: number, Create: true,
 		Head: &journal.Head{
-			Number: number, ID: journal.MakeRunID(stranger.database, number), WorkflowID: "w-1",
+			Number: number, ID: journal.MakeRunID(client.database, number), WorkflowID: "w-1",
 			Workflow: "w", Status: journal.Pending, Wake: now, Created: now, Last: 1,
 		},
 		Entries: []journal.Entry{{Run: number, Seq: 1, Kind: journal.RunStarted, At: now}},
@@ -52,7 +52,7 @@ func TestANodeHearsOfARunThatAStrangerHasStarted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := stranger.Close(); err != nil { // immediately, as a command does
+	if err := client.Close(); err != nil { // immediately, as a command does
 		t.Fatal(err)
 	}
 	select {

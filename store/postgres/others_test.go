@@ -93,7 +93,7 @@ func user(t *testing.T, s *Store, url string, g *store.Group) (pgx.Tx, store.Tra
 	if err != nil {
 		t.Fatal(err)
 	}
-	part, err := s.Join(tx)
+	part, err := s.In(tx)
 	if err == nil {
 		err = part.Commit(t.Context(), g)
 	}
@@ -310,7 +310,7 @@ func TestAStuckSessionIsEndedWhateverIsInBetween(t *testing.T) {
 		stuck(t, url, dead)
 		out, err := s.Claim(soon(t), store.Renew{Engine: engine, Now: time.Now()})
 		if err != nil || out.Expired != 1 {
-			t.Errorf("%s: %d engines have fallen, %v", name, out.Expired, err)
+			t.Errorf("%s: %d engines have expired, %v", name, out.Expired, err)
 		}
 	}
 }
@@ -377,7 +377,7 @@ func TestThoseWhoTakeOverLeaveEachOtherAlone(t *testing.T) {
 		url := testpg.URL(t)
 		stuck(t, url, joined(t, mustOpen(t, url, Options{})))
 		var all sync.WaitGroup
-		var fallen atomic.Int64
+		var expired atomic.Int64
 		for range 4 {
 			s := mustOpen(t, url, Options{})
 			all.Go(func() {
@@ -385,11 +385,11 @@ func TestThoseWhoTakeOverLeaveEachOtherAlone(t *testing.T) {
 				if err != nil {
 					t.Errorf("a join: %v", err)
 				}
-				fallen.Add(int64(out.Expired))
+				expired.Add(int64(out.Expired))
 			})
 		}
 		all.Wait()
-		if n := fallen.Load(); n != 1 {
+		if n := expired.Load(); n != 1 {
 			t.Errorf("%d of them took over", n)
 		}
 	}
@@ -559,7 +559,7 @@ func TestASchemaMadeForARoleIsUsed(t *testing.T) {
 // Entries of the outbox come in portions that fit into memory.
 //
 // spec: P-1
-func TestLargeEntriesThatAreOwedComeAFewAtATime(t *testing.T) {
+func TestLargeOutboxEntriesComeAFewAtATime(t *testing.T) {
 	s := mustOpen(t, testpg.URL(t), Options{})
 	engine := joined(t, s)
 	large := make([]byte, claimBytes/2+1)

@@ -219,7 +219,7 @@ func (s *Store) info(ctx context.Context, counted bool) (store.Info, error) {
 	if counted {
 		engines = selectEngines
 		b.add(selectCounts).each(func(rows pgx.Rows) error {
-			return rows.Scan(&info.Runs, &info.Unrouted, &info.Owed, &info.Bytes, &info.Now)
+			return rows.Scan(&info.Runs, &info.Unrouted, &info.Outbox, &info.Bytes, &info.Now)
 		})
 	} else {
 		b.add(selectNow).each(func(rows pgx.Rows) error { return rows.Scan(&info.Now) })

@@ -60,8 +60,8 @@ func (s *skewed) Purge(ctx context.Context, p store.Purge) (store.Purged, error)
 	return s.Store.Purge(ctx, shifted(p, s.by))
 }
 
-func (s *skewed) Join(tx any) (store.Transaction, error) {
-	t, err := s.Store.Join(tx)
+func (s *skewed) In(tx any) (store.Transaction, error) {
+	t, err := s.Store.In(tx)
 	return &skewedTx{t, s}, err
 }
 

@@ -21,9 +21,9 @@ import (
 
 var (
 	settled = perdure.NewSignal[int]("settled")
-	dun     = perdure.Define("dun", func(ctx context.Context, owed int) (int, error) {
+	dun     = perdure.Define("dun", func(ctx context.Context, debt int) (int, error) {
 		got, err := settled.Wait(ctx)
-		return owed - got, err
+		return debt - got, err
 	})
 )
 
@@ -170,7 +170,7 @@ func TestStartsAndSignalsAreThereExactlyIfTheTransactionIsCommitted(t *testing.T
 				}
 			}
 			if left := must[int](t)(run.Result(ctx)); left != 6 {
-				t.Errorf("%s: %d are owed, want 6", id, left)
+				t.Errorf("%s: %d are left to pay, want 6", id, left)
 			}
 		}
 		if n := w.count("select count(*) from invoices where name = $1", name); n != 4 {
@@ -197,7 +197,7 @@ func TestSignalsWithStartInATransaction(t *testing.T) {
 		})
 		run := must[*perdure.Run[int]](t)(dun.Get(ctx, w.eng, "with"))
 		if left := must[int](t)(run.Result(ctx)); left != 7 {
-			t.Errorf("%s: %d are owed, want 7", name, left)
+			t.Errorf("%s: %d are left to pay, want 7", name, left)
 		}
 	}
 	if waiting := must[[]perdure.Message](t)(w.eng.Unrouted(ctx, 0, 0)); len(waiting) != 2 {
@@ -243,7 +243,7 @@ func TestAStaleTransactionMaySendToRunIDsOnly(t *testing.T) {
 		}
 	}
 	if left := must[int](t)(run.Result(ctx)); left != 6 {
-		t.Errorf("%d are owed, want 6", left)
+		t.Errorf("%d are left to pay, want 6", left)
 	}
 }
 
@@ -333,7 +333,7 @@ func TestAnOpenTransactionHoldsUpItsOwnWorkflowIDAlone(t *testing.T) {
 	}
 	run := must[*perdure.Run[int]](t)(dun.Start(ctx, w.eng, 10, perdure.ID("nobody")))
 	if left := must[int](t)(run.Result(ctx)); left != 6 {
-		t.Errorf("%d are owed, want 6", left)
+		t.Errorf("%d are left to pay, want 6", left)
 	}
 }
 
@@ -342,17 +342,17 @@ func TestAnOpenTransactionHoldsUpItsOwnWorkflowIDAlone(t *testing.T) {
 // spec: B-4
 func TestRunsGoOnBesideAnOpenTransaction(t *testing.T) {
 	leave := make(chan struct{})
-	visit := perdure.Define("visit", func(ctx context.Context, _ int) (int, error) {
+	lasting := perdure.Define("lasting", func(ctx context.Context, _ int) (int, error) {
 		return perdure.Step(ctx, "wait", func(context.Context) (int, error) {
 			<-leave
 			return 1, nil
 		})
 	})
-	w := newShop(t, dun, visit)
+	w := newShop(t, dun, lasting)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // else it might wait for ever
 	defer cancel()
 	client := must[*perdure.Client](t)(perdure.NewClient(ctx, w.s))
-	ends := must[*perdure.Run[int]](t)(visit.Start(ctx, w.eng, 0, perdure.ID("ends")))
+	ends := must[*perdure.Run[int]](t)(lasting.Start(ctx, w.eng, 0, perdure.ID("ends")))
 	open := must[pgx.Tx](t)(w.pool.Begin(ctx))
 	defer func() { _ = open.Rollback(context.WithoutCancel(ctx)) }() // the pool waits for it
 	for _, id := range []string{"nobody", "ends"} {
@@ -372,7 +372,7 @@ func TestRunsGoOnBesideAnOpenTransaction(t *testing.T) {
 			dun.Start(ctx, w.eng, 10, perdure.ID(fmt.Sprint("other-", i))))
 		must[perdure.Delivery](t)(settled.Send(ctx, w.eng, run.ID(), 3))
 		if left := must[int](t)(run.Result(ctx)); left != 7 {
-			t.Errorf("%d are owed, want 7", left)
+			t.Errorf("%d are left to pay, want 7", left)
 		}
 	}
 	if d := must[perdure.Description](t)(client.Describe(ctx, "ends")); !d.Head.Ended.IsZero() {
@@ -383,7 +383,7 @@ func TestRunsGoOnBesideAnOpenTransaction(t *testing.T) {
 	}
 	if run := <-started; run != nil {
 		if left := must[int](t)(run.Result(ctx)); left != 6 {
-			t.Errorf("%d are owed, want 6", left)
+			t.Errorf("%d are left to pay, want 6", left)
 		}
 	}
 	must[int](t)(ends.Result(ctx))

@@ -55,9 +55,9 @@ func take(s *Store, engine journal.EngineID, do func(*taking) error) (store.Clai
 }
 
 const (
-	// selectOwed sees all workflows at one moment, because it is one statement. Otherwise the
+	// selectOutbox sees all workflows at one moment, because it is one statement. Otherwise the
 	// caller's cursor could pass a number that is committed between two statements.
-	selectOwed = `select o.number, o.run, o.seq from json_each(?1) w cross join perdure_owed o
+	selectOutbox = `select o.number, o.run, o.seq from json_each(?1) w cross join perdure_owed o
 where o.number in (select number from perdure_owed where workflow = w.value and number > ?2 order by number limit ?3 + 0)`
 
 	selectOne = `select ` + entryColumns +
@@ -74,7 +74,7 @@ func (s *Store) outbox(ctx context.Context, c store.TakeOutbox) (store.Claimed, 
 			return err
 		}
 		for out.More = true; out.More && len(out.Outbox) < c.Limit; {
-			page, more, err := owedAfter(db, c)
+			page, more, err := outboxAfter(db, c)
 			if err != nil || len(page) == 0 {
 				out.More = false
 				return err
@@ -86,7 +86,7 @@ func (s *Store) outbox(ctx context.Context, c store.TakeOutbox) (store.Claimed, 
 					out.More = true
 					break
 				}
-				ok, err := s.fillOwed(db, o)
+				ok, err := s.fillOutboxEntry(db, o)
 				if err != nil {
 					return err
 				}
@@ -103,9 +103,9 @@ func (s *Store) outbox(ctx context.Context, c store.TakeOutbox) (store.Claimed, 
 	return out, nil
 }
 
-// owedAfter returns the next numbers in the outbox of the named workflows. It reports whether there
-// are more.
-func owedAfter(db *conn, c store.TakeOutbox) (page []store.OutboxEntry, more bool, err error) {
+// outboxAfter returns the next numbers in the outbox of the named workflows. It reports whether
+// there are more.
+func outboxAfter(db *conn, c store.TakeOutbox) (page []store.OutboxEntry, more bool, err error) {
 	workflows, err := json.Marshal(c.Workflows)
 	if err != nil {
 		return nil, false, err
@@ -115,7 +115,7 @@ func owedAfter(db *conn, c store.TakeOutbox) (page []store.OutboxEntry, more boo
 		o.Entry.Run, o.Entry.Seq = journal.Number(integer(row[1])), integer(row[2])
 		page = append(page, o)
 		return nil
-	}, selectOwed, string(workflows), c.After, int64(c.Limit)+1)
+	}, selectOutbox, string(workflows), c.After, int64(c.Limit)+1)
 	slices.SortFunc(page, func(a, b store.OutboxEntry) int {
 		return cmp.Compare(a.Number, b.Number)
 	})
@@ -125,9 +125,9 @@ func owedAfter(db *conn, c store.TakeOutbox) (page []store.OutboxEntry, more boo
 	return page, false, err
 }
 
-// fillOwed reads the head and the entry of an entry of the outbox. They do not exist any more if
-// somebody was told of the entry meanwhile and the run was purged.
-func (s *Store) fillOwed(db *conn, o *store.OutboxEntry) (ok bool, err error) {
+// fillOutboxEntry reads the head and the entry of an entry of the outbox. They do not exist any
+// more if somebody was told of the entry meanwhile and the run was purged.
+func (s *Store) fillOutboxEntry(db *conn, o *store.OutboxEntry) (ok bool, err error) {
 	err = db.query(func(row []driver.Value) error {
 		o.Head = s.head(row)
 		return nil

@@ -37,7 +37,7 @@ values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?, ?, ?) on conflict (workf
 		` from perdure_heads where workflow_id = ? and ended >= ? and workflow = ?
 and not exists (select 1 from perdure_heads where workflow_id = ? and ended is null) order by ended desc, number desc limit 1`
 
-	deleteOwed = `delete from perdure_owed where number = ?`
+	deleteOutbox = `delete from perdure_owed where number = ?`
 )
 
 // The statements by which a successor takes over from the run that it continues.
@@ -213,7 +213,7 @@ func (tx *transaction) shares(c *store.Change) error {
 // record writes entries and applies their effects.
 func (tx *transaction) record(c *store.Change) error {
 	for _, number := range c.Told {
-		if _, err := tx.exec(deleteOwed, number); err != nil {
+		if _, err := tx.exec(deleteOutbox, number); err != nil {
 			return err
 		}
 	}

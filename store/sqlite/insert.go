@@ -115,7 +115,7 @@ and (select inbox from perdure_heads where number = ?) is null`
 	takeInherited = `update perdure_messages set taken = ?, spill = null, detail = null, data = null, holder = ?
 where holder = (select inbox from perdure_heads where number = ?) and number = ? and taken is null`
 
-	insertOwed = `insert into perdure_owed (run, seq, workflow) select number, ?, workflow from perdure_heads where number = ?`
+	insertOutbox = `insert into perdure_owed (run, seq, workflow) select number, ?, workflow from perdure_heads where number = ?`
 
 	setAttribute = `insert into perdure_attributes (run, name, value) values (?, ?, ?) on conflict (run, name) do update set value = excluded.value`
 
@@ -145,7 +145,7 @@ func (in *inserter) follow(e *journal.Entry) error {
 		}
 	}
 	if d.Tell {
-		if _, err := in.conn.exec(insertOwed, e.Seq, int64(e.Run)); err != nil {
+		if _, err := in.conn.exec(insertOutbox, e.Seq, int64(e.Run)); err != nil {
 			return err
 		}
 	}

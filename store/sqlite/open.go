@@ -68,8 +68,8 @@ type Store struct {
 
 	written written // the last entries of runs
 
-	watching  atomic.Int32 // how many watchers there are
-	strangers notice       // another connection has written
+	watching    atomic.Int32 // how many watchers there are
+	otherWrites notice       // another connection has written
 }
 
 var _ store.Store = (*Store)(nil)

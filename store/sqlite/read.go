@@ -171,7 +171,7 @@ func (s *Store) Info(ctx context.Context) (store.Info, error) {
 	info, err := s.info(ctx, selectEngines, map[string]func(*store.Info) *int64{
 		"select count(*) from perdure_heads":    func(i *store.Info) *int64 { return &i.Runs },
 		"select count(*) from perdure_unrouted": func(i *store.Info) *int64 { return &i.Unrouted },
-		"select count(*) from perdure_owed":     func(i *store.Info) *int64 { return &i.Owed },
+		"select count(*) from perdure_owed":     func(i *store.Info) *int64 { return &i.Outbox },
 	})
 	if err == nil {
 		info.Bytes, err = s.size()
@@ -212,12 +212,12 @@ func (s *Store) info(ctx context.Context, engines string,
 		return store.Info{}, err
 	}
 	if len(info.Engines) > 0 {
-		fallen, err := s.fallen()
+		expired, err := s.isExpired()
 		if err != nil {
 			return store.Info{}, err
 		}
 		for i := range info.Engines {
-			info.Engines[i].Expired = fallen
+			info.Engines[i].Expired = expired
 		}
 	}
 	return info, nil

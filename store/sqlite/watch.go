@@ -39,7 +39,7 @@ func (s *Store) Watch(ctx context.Context, f func()) {
 	ticker := time.NewTicker(watchEvery)
 	defer ticker.Stop()
 	l := log{name: s.path + "-wal", size: -2} // a size that no log has
-	noticed := s.strangers.next()
+	noticed := s.otherWrites.next()
 	f()
 	for looks := 1; ; {
 		select {
@@ -47,7 +47,7 @@ func (s *Store) Watch(ctx context.Context, f func()) {
 			return
 		case <-noticed:
 			// This comes before f, which sees all that was noticed until then.
-			noticed = s.strangers.next()
+			noticed = s.otherWrites.next()
 			f()
 		case <-ticker.C:
 			if looks++; looks%looksFor == 0 && s.files.lost() != nil {
@@ -100,7 +100,7 @@ func (s *Store) look(l *log) {
 	defer s.writing.Unlock()
 	if s.writer == nil || s.notice(s.writer) != nil {
 		s.version.of, l.doubt = nil, doubtful
-		s.strangers.tell()
+		s.otherWrites.tell()
 	}
 }
 
@@ -116,7 +116,7 @@ func (s *Store) notice(c *conn) error {
 	}
 	if now := (version{of: c, number: integer(v)}); now != s.version {
 		s.version = now
-		s.strangers.tell()
+		s.otherWrites.tell()
 	}
 	return nil
 }

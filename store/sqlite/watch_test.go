@@ -55,14 +55,14 @@ func strange(path string) error {
 	}
 }
 
-// A stranger is another process that posts.
-type stranger struct {
+// A poster is another process that posts.
+type poster struct {
 	t   *testing.T
 	in  io.WriteCloser
 	out *bufio.Reader
 }
 
-func newStranger(t *testing.T, path string) *stranger {
+func newPoster(t *testing.T, path string) *poster {
 	t.Helper()
 	child := exec.Command(os.Args[0])
 	child.Env = append(os.Environ(), postEnv+"="+path)
@@ -83,11 +83,11 @@ func newStranger(t *testing.T, path string) *stranger {
 			t.Errorf("the other process: %v", err)
 		}
 	})
-	return &stranger{t: t, in: in, out: bufio.NewReader(out)}
+	return &poster{t: t, in: in, out: bufio.NewReader(out)}
 }
 
 // post makes the other process post and returns when it has done so.
-func (s *stranger) post(prefix string, count int) {
+func (s *poster) post(prefix string, count int) {
 	if _, err := fmt.Fprintln(s.in, prefix, count); err != nil {
 		s.t.Error(err)
 		return
@@ -118,7 +118,7 @@ func inbox(t *testing.T) (s *Store, path string, engine journal.EngineID, run jo
 // notification fails the test.
 func TestWatchSeesAnotherProcess(t *testing.T) {
 	s, path, engine, run := inbox(t)
-	other := newStranger(t, path)
+	other := newPoster(t, path)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	told, ended := make(chan struct{}, 1), make(chan struct{})
@@ -180,7 +180,7 @@ func TestOwnCommitsAreNotToldOf(t *testing.T) {
 	s.watching.Add(1)
 	l := log{name: path + "-wal", size: -2}
 	s.look(&l)
-	noticed := s.strangers.next()
+	noticed := s.otherWrites.next()
 	for seq := int64(2); seq < 50; seq++ {
 		if err := s.Commit(t.Context(), step(engine, run, seq, nil)); err != nil {
 			t.Fatal(err)
@@ -206,7 +206,7 @@ func TestOwnCommitsAreNotToldOf(t *testing.T) {
 	<-noticed
 
 	// Without a connection to ask, another process may have written.
-	noticed = s.strangers.next()
+	noticed = s.otherWrites.next()
 	s.writing.Lock()
 	err := s.writer.close()
 	s.writer = nil
@@ -279,7 +279,7 @@ func TestTwoProcessesPost(t *testing.T) {
 	s, path, engine, run := inbox(t)
 	done := make(chan struct{}, 2)
 	for _, name := range []string{"one", "two"} {
-		other := newStranger(t, path)
+		other := newPoster(t, path)
 		go func() {
 			other.post(name, each)
 			done <- struct{}{}

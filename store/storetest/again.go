@@ -112,7 +112,7 @@ func againUnloaded(w *world) {
 	unload := unloading(head, 1, 2)
 	unload.Head.Cause, unload.Entries = "", nil
 	w.verdict(w.commit(unload)[0], store.Written)
-	w.stranger(7, toRun(head.Number, signal("y", "y")))
+	w.clientPosts(7, toRun(head.Number, signal("y", "y")))
 	w.verdict(w.again(unload)[0], store.Written) // and not Mail: no engine owns the run
 	unloaded := w.head(head.Number)
 	w.same("owner, mail", []int64{int64(unloaded.Owner), unloaded.Mail}, []int64{0, 2})

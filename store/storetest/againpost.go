@@ -22,7 +22,7 @@ func againPostChecks() []check {
 		{"again/a message is moved once", againMoved},
 		{"again/a message that an entry took stays taken", againTaken},
 		{"again/an unload that was written has its verdict again", againUnload},
-		{"again/an entry is owed once", againOwed},
+		{"again/an entry is in the outbox once", againOutbox},
 	}
 }
 
@@ -94,7 +94,7 @@ func againPostEnded(w *world) {
 		toRun(head.Number, signal("z", "3"))
 	later := p
 	later.Message.At = at(3)
-	w.stranger(1, p, q, r)
+	w.clientPosts(1, p, q, r)
 	second := w.written(w.start("order-2"))[0]
 	w.commit(taking(head.Number, 2, 1, signal("x", "")))
 	w.commit(ended(head, 3, 5), ended(second, 2, 5))
@@ -114,7 +114,7 @@ func againPostsApart(w *world) {
 	w.join(0)
 	head := w.filled("order-1", 0)
 	p, q := toID("order-1", signal("x", "1")), toID("order-1", signal("y", "2"))
-	w.stranger(1, p)
+	w.clientPosts(1, p)
 	posts := w.alone(p, q)
 	w.judged(posts[0], store.Delivered, head.Number, 1)
 	w.judged(posts[1], store.Delivered, head.Number, 2)
@@ -188,7 +188,7 @@ func againTaken(w *world) {
 func againUnload(w *world) {
 	w.join(0)
 	a, b := w.filled("", 0), w.filled("", 0)
-	w.stranger(1, toRun(b.Number, signal("x", "1")))
+	w.clientPosts(1, toRun(b.Number, signal("x", "1")))
 	unloads := w.commit(unloading(a, 0, 2), unloading(b, 0, 2))
 	for range 2 {
 		w.verdict(unloads[0], store.Written)
@@ -202,10 +202,10 @@ func againUnload(w *world) {
 	w.rows(b.Number, 3)
 }
 
-func againOwed(w *world) {
+func againOutbox(w *world) {
 	w.join(0)
-	c := owing(w.written(w.start(""))[0].Number, 2)
+	c := toOutbox(w.written(w.start(""))[0].Number, 2)
 	w.commit(c)
 	w.again(c)
-	w.countOwed(1)
+	w.countOutbox(1)
 }

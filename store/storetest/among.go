@@ -358,18 +358,18 @@ func amongTakers(w *world) {
 		run := x.written(x.start(""))[0].Number
 		x.lapse()
 		var mu sync.Mutex
-		var fallen int
+		var expired int
 		var freed int64
 		w.race(all, seed+round, func(_ int, x *world, _ *rand.Rand) error {
 			got, err := x.s.Claim(x.Context(), store.Renew{Engine: x.engine, Now: at(5)})
 			mu.Lock()
 			defer mu.Unlock()
-			fallen, freed = fallen+got.Expired, freed+got.Freed
+			expired, freed = expired+got.Expired, freed+got.Freed
 			return err
 		})
-		if fallen != 1 || freed != 1 {
+		if expired != 1 || freed != 1 {
 			w.Fatalf("seed %d: %d engines were taken over, and %d runs freed, want one", seed+round,
-				fallen, freed)
+				expired, freed)
 		}
 		w.crashes(run, 1)
 	}

@@ -234,11 +234,11 @@ func TestSuiteFailsBrokenDrivers(t *testing.T) {
 		},
 		"takes telling for told": {
 			broken{claim: tellsOnce},
-			"owed/an entry is owed until it was told",
+			"outbox/an entry stays until it was told",
 		},
-		"lets visitors join": {
-			broken{claim: visitorsJoin},
-			"visit/a stranger gets an engine ID that nobody else gets",
+		"lets clients join": {
+			broken{claim: clientsJoin},
+			"reserve/a client gets an engine ID that nobody else gets",
 		},
 		"loads the first for the last": {
 			broken{load: noTail},
@@ -248,9 +248,9 @@ func TestSuiteFailsBrokenDrivers(t *testing.T) {
 			broken{purge: ignoresKeep},
 			"purge/a run that stands for its workflow ID stays",
 		},
-		"purges what is owed": {
-			broken{purge: ignoresOwed},
-			"purge/a run of which an entry is owed stays",
+		"purges runs with entries in the outbox": {
+			broken{purge: ignoresOutbox},
+			"purge/a run with an entry in the outbox stays",
 		},
 		"purges all at a time": {
 			broken{purge: ignoresLimit},

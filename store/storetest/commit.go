@@ -21,7 +21,7 @@ func commitChecks() []check {
 		{"commit/a change of a run that is not there refuses the whole group", refuseUnknownRun},
 		{"commit/a number that is there refuses the whole group", refuseNumber},
 		{"commit/a malformed group is refused", refuseMalformed},
-		{"commit/a stranger may not change a run", refuseStranger},
+		{"commit/a client may not change a run", refuseClient},
 		{"commit/an engine that was taken over writes nothing", fencedByJoin},
 		{"commit/an engine that has left writes nothing", fencedByLeave},
 		{"commit/a workflow ID has letters of any script", anyScript},
@@ -166,7 +166,7 @@ func refuseMalformed(w *world) {
 	w.rows(old.Number, 1)
 }
 
-func refuseStranger(w *world) {
+func refuseClient(w *world) {
 	w.join(0)
 	old := w.written(w.start(""))[0]
 	fresh := w.free("", 0)

@@ -15,7 +15,7 @@ import (
 
 // Differ makes the same random operations on two empty databases and demands the same
 // answers. The seed decides everything, and a failure reports it. If both databases are for
-// many engines, two engines take turns.
+// many engines, two engines act alternately.
 func Differ(t *testing.T, one, two Database, seed uint64, operations int) {
 	t.Helper()
 	t.Logf("seed %d", seed)
@@ -48,7 +48,7 @@ func Differ(t *testing.T, one, two Database, seed uint64, operations int) {
 // same operations, as long as their stores answer alike.
 type player struct {
 	*world
-	other  *world // the engine that waits for its turn; nil for none
+	other  *world // the engine that acts next; nil for none
 	random *rand.Rand
 	now    int // seconds
 	heads  []journal.Head
@@ -87,7 +87,7 @@ func (p *player) play() string {
 		do   func() string
 	}{
 		{55, p.commitSome}, {60, p.sendAgain}, {64, p.postAlone}, {76, p.takeSome}, {80, p.takeOne},
-		{84, p.owedSome},
+		{84, p.outboxSome},
 		{88, p.findSome}, {93, p.loadSome}, {95, p.purgeSome}, {98, p.restart}, {100, p.leave},
 	} {
 		if n < o.most {
@@ -107,7 +107,7 @@ func (p *player) leave() string {
 	p.sent = nil
 	p.claim(store.Leave{Engine: p.engine, Now: at(p.now)})
 	p.join(p.now)
-	return fmt.Sprint("engine ", p.engine, " after ", p.visit())
+	return fmt.Sprint("engine ", p.engine, " after ", p.reserveID())
 }
 
 func (p *player) commitSome() string {
@@ -228,8 +228,8 @@ func (p *player) everything() string {
 	}
 	info, err := p.s.Info(p.Context())
 	p.ok(err)
-	return s + p.plain(p.unroutedText(store.Range{})+p.owedSome()) +
-		fmt.Sprint(info.Runs, info.Unrouted, info.Owed)
+	return s + p.plain(p.unroutedText(store.Range{})+p.outboxSome()) +
+		fmt.Sprint(info.Runs, info.Unrouted, info.Outbox)
 }
 
 // unroutedText returns unrouted messages as text, their numbers by rank.

@@ -30,15 +30,15 @@ type Method string
 
 // The methods.
 const (
-	Any    Method = ""
-	Commit Method = "Commit"
-	Claim  Method = "Claim"
-	Load   Method = "Load"
-	Spill  Method = "Spill"
-	Find   Method = "Find"
-	Purge  Method = "Purge"
-	Info   Method = "Info"
-	Join   Method = "Join" // the Commit of a [store.Transaction]
+	Any      Method = ""
+	Commit   Method = "Commit"
+	Claim    Method = "Claim"
+	Load     Method = "Load"
+	Spill    Method = "Spill"
+	Find     Method = "Find"
+	Purge    Method = "Purge"
+	Info     Method = "Info"
+	CommitTx Method = "CommitTx" // the Commit of a [store.Transaction]
 )
 
 // A Plan chooses a call of a method, and its fault.
@@ -186,27 +186,27 @@ func answer[A any](f *Faulty, m Method, do func() (A, error)) (A, error) {
 	return got, err
 }
 
-// Join is [store.Joiner.Join], if the store below is a Joiner.
-func (f *Faulty) Join(tx any) (store.Transaction, error) {
-	below, ok := f.below.(store.Joiner)
+// In is [store.Transactor.In], if the store below is a Transactor.
+func (f *Faulty) In(tx any) (store.Transaction, error) {
+	below, ok := f.below.(store.Transactor)
 	if !ok {
 		return nil, &store.TransactionError{
 			Driver: "this store", Want: "no transaction", Got: "one",
 		}
 	}
-	joined, err := below.Join(tx)
+	part, err := below.In(tx)
 	if err != nil {
 		return nil, err
 	}
-	return joinedFaulty{joined, f}, nil
+	return faultyTx{part, f}, nil
 }
 
-type joinedFaulty struct {
+type faultyTx struct {
 	store.Transaction
 	f *Faulty
 }
 
 // Commit is [store.Transaction].Commit.
-func (j joinedFaulty) Commit(ctx context.Context, g *store.Group) error {
-	return j.f.call(Join, func() error { return j.Transaction.Commit(ctx, g) })
+func (j faultyTx) Commit(ctx context.Context, g *store.Group) error {
+	return j.f.call(CommitTx, func() error { return j.Transaction.Commit(ctx, g) })
 }

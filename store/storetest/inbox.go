@@ -53,8 +53,8 @@ func (w *world) filled(id string, n int) journal.Head {
 	return w.head(c.Run)
 }
 
-// stranger commits posts as a process without this world's engine does.
-func (w *world) stranger(seconds int, posts ...store.Post) []store.Post {
+// clientPosts commits posts as a client does, which has no engine.
+func (w *world) clientPosts(seconds int, posts ...store.Post) []store.Post {
 	w.Helper()
 	g := &store.Group{Now: at(seconds), Changes: []store.Change{{Posts: posts}}}
 	w.ok(w.try(g))
@@ -201,13 +201,13 @@ func mailGiven(w *world) {
 	w.join(0)
 	head := w.written(w.start("order-1"))[0]
 	w.same("mail", len(w.mail()), 0)
-	w.stranger(1, toID("order-1", signal("x", "1")), toRun(head.Number, signal("y", "2")))
+	w.clientPosts(1, toID("order-1", signal("x", "1")), toRun(head.Number, signal("y", "2")))
 	head.Mail = 2
 	w.same("mail", w.mail(), []store.Run{{Head: head, Inbox: []journal.Entry{
 		received(signal("x", "1"), head.Number, 1), received(signal("y", "2"), head.Number, 2),
 	}}})
 	w.same("mail given twice", len(w.mail()), 0)
-	w.stranger(1, toID("order-1", signal("x", "1")), toRun(head.Number, signal("z", "3")))
+	w.clientPosts(1, toID("order-1", signal("x", "1")), toRun(head.Number, signal("z", "3")))
 	got := w.take(1, 5)
 	w.same("mail beside a claim", len(got.Mail), 1)
 	w.same("mail beside a claim", labels(got.Mail[0].Inbox), []string{"3:z"})
@@ -220,14 +220,14 @@ func mailOwn(w *world) {
 	w.written(c)
 	w.posted(1, toRun(c.Run, signal("y", "2")))
 	w.same("mail", len(w.mail()), 0)
-	w.stranger(2, toRun(c.Run, signal("z", "3")))
+	w.clientPosts(2, toRun(c.Run, signal("z", "3")))
 	w.same("mail", labels(w.mail()[0].Inbox), []string{"3:z"})
 }
 
 func mailAfterGap(w *world) {
 	w.join(0)
 	run := w.written(w.start(""))[0].Number
-	w.stranger(1, toRun(run, signal("x", "1")))
+	w.clientPosts(1, toRun(run, signal("x", "1")))
 	w.posted(2, toRun(run, signal("y", "2")))
 	w.same("mail", labels(w.mail()[0].Inbox), []string{"1:x", "2:y"})
 }
@@ -236,7 +236,7 @@ func mailAfterClaim(w *world) {
 	w.join(0)
 	c := w.free("", 5)
 	w.written(c)
-	w.stranger(1, toRun(c.Run, signal("x", "1")))
+	w.clientPosts(1, toRun(c.Run, signal("x", "1")))
 	w.same("mail of a run that nobody owns", len(w.mail()), 0)
 	got := w.take(5, 5)
 	w.same("inbox", labels(got.Runs[0].Inbox), []string{"1:x"})
@@ -244,7 +244,7 @@ func mailAfterClaim(w *world) {
 	w.same("mail", len(w.mail()), 0)
 	w.posted(6, toRun(c.Run, signal("y", "2")))
 	w.same("mail after a post of its own", len(w.mail()), 0)
-	w.stranger(7, toRun(c.Run, signal("z", "3")))
+	w.clientPosts(7, toRun(c.Run, signal("z", "3")))
 	w.claim(store.TakeRun{Engine: w.engine, Run: c.Run})
 	w.same("mail after a claim by number", len(w.mail()), 0)
 }
@@ -256,7 +256,7 @@ func mailPage(w *world) {
 	for i := range store.InboxPage + 2 {
 		posts = append(posts, toRun(run, signal("x", fmt.Sprint(i))))
 	}
-	w.stranger(1, posts...)
+	w.clientPosts(1, posts...)
 	got := w.mail()
 	w.same("messages", len(got[0].Inbox), store.InboxPage)
 	w.same("more", got[0].More, true)
@@ -268,7 +268,7 @@ func mailOwnOnly(w *world) {
 	w.join(0)
 	a, b := w.start(""), w.start("")
 	heads := w.written(a, b)
-	w.stranger(1, toRun(a.Run, signal("x", "1")), toRun(b.Run, signal("y", "2")))
+	w.clientPosts(1, toRun(a.Run, signal("x", "1")), toRun(b.Run, signal("y", "2")))
 	w.commit(ended(heads[0], 2, 5), update(heads[1], func(h *journal.Head) {
 		h.Owner, h.Status = 0, journal.Waiting
 	}))
@@ -282,7 +282,7 @@ func mailAlone(w *world) {
 	w.join(0)
 	free := w.free("", 0)
 	heads := w.written(w.start(""), free)
-	w.stranger(1, toRun(heads[0].Number, signal("x", "1")))
+	w.clientPosts(1, toRun(heads[0].Number, signal("x", "1")))
 	got := w.claim(store.TakeDue{Engine: w.engine, Workflows: []string{"w"}, Now: at(5)})
 	w.same("runs", numbers(got), []journal.Number{})
 	w.same("mail", labels(got.Mail[0].Inbox), []string{"1:x"})

@@ -238,7 +238,7 @@ func crashClaimed(w *world) {
 	w.take(5, 1)
 	w.claim(store.TakeRun{Engine: w.engine, Run: b.Run})
 	w.commit(step(a.Run, 2)) // an entry is not a head
-	w.stranger(6, toRun(b.Run, signal("x", "1")))
+	w.clientPosts(6, toRun(b.Run, signal("x", "1")))
 	w.die(10)
 	w.crashes(a.Run, 1)
 	w.crashes(b.Run, 1)
@@ -256,7 +256,7 @@ func crashWritten(w *world) {
 		h.Status, h.Owner = journal.Waiting, w.engine
 	})
 	runs := update(*b.Head, func(h *journal.Head) { h.Status, h.Owner = journal.Running, w.engine })
-	w.stranger(6, toRun(c.Run, signal("x", "1")))
+	w.clientPosts(6, toRun(c.Run, signal("x", "1")))
 	mail := unloading(*c.Head, 0, 2)
 	w.commit(waits, runs, mail)
 	w.die(10)

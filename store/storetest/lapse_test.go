@@ -54,8 +54,8 @@ func TestSuiteFailsDriversThatDoLeasesWrong(t *testing.T) {
 			broken{claim: givesAgain(&last)},
 			"among/claims of several engines never give one run to two",
 		},
-		"gives everybody what is owed": {
-			broken{claim: owesEverybody},
+		"gives everybody the outbox": {
+			broken{claim: sharesOutbox},
 			"lease/what an engine is to tell no other engine gets",
 		},
 		"does not lock workflow IDs": {
@@ -160,8 +160,8 @@ func givesAgain(last *sync.Map) func(s store.Store, c store.Claim) (store.Claime
 	}
 }
 
-// owesEverybody returns outbox entries of one engine to another engine.
-func owesEverybody(s store.Store, c store.Claim) (store.Claimed, error) {
+// sharesOutbox returns outbox entries of one engine to another engine.
+func sharesOutbox(s store.Store, c store.Claim) (store.Claimed, error) {
 	got, err := s.Claim(context.Background(), c)
 	take, ok := c.(store.TakeOutbox)
 	if !ok || err != nil {

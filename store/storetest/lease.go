@@ -27,8 +27,8 @@ func leaseChecks() []check {
 			"lease/an unload that is sent again takes no run from an engine that has claimed " +
 				"it since", leaseUnloadAgain,
 		},
-		{"lease/what an engine is to tell no other engine gets", leaseOwed},
-		{"lease/what an engine has left untold another one gets", leaseOwedLeft},
+		{"lease/what an engine is to tell no other engine gets", leaseOutbox},
+		{"lease/what an engine has left untold another one gets", leaseOutboxLeft},
 	})
 }
 
@@ -44,7 +44,7 @@ func takeOverChecks() []check {
 		{"takeover/a dead engine without runs is taken over", takeOverIdle},
 		{"takeover/the engine that was taken over is fenced from everything", takeOverFenced},
 		{"takeover/an engine that was taken over leaves no payload behind", takeOverSpilled},
-		{"takeover/a dead engine's owed entries go to another", takeOverOwed},
+		{"takeover/a dead engine's outbox entries go to another", takeOverOutbox},
 		{"takeover/a dead engine's mail comes with its runs", takeOverMail},
 	})
 }
@@ -84,14 +84,14 @@ func (w *world) lapse() {
 }
 
 // engines returns the listed engines by ascending ID, and whether each has expired.
-func (w *world) engines() (ids []journal.EngineID, fallen []bool) {
+func (w *world) engines() (ids []journal.EngineID, expired []bool) {
 	w.Helper()
 	info, err := w.s.Info(w.Context())
 	w.ok(err)
 	for _, e := range info.Engines {
-		ids, fallen = append(ids, e.ID), append(fallen, e.Expired)
+		ids, expired = append(ids, e.ID), append(expired, e.Expired)
 	}
-	return ids, fallen
+	return ids, expired
 }
 
 // spec: B-5
@@ -180,12 +180,12 @@ func leaseInfo(w *world) {
 		}
 	}
 	b.lapse()
-	ids, fallen := w.engines()
+	ids, expired := w.engines()
 	w.same("engines", ids, []journal.EngineID{w.engine, b.engine})
-	w.same("fallen", fallen, []bool{false, true})
+	w.same("expired", expired, []bool{false, true})
 	b.renew(3)
-	_, fallen = w.engines()
-	w.same("fallen after it renewed", fallen, []bool{false, false})
+	_, expired = w.engines()
+	w.same("expired after it renewed", expired, []bool{false, false})
 }
 
 func leaseLeave(w *world) {
@@ -318,33 +318,34 @@ func leaseUnloadAgain(w *world) {
 }
 
 // spec: L-18
-func leaseOwed(w *world) {
+func leaseOutbox(w *world) {
 	run := w.written(w.start(""))[0].Number
-	w.commit(owing(run, 2))
+	w.commit(toOutbox(run, 2))
 	b := w.beside(1)
-	w.same("to another", facts(b.owed(0, 5)), [][2]int64{})
+	w.same("to another", facts(b.outbox(0, 5)), [][2]int64{})
 	others := b.written(b.start(""))[0].Number
-	b.commit(owing(others, 2))
-	w.same("to who has committed it", facts(w.owed(0, 5)), [][2]int64{{int64(run), 2}})
-	w.same("to the other one", facts(b.owed(0, 5)), [][2]int64{{int64(others), 2}})
+	b.commit(toOutbox(others, 2))
+	w.same("to who has committed it", facts(w.outbox(0, 5)), [][2]int64{{int64(run), 2}})
+	w.same("to the other one", facts(b.outbox(0, 5)), [][2]int64{{int64(others), 2}})
 	w.lapse() // the engine may still renew its lease
-	w.same("to another while its row is there", facts(b.owed(0, 5)), [][2]int64{{int64(others), 2}})
+	w.same("to another while its row is there", facts(b.outbox(0, 5)),
+		[][2]int64{{int64(others), 2}})
 }
 
 // spec: L-18
-func leaseOwedLeft(w *world) {
+func leaseOutboxLeft(w *world) {
 	run := w.written(w.start(""))[0].Number
-	w.commit(owing(run, 2))
-	w.same("owed", len(w.owed(0, 5)), 1)
+	w.commit(toOutbox(run, 2))
+	w.same("outbox", len(w.outbox(0, 5)), 1)
 	b := w.beside(1)
-	w.same("to another", len(b.owed(0, 5)), 0)
+	w.same("to another", len(b.outbox(0, 5)), 0)
 	w.claim(store.Leave{Engine: w.engine, Now: at(2)})
 	c := b.beside(1)
-	w.same("to the first one after it left", facts(c.owed(0, 5)), [][2]int64{{int64(run), 2}})
-	w.same("to a second one", len(b.owed(0, 5)), 0)
+	w.same("to the first one after it left", facts(c.outbox(0, 5)), [][2]int64{{int64(run), 2}})
+	w.same("to a second one", len(b.outbox(0, 5)), 0)
 	c.lapse()
 	b.renew(3)
-	w.same("to the second one when the first is gone too", facts(b.owed(0, 5)),
+	w.same("to the second one when the first is gone too", facts(b.outbox(0, 5)),
 		[][2]int64{{int64(run), 2}})
 }
 
@@ -395,7 +396,7 @@ func takeOverIdle(w *world) {
 // spec: R-13
 func takeOverFenced(w *world) {
 	run := w.written(w.start(""))[0].Number
-	w.commit(owing(run, 2))
+	w.commit(toOutbox(run, 2))
 	due := w.free("", 1)
 	w.written(due)
 	b := w.beside(1)
@@ -441,17 +442,17 @@ func takeOverSpilled(w *world) {
 }
 
 // spec: L-18
-func takeOverOwed(w *world) {
+func takeOverOutbox(w *world) {
 	run := w.written(w.start(""))[0].Number
-	w.commit(owing(run, 2))
-	first := w.owed(0, 5)
+	w.commit(toOutbox(run, 2))
+	first := w.outbox(0, 5)
 	b := w.beside(1)
 	w.lapse()
 	b.renew(2)
-	got := b.owed(0, 5)
-	w.same("owed", facts(got), facts(first))
+	got := b.outbox(0, 5)
+	w.same("outbox", facts(got), facts(first))
 	b.commit(store.Change{Told: []int64{got[0].Number}})
-	b.countOwed(0)
+	b.countOutbox(0)
 }
 
 // spec: L-19

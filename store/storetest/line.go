@@ -77,7 +77,7 @@ func lineOrder(w *world) {
 	second := head.Number
 	head = w.succeeded(w.head(second), w.inbox(second)[0], w.inbox(second)[4]) // 2 and 7
 	third := head.Number
-	w.stranger(12, toID("order-1", signal("x8", "8")))
+	w.clientPosts(12, toID("order-1", signal("x8", "8")))
 	want := []string{"3:x3", "5:x5", "6:x6", "8:x8"}
 	w.same("inbox", labels(w.inbox(third)), want)
 	w.same("mail", w.head(third).Mail, int64(8))
@@ -101,7 +101,7 @@ func lineOrder(w *world) {
 	next := w.continued(w.head(head.Number), 5, 30)
 	w.commit(next...)
 	w.same("mail of one that has read all", len(w.mail()), 0)
-	w.stranger(31, toID("order-1", signal("x9", "9")))
+	w.clientPosts(31, toID("order-1", signal("x9", "9")))
 	w.same("mail", labels(w.mail()[0].Inbox), []string{"9:x9"})
 }
 

@@ -184,10 +184,10 @@ func (p *player) takeOne() string {
 	return text(p.claim(store.TakeRun{Engine: p.engine, Run: max(h.Number, 1)}).Runs)
 }
 
-func (p *player) owedSome() string {
+func (p *player) outboxSome() string {
 	got := p.claim(store.TakeOutbox{Engine: p.engine, Workflows: []string{"v", "w"}, Limit: 50}).
 		Outbox
-	s := "owed"
+	s := "outbox"
 	p.due = nil
 	for _, o := range got {
 		p.due = append(p.due, o.Number)

@@ -23,7 +23,7 @@ func purgeChecks() []check {
 		{"purge/no transaction says the retention of more runs than rows may go", purgeUnsaidLimit},
 		{"purge/a run that stands for its workflow ID stays", purgeKeep},
 		{"purge/a run is kept as long as its head says at its end", purgeKept},
-		{"purge/a run of which an entry is owed stays", purgeOwed},
+		{"purge/a run with an entry in the outbox stays", purgeOutbox},
 		{"purge/the first run of a chain stays while the chain goes on", purgeChain},
 		{"purge/a run that is retried stays while that goes on", purgeRetried},
 		{"purge/open runs stay, whatever their status", purgeOpen},
@@ -35,7 +35,7 @@ func purgeChecks() []check {
 		{"purge/a run has payloads of one that is there, and keeps them", purgeShared},
 		{"purge/messages and their IDs go with their run", purgeMessages},
 		{"purge/unrouted messages go when they have expired", purgeUnrouted},
-		{"purge/a stranger may, an engine that was taken over may not", purgeFence},
+		{"purge/a client may, an engine that was taken over may not", purgeFence},
 	}
 }
 
@@ -277,13 +277,13 @@ func purgeKept(w *world) {
 }
 
 // spec: L-18
-func purgeOwed(w *world) {
+func purgeOutbox(w *world) {
 	w.join(0)
 	run := w.over("w", journal.Completed, 10, 0)
-	w.commit(owing(run, 3))
+	w.commit(toOutbox(run, 3))
 	w.same("purged", w.purge(100, 0), store.Purged{})
 	w.same("left", w.left(), []journal.Number{run})
-	w.commit(store.Change{Told: []int64{w.owed(0, 1)[0].Number}})
+	w.commit(store.Change{Told: []int64{w.outbox(0, 1)[0].Number}})
 	w.same("purged", w.purge(100, 0), store.Purged{Runs: 1})
 }
 

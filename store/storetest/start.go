@@ -19,7 +19,7 @@ func startChecks() []check {
 		{"start/another workflow's ended run does not count", startOtherEnded},
 		{"start/of several starts of one ID in a group the first is written", startTwins},
 		{"start/a run that ends in a group holds its ID until the group is written", startHeld},
-		{"start/a stranger may start", strangerStarts},
+		{"start/a client may start", clientStarts},
 	}
 }
 
@@ -138,7 +138,7 @@ func startHeld(w *world) {
 	w.written(w.start("order-1"))
 }
 
-func strangerStarts(w *world) {
+func clientStarts(w *world) {
 	g := w.group(w.free("order-1", 10))
 	w.ok(w.try(g))
 	w.verdict(g.Changes[0], store.Written)

@@ -67,7 +67,7 @@ func hold(t *testing.T, checks []check, fresh func(t *testing.T) Database) {
 
 func checks() []check {
 	return slices.Concat(commits(), againChecks(),
-		joinChecks(), crashChecks(), visitChecks(), takeChecks(), unreadableChecks(),
+		joinChecks(), crashChecks(), reserveChecks(), takeChecks(), unreadableChecks(),
 		againPostChecks(), purgeChecks(), lineChecks(), findChecks(), handleChecks(),
 		leaseChecks(), takeOverChecks(), amongChecks())
 }
@@ -76,7 +76,7 @@ func commits() []check {
 	return slices.Concat(startChecks(), commitChecks(), entryChecks(), payloadChecks(),
 		postChecks(), inboxChecks(),
 		mailChecks(), unloadChecks(), unroutedChecks(), elseChecks(), successorChecks(),
-		owedChecks(), attributeChecks())
+		outboxChecks(), attributeChecks())
 }
 
 // try runs a check on an empty database. A check may panic if a driver returns less than it

@@ -50,7 +50,7 @@ func unloadWritten(w *world) {
 func unloadMail(w *world) {
 	w.join(0)
 	head := w.filled("", 1)
-	w.stranger(1, toRun(head.Number, signal("y", "y")))
+	w.clientPosts(1, toRun(head.Number, signal("y", "y")))
 	c := w.commit(unloading(head, 1, 2))[0]
 	w.verdict(c, store.Mail)
 	head.Status, head.Cause, head.Mail = journal.Waiting, "a timer", 2
@@ -82,7 +82,7 @@ func unloadSameGroup(w *world) {
 func unloadAfterMail(w *world) {
 	w.join(0)
 	head := w.written(w.start(""))[0]
-	w.stranger(1, toRun(head.Number, signal("y", "y")))
+	w.clientPosts(1, toRun(head.Number, signal("y", "y")))
 	w.verdict(w.commit(unloading(head, 0, 2))[0], store.Mail)
 	seen := w.mail()[0].Head.Mail
 	w.verdict(w.commit(unloading(head, seen, 3))[0], store.Written)
@@ -96,7 +96,7 @@ func unloadWakes(w *world) {
 	c.Head.Cause, c.Head.Wake = "", time.Time{}
 	w.commit(c)
 	w.same("claimed", numbers(w.take(1<<20, 5)), []journal.Number{})
-	w.stranger(7, toID("order-1", signal("x", "1")))
+	w.clientPosts(7, toID("order-1", signal("x", "1")))
 	got := w.take(7, 5)
 	w.same("claimed", numbers(got), []journal.Number{head.Number})
 	w.same("inbox", labels(got.Runs[0].Inbox), []string{"1:x"})

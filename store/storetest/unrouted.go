@@ -58,7 +58,7 @@ func unroutedKept(w *world) {
 	m := signal("paid", "1")
 	m.Op.Key = "k"
 	first := w.posted(6, waiting("order-1", 90, m))[0]
-	second := w.stranger(6, waiting("order-2", 80, signal("paid", "1")))[0]
+	second := w.clientPosts(6, waiting("order-2", 80, signal("paid", "1")))[0]
 	w.judged(first, store.Unrouted, 0, first.Number)
 	w.judged(second, store.Unrouted, 0, second.Number)
 	if first.Number <= 0 || second.Number <= first.Number {

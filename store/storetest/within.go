@@ -10,7 +10,7 @@ import (
 
 // A Tx is a transaction of a user's on the database of a store.
 type Tx struct {
-	Handle           any // for [store.Joiner].Join
+	Handle           any // for [store.Transactor].In
 	Commit, Rollback func() error
 }
 
@@ -53,9 +53,9 @@ func (w *within) try(ctx context.Context, g *store.Group) error {
 	if err != nil {
 		return err
 	}
-	joined, err := w.Store.(store.Joiner).Join(tx.Handle)
+	part, err := w.Store.(store.Transactor).In(tx.Handle)
 	if err == nil {
-		err = joined.Commit(ctx, g)
+		err = part.Commit(ctx, g)
 	}
 	if err != nil {
 		return errors.Join(err, tx.Rollback())

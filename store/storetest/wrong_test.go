@@ -115,7 +115,7 @@ func tellsOnce(s store.Store, c store.Claim) (store.Claimed, error) {
 	return got, err
 }
 
-func visitorsJoin(s store.Store, c store.Claim) (store.Claimed, error) {
+func clientsJoin(s store.Store, c store.Claim) (store.Claimed, error) {
 	if _, reserves := c.(store.ReserveID); reserves {
 		c = store.Join{}
 	}
@@ -132,7 +132,7 @@ func ignoresKeep(s store.Store, p store.Purge) (store.Purged, error) {
 	return s.Purge(context.Background(), p)
 }
 
-func ignoresOwed(s store.Store, p store.Purge) (store.Purged, error) {
+func ignoresOutbox(s store.Store, p store.Purge) (store.Purged, error) {
 	told := &store.Group{Engine: p.Engine, Changes: []store.Change{{}}}
 	for n := range int64(100) {
 		told.Changes[0].Told = append(told.Changes[0].Told, n)

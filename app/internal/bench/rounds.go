@@ -12,7 +12,7 @@ import (
 	"github.com/perdure/perdure/store/floor"
 )
 
-// rounds is the number of turns of floor and engine.
+// rounds is how often floor and engine are measured.
 const rounds = 5
 
 // A round has the figures of the floor and then of the engine for the same runs.
@@ -49,7 +49,7 @@ func measureRounds(ctx context.Context, d *database, o Options) (r *Report, err 
 	all := make([]round, min(rounds, o.Runs))
 	for i := range all {
 		runs := o.Runs*(i+1)/len(all) - o.Runs*i/len(all)
-		if all[i], err = takeTurns(ctx, fs, j, w, e, runs, o); err != nil {
+		if all[i], err = measureRound(ctx, fs, j, w, e, runs, o); err != nil {
 			return nil, errors.Join(err, e.stop())
 		}
 	}
@@ -65,8 +65,8 @@ func measureRounds(ctx context.Context, d *database, o Options) (r *Report, err 
 	return r, err
 }
 
-// takeTurns measures one round.
-func takeTurns(ctx context.Context, fs *counting, j *job, w *perdure.Workflow[[]byte, []byte],
+// measureRound measures one round.
+func measureRound(ctx context.Context, fs *counting, j *job, w *perdure.Workflow[[]byte, []byte],
 	e *engine, runs int, o Options) (r round, err error) {
 	r.floor, err = floor.Run(ctx, fs, floor.Options{
 		Runs: runs, Steps: o.Steps, InFlight: o.InFlight, Payload: o.Payload,

@@ -475,14 +475,14 @@ func asleep(c *world.Cluster, workflow string, n int) {
 	if err != nil {
 		c.Fatal(err)
 	}
-	visit, err := c.DB.Claim(c.Context(), store.ReserveID{})
+	reserved, err := c.DB.Claim(c.Context(), store.ReserveID{})
 	if err != nil {
 		c.Fatal(err)
 	}
 	for i := 0; i < n; {
 		g := &store.Group{Now: time.Now()}
 		for ; i < n && len(g.Changes) < 1000; i++ {
-			number, err := journal.MakeNumber(visit.Engine, int64(i+1))
+			number, err := journal.MakeNumber(reserved.Engine, int64(i+1))
 			if err != nil {
 				c.Fatal(err)
 			}

@@ -127,14 +127,14 @@ func TestSuccessorBeginsInTheCommitThatEndsItsPredecessor(t *testing.T) {
 }
 
 var (
-	item = perdure.NewSignal[int]("item")
-	turn = perdure.NewSignal[int]("turn")
+	item   = perdure.NewSignal[int]("item")
+	onward = perdure.NewSignal[int]("onward")
 )
 
 // spec
 func TestMessagesThatNobodyTookMoveAlong(t *testing.T) {
 	wf := perdure.Define("w", func(ctx context.Context, got []int) ([]int, error) {
-		if _, err := turn.Wait(ctx); err != nil {
+		if _, err := onward.Wait(ctx); err != nil {
 			return nil, err
 		}
 		for range 2 {
@@ -166,7 +166,7 @@ func TestMessagesThatNobodyTookMoveAlong(t *testing.T) {
 			send(n)
 		}
 		for round := range 3 {
-			if _, err := turn.Send(ctx, w.Engine, "x", 0); err != nil {
+			if _, err := onward.Send(ctx, w.Engine, "x", 0); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(time.Minute)
@@ -194,7 +194,7 @@ func TestSignalsOutliveTheRunsThatDidNotTakeThem(t *testing.T) {
 	item := perdure.NewSignal[string]("item")
 	text := func(n int) string { return strings.Repeat(fmt.Sprint(n), 100_000) }
 	wf := perdure.Define("w", func(ctx context.Context, got []string) ([]string, error) {
-		if _, err := turn.Wait(ctx); err != nil {
+		if _, err := onward.Wait(ctx); err != nil {
 			return nil, err
 		}
 		s, err := item.Wait(ctx)
@@ -219,7 +219,7 @@ func TestSignalsOutliveTheRunsThatDidNotTakeThem(t *testing.T) {
 			}
 		}
 		for round := range 4 {
-			if _, err := turn.Send(ctx, w.Engine, "x", 0); err != nil {
+			if _, err := onward.Send(ctx, w.Engine, "x", 0); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(time.Minute)
@@ -233,7 +233,7 @@ func TestSignalsOutliveTheRunsThatDidNotTakeThem(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := turn.Send(ctx, w.Engine, "x", 0); err != nil {
+		if _, err := onward.Send(ctx, w.Engine, "x", 0); err != nil {
 			t.Fatal(err)
 		}
 		if got, err := last.Result(ctx); err != nil || strings.Join(got, "") != "01234" {

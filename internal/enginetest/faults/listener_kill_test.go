@@ -97,12 +97,12 @@ func listenUntilKilled(dir string) error {
 				break
 			}
 		}
-		for owed := true; owed; { // the delivery must be durable before the process may die again
+		for left := true; left; { // the delivery is durable before the process may die again
 			info, err := s.Info(ctx)
 			if err != nil {
 				return err
 			}
-			owed = info.Owed > 0
+			left = info.Outbox > 0
 		}
 	}
 	stop()

@@ -127,8 +127,8 @@ func TestEventsAreRecordedWithTheResultOfTheirStepAndTold(t *testing.T) {
 				}
 				ids[e.ID] = true
 			}
-			if info, err := w.DB.Info(t.Context()); err != nil || info.Owed != 0 {
-				t.Errorf("%d events are owed still, %v", info.Owed, err)
+			if info, err := w.DB.Info(t.Context()); err != nil || info.Outbox != 0 {
+				t.Errorf("%d events are in the outbox still, %v", info.Outbox, err)
 			}
 		})
 	}
@@ -458,8 +458,8 @@ func TestWithoutASubscriberEventsAreInTheJournal(t *testing.T) {
 			[]string{"s emits a", "s emits b", "s StepCompleted"}) {
 			t.Errorf("the journal has %q", got)
 		}
-		if info, err := w.DB.Info(t.Context()); err != nil || info.Owed != 0 {
-			t.Errorf("%d events are owed to nobody, %v", info.Owed, err)
+		if info, err := w.DB.Info(t.Context()); err != nil || info.Outbox != 0 {
+			t.Errorf("%d events are in the outbox, for nobody, %v", info.Outbox, err)
 		}
 	})
 }
@@ -662,7 +662,7 @@ func TestEventsThatWereNotTakenWaitForAnEngineThatHasASubscriber(t *testing.T) {
 }
 
 // spec: L-18
-func TestNobodyIsOwedTheEndOfARunOfAnUnknownWorkflow(t *testing.T) {
+func TestTheEndOfARunOfAnUnknownWorkflowIsNotInTheOutbox(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
 		w := world.New(t)
@@ -681,8 +681,8 @@ func TestNobodyIsOwedTheEndOfARunOfAnUnknownWorkflow(t *testing.T) {
 		if err := w.Engine.Cancel(ctx, "x", "nobody knows it"); err != nil {
 			t.Fatal(err)
 		}
-		if info, err := w.DB.Info(ctx); err != nil || info.Owed != 0 {
-			t.Errorf("%d entries are owed, %v", info.Owed, err)
+		if info, err := w.DB.Info(ctx); err != nil || info.Outbox != 0 {
+			t.Errorf("%d entries are in the outbox, %v", info.Outbox, err)
 		}
 	})
 }

@@ -515,13 +515,14 @@ func TestAListenerThatBlocksHoldsUpNobodyElse(t *testing.T) {
 		if n := len(e.times()); n != runs {
 			t.Errorf("the other listener heard of %d of %d runs", n, runs)
 		}
-		if info, err := w.DB.Info(t.Context()); err != nil || info.Owed != runs {
-			t.Errorf("%d ends are owed while a listener has not heard of any, %v", info.Owed, err)
+		if info, err := w.DB.Info(t.Context()); err != nil || info.Outbox != runs {
+			t.Errorf("%d ends are in the outbox while a listener is to hear of all, %v",
+				info.Outbox, err)
 		}
 		close(slow.let)
 		time.Sleep(time.Hour)
-		if info, err := w.DB.Info(t.Context()); err != nil || info.Owed != 0 {
-			t.Errorf("%d ends are owed still, %v", info.Owed, err)
+		if info, err := w.DB.Info(t.Context()); err != nil || info.Outbox != 0 {
+			t.Errorf("%d ends are in the outbox still, %v", info.Outbox, err)
 		}
 		if slow.most != 16 {
 			t.Errorf("a listener was called for %d runs at a time, want 16", slow.most)
@@ -739,8 +740,8 @@ func TestManyEndsThatADeadEngineLeftAreToldOnce(t *testing.T) {
 		if n := len(e.times()); n != runs || len(e.heard) != runs {
 			t.Errorf("%d of %d runs were told of, in %d calls", n, runs, len(e.heard))
 		}
-		if info, err := w.DB.Info(t.Context()); err != nil || info.Owed != 0 {
-			t.Errorf("%d ends are owed still, %v", info.Owed, err)
+		if info, err := w.DB.Info(t.Context()); err != nil || info.Outbox != 0 {
+			t.Errorf("%d ends are in the outbox still, %v", info.Outbox, err)
 		}
 	})
 }

@@ -43,7 +43,7 @@ func TestRetentionIsOfWhoKnowsTheWorkflow(t *testing.T) {
 		world.StartAndSettle(w, ledger, "complete", perdure.ID("for-ever"), perdure.Dedup(0))
 		world.StartAndSettle(w, other, "complete", perdure.ID("for-an-hour"), perdure.Dedup(0))
 		time.Sleep(time.Minute)
-		again(w, keeping(time.Minute), endingAs("stranger"))
+		again(w, keeping(time.Minute), endingAs("unrelated"))
 		time.Sleep(58 * time.Minute)
 		w.Purged(0)
 		time.Sleep(2 * time.Minute)
@@ -95,9 +95,9 @@ func TestRetentionIsThatOfTheStart(t *testing.T) {
 // first engine that claims it and has the workflow.
 //
 // spec: P-3
-func TestRetentionOfWhatStrangersStart(t *testing.T) {
+func TestRetentionOfWhatClientsStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := world.With(t, keeping(time.Minute), endingAs("stranger"))
+		w := world.With(t, keeping(time.Minute), endingAs("unrelated"))
 		defer func() { w.End() }()
 		client, err := perdure.NewClient(t.Context(), w.DB.Beside())
 		if err != nil {
@@ -114,7 +114,7 @@ func TestRetentionOfWhatStrangersStart(t *testing.T) {
 		time.Sleep(time.Hour)
 		again(w, keeping(2*time.Hour), endingAs("late"))
 		time.Sleep(time.Minute)
-		again(w, keeping(time.Minute), endingAs("stranger"))
+		again(w, keeping(time.Minute), endingAs("unrelated"))
 		time.Sleep(time.Hour + 58*time.Minute)
 		w.Purged(0)
 		time.Sleep(2 * time.Minute)

@@ -79,7 +79,7 @@ func raceOf(t *testing.T, engines int) {
 
 // A tally counts what happened, so that histories in which nothing does are seen.
 type tally struct {
-	Histories, Calls, Unknown, Runs, Consumed, Unread, Unrouted, Unloads, Deaths, Fallen, Lost int
+	Histories, Calls, Unknown, Runs, Consumed, Unread, Unrouted, Unloads, Deaths, Expired, Lost int
 }
 
 func (a *tally) add(b tally) {
@@ -92,14 +92,14 @@ func (a *tally) add(b tally) {
 	a.Unrouted += b.Unrouted
 	a.Unloads += b.Unloads
 	a.Deaths += b.Deaths
-	a.Fallen += b.Fallen
+	a.Expired += b.Expired
 	a.Lost += b.Lost
 }
 
 // proves reports whether enough things went wrong.
 func (a *tally) proves(engines int) bool {
 	return a.Consumed > 0 && a.Unread > 0 && a.Unloads > 0 && a.Deaths > 0 &&
-		(engines == 1 || a.Fallen > 0 && a.Lost > 0)
+		(engines == 1 || a.Expired > 0 && a.Lost > 0)
 }
 
 // playRace plays the history of a seed and returns the errors; a broken store is put below
@@ -212,10 +212,10 @@ func newHistory(t *testing.T, seed uint64, engines int,
 		}
 	}
 	var err error
-	if h.near, err = perdure.NewClient(t.Context(), &stranger{h.other, h.watched}); err != nil {
+	if h.near, err = perdure.NewClient(t.Context(), &otherProcess{h.other, h.watched}); err != nil {
 		t.Fatal(err)
 	}
-	far := &stranger{h.broken(h.other), h.watched}
+	far := &otherProcess{h.broken(h.other), h.watched}
 	h.farOff = h.slowed(storetest.NewFaulty(far, h.plans(20)...), rng.Uint64())
 	h.farOff.gap = nil
 	if h.far, err = perdure.NewClient(t.Context(), h.farOff); err != nil {
@@ -334,7 +334,7 @@ func (h *history) play() []string {
 	h.keepEvidence(bad)
 	for _, n := range h.nodes() {
 		n.world.Kill()
-		h.sum.Fallen += len(n.world.Seen(observe.EngineExpired))
+		h.sum.Expired += len(n.world.Seen(observe.EngineExpired))
 		h.sum.Lost += len(n.world.Seen(observe.LeaseLost))
 	}
 	time.Sleep(time.Minute) // what is in flight ends

@@ -122,13 +122,14 @@ func (s *slow) Watch(ctx context.Context, f func()) {
 	<-ctx.Done()
 }
 
-// A stranger is the store as another process has it: engines that watch are notified of its writes.
-type stranger struct {
+// An otherProcess is the store as another process has it: engines that watch are notified of its
+// writes.
+type otherProcess struct {
 	store.Store
 	watched *watchers
 }
 
-func (s *stranger) Commit(ctx context.Context, g *store.Group) error {
+func (s *otherProcess) Commit(ctx context.Context, g *store.Group) error {
 	err := s.Store.Commit(ctx, g)
 	if err == nil && s.watched != nil {
 		s.watched.written()

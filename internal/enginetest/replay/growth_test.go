@@ -106,7 +106,7 @@ func liveTwice(t *testing.T, steps int, nameOf func(int) string) (allocated [2]u
 		if n := calls.Calls(storetest.Commit); n > commits {
 			t.Errorf("life %d: %d commits, want %d at most", lives, n, commits)
 		}
-		// to join, to look for what is owed, and for runs when it begins and is told to
+		// to join, to read the outbox, and for runs when it begins and is told to
 		if n := calls.Calls(storetest.Claim); n > 4 {
 			t.Errorf("life %d: %d claims", lives, n)
 		}

@@ -74,8 +74,8 @@ func TestResultsThatComeTogetherShareACommit(t *testing.T) {
 	}
 }
 
-// A result that later results might join is durable soon, even if they take long, or come one
-// after the other without an end.
+// A result that might share a commit with later ones is durable soon, even if they take long, or
+// come one after the other without an end.
 func TestAResultDoesNotWaitForOthers(t *testing.T) {
 	for name, pace := range map[string]time.Duration{
 		"one that takes long": time.Hour,

@@ -156,11 +156,11 @@ func (m *mortal) Load(ctx context.Context, run journal.Number, r store.Range) ([
 	return m.Store.Load(ctx, run, r)
 }
 
-func (m *mortal) Join(tx any) (store.Transaction, error) {
+func (m *mortal) In(tx any) (store.Transaction, error) {
 	if m.dead.Load() {
 		return nil, store.ErrClosed
 	}
-	return m.Store.(store.Joiner).Join(tx)
+	return m.Store.(store.Transactor).In(tx)
 }
 
 // A mishap is a planned failure of a run: in a call of the store, at the end of the transaction,
@@ -466,7 +466,7 @@ func TestAStepStartsAndSignalsInItsTransaction(t *testing.T) {
 			1)).Result(t.Context()))
 		run := world.Must[*perdure.Run[int]](t)(dunns.Get(t.Context(), w.Engine, "inv-1"))
 		if left := world.Must[int](t)(run.Result(t.Context())); left != 8 {
-			t.Errorf("%d are owed: it has got the signal of an attempt that failed", left)
+			t.Errorf("%d are left to pay: it has got the signal of an attempt that failed", left)
 		}
 	})
 }

@@ -21,9 +21,9 @@ import (
 
 var (
 	settled = perdure.NewSignal[int]("settled")
-	dunns   = perdure.Define("dun", func(ctx context.Context, owed int) (int, error) {
+	dunns   = perdure.Define("dun", func(ctx context.Context, debt int) (int, error) {
 		got, err := settled.Wait(ctx)
-		return owed - got, err
+		return debt - got, err
 	})
 )
 
@@ -80,13 +80,13 @@ func TestARunStartedInATransactionExistsExactlyIfThatIsCommitted(t *testing.T) {
 			}
 		}
 		if left := world.Must[int](t)(run.Result(ctx)); left != 6 {
-			t.Errorf("%d are owed, want 6", left)
+			t.Errorf("%d are left to pay, want 6", left)
 		}
 	})
 }
 
 // spec: B-4
-func TestEnginesHearOfAStrangersTransactionSoon(t *testing.T) {
+func TestEnginesHearOfAClientsTransactionSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := world.NewShop(t, perdure.Options{Sweep: -1}, dunns)
 		w.In(true, func(tx *sql.Tx) {
@@ -97,7 +97,7 @@ func TestEnginesHearOfAStrangersTransactionSoon(t *testing.T) {
 		began := time.Now()
 		run := world.Must[*perdure.Run[int]](t)(dunns.Get(t.Context(), w.Engine, "inv-1"))
 		if left := world.Must[int](t)(run.Result(t.Context())); left != 7 {
-			t.Errorf("%d are owed, want 7", left)
+			t.Errorf("%d are left to pay, want 7", left)
 		}
 		if took := time.Since(began); took > 200*time.Millisecond {
 			t.Errorf("it took %v", took)
@@ -143,7 +143,7 @@ func TestAClientWithoutNumbersStartsInATransactionThatHasTheLock(t *testing.T) {
 		}
 		run := world.Must[*perdure.Run[int]](t)(dunns.Start(ctx, c, 5, perdure.ID("inv-2")))
 		if left := world.Must[int](t)(run.Result(ctx)); left != 5 {
-			t.Errorf("%d are owed: the run has not got the first of the signals that waited", left)
+			t.Errorf("%d are left to pay: the run has not got the first waiting signal", left)
 		}
 	})
 }

@@ -32,7 +32,7 @@ func TestWhatIsDueDoesNotWaitForAClockThatWasPutBack(t *testing.T) {
 			w := &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{wf},
 				Options: perdure.Options{Drain: -1, Build: "test"}}
 			if how == "pending" {
-				if _, err := wf.Start(context.Background(), visitor(t, w), 0,
+				if _, err := wf.Start(context.Background(), otherClient(t, w), 0,
 					perdure.ID("x")); err != nil {
 					t.Fatal(err)
 				}
@@ -46,7 +46,7 @@ func TestWhatIsDueDoesNotWaitForAClockThatWasPutBack(t *testing.T) {
 			w.DB = w.DB.Reopen()
 			db = w.DB
 			if how == "message while down" {
-				if _, err := world.GoSignal.Send(context.Background(), visitor(t, w), "x",
+				if _, err := world.GoSignal.Send(context.Background(), otherClient(t, w), "x",
 					3); err != nil {
 					t.Fatal(err)
 				}
@@ -71,8 +71,8 @@ func TestWhatIsDueDoesNotWaitForAClockThatWasPutBack(t *testing.T) {
 	}
 }
 
-// visitor returns a client in another process.
-func visitor(t *testing.T, w *world.World) *perdure.Client {
+// otherClient returns a client in another process.
+func otherClient(t *testing.T, w *world.World) *perdure.Client {
 	t.Helper()
 	c, err := perdure.NewClient(context.Background(), w.DB)
 	if err != nil {

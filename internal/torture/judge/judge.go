@@ -56,7 +56,7 @@ func Read(ctx context.Context, s store.Store, ids ...string) ([]*Run, error) {
 		out = append(out, runs...)
 	}
 	for {
-		unknown := strangers(out)
+		unknown := missingChildren(out)
 		if len(unknown) == 0 {
 			return out, nil
 		}
@@ -73,8 +73,8 @@ func Read(ctx context.Context, s store.Store, ids ...string) ([]*Run, error) {
 	}
 }
 
-// strangers returns the children of some runs that are not among them.
-func strangers(runs []*Run) (out []journal.RunID) {
+// missingChildren returns the children of some runs that are not among them.
+func missingChildren(runs []*Run) (out []journal.RunID) {
 	known := map[journal.RunID]bool{}
 	for _, r := range runs {
 		known[r.Head.ID] = true

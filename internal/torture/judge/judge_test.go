@@ -205,11 +205,11 @@ func TestOrphansAreThoseThatNothingWakes(t *testing.T) {
 		}, true},
 	} {
 		s := memory.New()
-		visit, err := s.Claim(ctx, store.ReserveID{})
+		reserved, err := s.Claim(ctx, store.ReserveID{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		n, err := journal.MakeNumber(visit.Engine, 1)
+		n, err := journal.MakeNumber(reserved.Engine, 1)
 		if err != nil {
 			t.Fatal(err)
 		}

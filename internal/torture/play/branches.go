@@ -46,7 +46,7 @@ func (p *player) branches(ctx context.Context, op *program.Op) error {
 			}
 		}
 	case "set":
-		err = join(ctx, all)
+		err = gather(ctx, all)
 	case "cancel":
 		if _, err = all[0].Cancel(ctx, "not wanted"); err == nil {
 			if _, e := all[0].Await(ctx); pattern.EndedBy(ctx) != nil {
@@ -63,12 +63,12 @@ func (p *player) branches(ctx context.Context, op *program.Op) error {
 			return err
 		}
 	}
-	p.fact(op, "joined")
+	p.fact(op, "gathered")
 	return nil
 }
 
-// join takes futures in the order in which they end.
-func join(ctx context.Context, all []*perdure.Future[int]) error {
+// gather takes futures in the order in which they end.
+func gather(ctx context.Context, all []*perdure.Future[int]) error {
 	set, err := pattern.NewSet(ctx)
 	if err != nil {
 		return err

@@ -221,7 +221,7 @@ func (o *oracle) bodies(op *Op, id string) {
 		}
 	}
 	if op.Kind == Branches {
-		o.fact(op, "joined")
+		o.fact(op, "gathered")
 	}
 }
 

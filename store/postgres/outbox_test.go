@@ -14,7 +14,7 @@ import (
 // have a higher number, or it is never delivered.
 //
 // spec: P-2
-func TestOwedEntriesAreNumberedInTheOrderOfCommits(t *testing.T) {
+func TestOutboxEntriesAreNumberedInTheOrderOfCommits(t *testing.T) {
 	url := newFarm(t).empty(t)
 	s := mustOpen(t, url, Options{})
 	engine := joined(t, s)
@@ -36,7 +36,7 @@ func TestOwedEntriesAreNumberedInTheOrderOfCommits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	part, err := s.Join(tx)
+	part, err := s.In(tx)
 	if err == nil {
 		err = part.Commit(t.Context(), tells(one)) // the entry has a number, and is not committed
 	}
@@ -72,6 +72,6 @@ func TestOwedEntriesAreNumberedInTheOrderOfCommits(t *testing.T) {
 	})
 	if err != nil || len(claimed.Outbox) != 2 ||
 		claimed.Outbox[0].Head.Number != one.Changes[0].Run {
-		t.Errorf("owed are %+v, %v", claimed.Outbox, err)
+		t.Errorf("the outbox has %+v, %v", claimed.Outbox, err)
 	}
 }

@@ -10,7 +10,7 @@ import (
 // Composed is the result of a run of a composition. The IDs of its steps are alias/step.
 type Composed struct {
 	report.Run
-	of *composed
+	of *compositionPlan
 }
 
 // Member returns the result of one member: the steps of its saga and their compensations, by the

@@ -189,9 +189,9 @@ func (s *Store) renewal(ctx context.Context, c store.Renew) (store.Claimed, erro
 func (s *Store) succession(ctx context.Context, now time.Time, out *store.Claimed) error {
 	var dead []int64
 	var lapse pgtype.Int8
-	var fallen bool
+	var expired bool
 	if err := s.keeper.QueryRow(ctx, findDead, int64(out.Engine)).Scan(&dead, &lapse,
-		&fallen); err != nil {
+		&expired); err != nil {
 		return err
 	}
 	if lapse.Valid {
@@ -208,9 +208,9 @@ func (s *Store) succession(ctx context.Context, now time.Time, out *store.Claime
 		} else {
 			others++
 		}
-		fallen = true
+		expired = true
 	}
-	for fallen {
+	for expired {
 		tag, err := s.keeper.Exec(ctx, free, freeAtATime, int16(journal.Running))
 		if err != nil {
 			return err
@@ -220,12 +220,12 @@ func (s *Store) succession(ctx context.Context, now time.Time, out *store.Claime
 		}
 		out.Freed += tag.RowsAffected()
 	}
-	if fallen {
-		if err := s.keeper.QueryRow(ctx, forget).Scan(&fallen); err != nil {
+	if expired {
+		if err := s.keeper.QueryRow(ctx, forget).Scan(&expired); err != nil {
 			return err
 		}
 	}
-	if (fallen || others > 0) && (out.Lapse == 0 || out.Lapse > soonAgain) {
+	if (expired || others > 0) && (out.Lapse == 0 || out.Lapse > soonAgain) {
 		out.Lapse = soonAgain
 	}
 	if out.Expired > 0 || out.Freed > 0 {

@@ -13,7 +13,7 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-var _ store.Joiner = (*Store)(nil)
+var _ store.Transactor = (*Store)(nil)
 
 const (
 	// checkDatabase fails if the transaction is on another database of this module.
@@ -33,11 +33,11 @@ const (
 	undefinedSchema = "3F000"
 )
 
-// Join takes part in a pgx.Tx, or in a *[sql.Tx] of any PostgreSQL driver that writes
+// In takes part in a pgx.Tx, or in a *[sql.Tx] of any PostgreSQL driver that writes
 // arguments as $1. Until the transaction ends, others cannot write the heads of runs to which
 // it has sent messages, nor start runs or send messages with the workflow IDs that it has
 // used. So it should end soon after.
-func (s *Store) Join(tx any) (store.Transaction, error) {
+func (s *Store) In(tx any) (store.Transaction, error) {
 	switch t := tx.(type) {
 	case pgx.Tx:
 		return &part{s, func(ctx context.Context, b *batch) error { return b.send(ctx, t) }}, nil
@@ -65,8 +65,8 @@ type part struct {
 }
 
 // use executes statements, after a check that the transaction is on this database.
-func (j *part) use(ctx context.Context, b *batch) error {
-	s := j.store
+func (p *part) use(ctx context.Context, b *batch) error {
+	s := p.store
 	if s.life.Err() != nil {
 		return store.ErrClosed
 	}
@@ -76,7 +76,7 @@ func (j *part) use(ctx context.Context, b *batch) error {
 	var check batch
 	check.add(checkDatabase, s.database).or(s.foreign("one on another database"))
 	b.queries = append(check.queries, b.queries...)
-	err := j.send(ctx, b)
+	err := p.send(ctx, b)
 	var elsewhere *store.TransactionError
 	switch {
 	case errors.As(err, &elsewhere):
@@ -90,32 +90,32 @@ func (j *part) use(ctx context.Context, b *batch) error {
 }
 
 // Commit is [store.Transaction].Commit.
-func (j *part) Commit(ctx context.Context, g *store.Group) error {
+func (p *part) Commit(ctx context.Context, g *store.Group) error {
 	if err := g.Check(); err != nil {
 		return err
 	}
-	t := transaction{store: j.store, group: g, joined: true}
+	t := transaction{store: p.store, group: g, inTx: true}
 	if err := t.prepare(); err != nil {
 		return err
 	}
 	if t.readsLatest() {
-		if err := j.readsCommitted(ctx); err != nil {
+		if err := p.readsCommitted(ctx); err != nil {
 			return err
 		}
 	}
-	if g.Engine != 0 && !j.store.options.Unsafe {
+	if g.Engine != 0 && !p.store.options.Unsafe {
 		t.batch.add(beDurable)
 	}
-	if err := j.use(ctx, &t.batch); err != nil {
+	if err := p.use(ctx, &t.batch); err != nil {
 		return err
 	}
-	j.store.tick(ctx, g.Now)
-	if j.store.options.Pooler || !concern(g) {
+	p.store.tick(ctx, g.Now)
+	if p.store.options.Pooler || !concern(g) {
 		return nil
 	}
 	var b batch
 	b.add(notify)
-	return j.store.finished(j.send(ctx, &b))
+	return p.store.finished(p.send(ctx, &b))
 }
 
 // tick writes the clock outside the user's transaction, which may be long.
@@ -145,26 +145,26 @@ func (t *transaction) readsLatest() bool {
 
 // readsCommitted refuses a transaction whose statements only see what was committed before it
 // began.
-func (j *part) readsCommitted(ctx context.Context) error {
+func (p *part) readsCommitted(ctx context.Context) error {
 	var b batch
 	var level string
 	b.add(isolation).each(func(rows pgx.Rows) error { return rows.Scan(&level) })
-	if err := j.use(ctx, &b); err != nil {
+	if err := p.use(ctx, &b); err != nil {
 		return err
 	}
 	if level != "read committed" {
-		return j.store.foreign("one of isolation " + level +
+		return p.store.foreign("one of isolation " + level +
 			", which may not see the run of a workflow ID: use read committed, or a run ID")
 	}
 	return nil
 }
 
 // ReserveID is [store.Transaction].ReserveID.
-func (j *part) ReserveID(ctx context.Context) (journal.EngineID, error) {
+func (p *part) ReserveID(ctx context.Context) (journal.EngineID, error) {
 	var b batch
 	var id int64
 	b.add(nextEngine).each(func(rows pgx.Rows) error { return rows.Scan(&id) })
-	err := j.use(ctx, &b)
+	err := p.use(ctx, &b)
 	return journal.EngineID(id), err
 }
 

@@ -6,12 +6,12 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// A Joiner is a store that can take part in a transaction of the application, on a connection
+// A Transactor is a store that can take part in a transaction of the application, on a connection
 // of the application to the same database.
-type Joiner interface {
-	// Join returns a part in a transaction of one of the types that the driver knows, and a
+type Transactor interface {
+	// In returns a part in a transaction of one of the types that the driver knows, and a
 	// TransactionError for any other. It does not call the database.
-	Join(tx any) (Transaction, error)
+	In(tx any) (Transaction, error)
 }
 
 // A Transaction is a part in a transaction of the application, which alone ends it. It is used

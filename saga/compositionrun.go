@@ -11,10 +11,10 @@ import (
 	"github.com/perdure/perdure/pattern"
 )
 
-// A composing is a composition in progress. Its state is a fold of the results of its operations,
-// so that replay computes it again.
-type composing struct {
-	*composed
+// A compositionRun is a composition in progress. Its state is a fold of the results of its
+// operations, so that replay computes it again.
+type compositionRun struct {
+	*compositionPlan
 	input  json.RawMessage
 	calls  *pattern.Calls
 	begun  []*Part          // in order
@@ -32,11 +32,11 @@ type composing struct {
 }
 
 // run is the workflow.
-func (c *composed) run(ctx context.Context, input json.RawMessage) (json.RawMessage, error) {
+func (c *compositionPlan) run(ctx context.Context, input json.RawMessage) (json.RawMessage, error) {
 	return nil, c.play(ctx, input)
 }
 
-func (c *composed) play(ctx context.Context, input json.RawMessage) error {
+func (c *compositionPlan) play(ctx context.Context, input json.RawMessage) error {
 	if err := c.events.Begin(ctx); err != nil {
 		return err
 	}
@@ -44,8 +44,8 @@ func (c *composed) play(ctx context.Context, input json.RawMessage) error {
 	if err != nil {
 		return err
 	}
-	x := &composing{
-		composed: c, input: input, calls: c.calls.Begin(), parts: map[string]*Part{},
+	x := &compositionRun{
+		compositionPlan: c, input: input, calls: c.calls.Begin(), parts: map[string]*Part{},
 		layer:   map[string]int{},
 		headers: info.Headers, results: map[string]json.RawMessage{},
 	}
@@ -78,14 +78,14 @@ func (c *composed) play(ctx context.Context, input json.RawMessage) error {
 }
 
 // tell records for observers that the composition has begun or ended.
-func (x *composing) tell(ctx context.Context, what pattern.FactKind, why error) error {
+func (x *compositionRun) tell(ctx context.Context, what pattern.FactKind, why error) error {
 	return pattern.Record(ctx, pattern.Fact{
 		Kind: what, Name: "composition", Phase: string(perdure.PhaseComposition), Err: why,
 	})
 }
 
 // forward runs the members.
-func (x *composing) forward(ctx context.Context) error {
+func (x *compositionRun) forward(ctx context.Context) error {
 	for i, layer := range x.layers {
 		for _, alias := range layer {
 			x.layer[alias] = i
@@ -105,7 +105,7 @@ func (x *composing) forward(ctx context.Context) error {
 }
 
 // begin begins a member, unless its condition does not hold.
-func (x *composing) begin(ctx context.Context, m *member) (pattern.Awaitable, error) {
+func (x *compositionRun) begin(ctx context.Context, m *member) (pattern.Awaitable, error) {
 	is, err := x.holds(ctx, m)
 	var input json.RawMessage
 	if err == nil && is {
@@ -133,7 +133,7 @@ func (x *composing) begin(ctx context.Context, m *member) (pattern.Awaitable, er
 }
 
 // refuse fails a member that cannot begin, and records the failure in a step named after it.
-func (x *composing) refuse(ctx context.Context, m *member, why error) error {
+func (x *compositionRun) refuse(ctx context.Context, m *member, why error) error {
 	_, err := perdure.Step(ctx, m.alias, func(context.Context) (struct{}, error) {
 		return struct{}{}, perdure.Permanent(why)
 	})
@@ -147,7 +147,7 @@ func (x *composing) refuse(ctx context.Context, m *member, why error) error {
 }
 
 // fail notes that a member has failed.
-func (x *composing) fail(m *member, err error) error {
+func (x *compositionRun) fail(m *member, err error) error {
 	if !m.optional {
 		x.failed = append(x.failed, failure{step: m.alias, clone: clone{id: m.alias}, err: err})
 	}
@@ -155,7 +155,7 @@ func (x *composing) fail(m *member, err error) error {
 }
 
 // settle notes that a member has ended.
-func (x *composing) settle(ctx context.Context, m *member, over error) error {
+func (x *compositionRun) settle(ctx context.Context, m *member, over error) error {
 	if pattern.EndedBy(ctx) != nil {
 		return over
 	}
@@ -172,7 +172,7 @@ func (x *composing) settle(ctx context.Context, m *member, over error) error {
 
 // backward undoes the members that are done. It returns the error of the composition; nil if a
 // callback suppresses it.
-func (x *composing) backward(ctx context.Context) (why, over error) {
+func (x *compositionRun) backward(ctx context.Context) (why, over error) {
 	if err := x.undoAll(ctx, x.done); err != nil {
 		return nil, err
 	}
@@ -192,7 +192,7 @@ func (x *composing) backward(ctx context.Context) (why, over error) {
 }
 
 // cleanUp undoes everything that members have done, because the run ends before they do.
-func (x *composing) cleanUp(ctx context.Context) error {
+func (x *compositionRun) cleanUp(ctx context.Context) error {
 	parts := slices.DeleteFunc(slices.Clone(x.begun), func(p *Part) bool {
 		return slices.Contains(x.done, p)
 	})
@@ -203,11 +203,11 @@ func (x *composing) cleanUp(ctx context.Context) error {
 }
 
 // undoAll undoes members by the policy, beginning with the last.
-func (x *composing) undoAll(ctx context.Context, parts []*Part) error {
+func (x *compositionRun) undoAll(ctx context.Context, parts []*Part) error {
 	if !slices.ContainsFunc(parts, (*Part).leaves) {
 		return nil
 	}
-	if err := x.turn(ctx, true); err != nil { // never reverted
+	if err := x.compensating(ctx, true); err != nil { // never reverted
 		return err
 	}
 	if err := pattern.Record(ctx, pattern.Fact{
@@ -226,8 +226,8 @@ func (x *composing) undoAll(ctx context.Context, parts []*Part) error {
 	return nil
 }
 
-// turn sets the status of the run to COMPENSATING while something is undone.
-func (x *composing) turn(ctx context.Context, begins bool) error {
+// compensating sets the status of the run to COMPENSATING while something is undone.
+func (x *compositionRun) compensating(ctx context.Context, begins bool) error {
 	if begins {
 		if x.undoes++; x.undoes > 1 {
 			return nil
@@ -248,7 +248,7 @@ func (p *Part) leaves() bool {
 }
 
 // groups returns groups of members: each group is undone at once, one group after the other.
-func (x *composing) groups(parts []*Part) [][]*Part {
+func (x *compositionRun) groups(parts []*Part) [][]*Part {
 	var groups [][]*Part
 	last := -1
 	for i, p := range slices.Backward(parts) {
@@ -269,7 +269,7 @@ func (x *composing) groups(parts []*Part) [][]*Part {
 }
 
 // undoGroup undoes the members of a group at once.
-func (x *composing) undoGroup(ctx context.Context, group []*Part) error {
+func (x *compositionRun) undoGroup(ctx context.Context, group []*Part) error {
 	if len(group) == 1 {
 		return x.undone(ctx, group[0], group[0].Undo(ctx))
 	}
@@ -288,7 +288,7 @@ func (x *composing) undoGroup(ctx context.Context, group []*Part) error {
 }
 
 // undone notes the outcome of undoing a member. It returns an error if the run ends meanwhile.
-func (x *composing) undone(ctx context.Context, p *Part, err error) error {
+func (x *compositionRun) undone(ctx context.Context, p *Part, err error) error {
 	if over := pattern.EndedBy(ctx); over != nil {
 		return over
 	}

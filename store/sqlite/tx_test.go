@@ -102,13 +102,13 @@ func startPlain(ctx context.Context, s *Store, db *sql.DB, n int64) error {
 	if err != nil {
 		return err
 	}
-	joined, err := s.Join(tx)
+	part, err := s.In(tx)
 	if err == nil {
-		var visitor journal.EngineID
-		if visitor, err = joined.ReserveID(ctx); err == nil {
-			g := start(s, visitor, n)
+		var reserved journal.EngineID
+		if reserved, err = part.ReserveID(ctx); err == nil {
+			g := start(s, reserved, n)
 			g.Engine = 0
-			err = joined.Commit(ctx, g)
+			err = part.Commit(ctx, g)
 		}
 	}
 	if err != nil {
@@ -140,11 +140,11 @@ func TestTransactionThatIsTooOldIsRefused(t *testing.T) {
 	if _, err := join(s); err != nil {
 		t.Fatal(err)
 	}
-	joined, err := s.Join(tx)
+	part, err := s.In(tx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = joined.Commit(t.Context(), start(s, 0, 1))
+	err = part.Commit(t.Context(), start(s, 0, 1))
 	var refused *store.TransactionError
 	if !errors.As(err, &refused) || !strings.Contains(err.Error(), "_txlock=immediate") {
 		t.Errorf("it is told %v", err)
@@ -166,7 +166,7 @@ func TestATransactionWaitsForNobodyWhoWaitsForIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	joined, err := s.Join(tx)
+	part, err := s.In(tx)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,7 +184,7 @@ func TestATransactionWaitsForNobodyWhoWaitsForIt(t *testing.T) {
 	}
 	go func() { closes <- s.Close() }()
 	for err = nil; err == nil; runtime.Gosched() { // until Close has begun
-		_, err = joined.ReserveID(t.Context())
+		_, err = part.ReserveID(t.Context())
 	}
 	if !errors.Is(err, store.ErrClosed) {
 		t.Errorf("the transaction is told %v", err)

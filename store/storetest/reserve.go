@@ -5,33 +5,33 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// visitChecks are about processes that have no engine.
-func visitChecks() []check {
+// reserveChecks are about processes that have no engine.
+func reserveChecks() []check {
 	return []check{
-		{"visit/a stranger gets an engine ID that nobody else gets", visitIDs},
-		{"visit/a stranger's visit records nothing and takes nothing over", visitRecordsNothing},
-		{"visit/a stranger may start and post with numbers of its own", visitStarts},
-		{"visit/a stranger owns nothing", visitOwnsNothing},
+		{"reserve/a client gets an engine ID that nobody else gets", reserveIDs},
+		{"reserve/a reservation records nothing and takes nothing over", reserveRecordsNothing},
+		{"reserve/a client may start and post with numbers of its own", reserveStarts},
+		{"reserve/a client owns nothing", reserveOwnsNothing},
 	}
 }
 
-func (w *world) visit() journal.EngineID {
+func (w *world) reserveID() journal.EngineID {
 	w.Helper()
 	return w.claim(store.ReserveID{}).Engine
 }
 
-func visitIDs(w *world) {
+func reserveIDs(w *world) {
 	seen := map[journal.EngineID]bool{}
 	for i := range 4 {
 		w.join(i)
-		for _, id := range []journal.EngineID{w.engine, w.visit(), w.visit()} {
+		for _, id := range []journal.EngineID{w.engine, w.reserveID(), w.reserveID()} {
 			if id <= 0 || seen[id] {
 				w.Fatalf("engine ID %d after %v", id, seen)
 			}
 			seen[id] = true
 		}
 		w.reopen()
-		if id := w.visit(); seen[id] {
+		if id := w.reserveID(); seen[id] {
 			w.Fatalf("engine ID %d after %v", id, seen)
 		} else {
 			seen[id] = true
@@ -39,10 +39,10 @@ func visitIDs(w *world) {
 	}
 }
 
-func visitRecordsNothing(w *world) {
+func reserveRecordsNothing(w *world) {
 	w.join(0)
 	head := w.written(w.start(""))[0]
-	guest := w.visit()
+	client := w.reserveID()
 	info, err := w.s.Info(w.Context())
 	w.ok(err)
 	if len(info.Engines) != 1 || info.Engines[0].ID != w.engine {
@@ -51,10 +51,10 @@ func visitRecordsNothing(w *world) {
 	w.same("head", w.head(head.Number), head)
 	w.commit(step(head.Number, 2))
 	g := w.group(step(head.Number, 3))
-	g.Engine = guest
+	g.Engine = client
 	w.is(w.try(g), store.ErrFenced)
 	_, err = w.s.Claim(w.Context(), store.TakeDue{
-		Engine:    guest,
+		Engine:    client,
 		Workflows: []string{"w"},
 		Max:       1,
 		Now:       at(0),
@@ -62,10 +62,10 @@ func visitRecordsNothing(w *world) {
 	w.is(err, store.ErrFenced)
 }
 
-func visitStarts(w *world) {
+func reserveStarts(w *world) {
 	w.join(0)
-	guest := w.visit()
-	n, err := journal.MakeNumber(guest, 1)
+	client := w.reserveID()
+	n, err := journal.MakeNumber(client, 1)
 	w.ok(err)
 	c := w.free("order-1", 10)
 	c.Run, c.Head.Number, c.Head.Chain, c.Entries[0].Run = n, n, n, n
@@ -79,7 +79,7 @@ func visitStarts(w *world) {
 	w.same("inbox", labels(got.Runs[0].Inbox), []string{"1:x"})
 }
 
-func visitOwnsNothing(w *world) {
+func reserveOwnsNothing(w *world) {
 	w.join(0)
 	c := w.start("")
 	w.ok(w.try(&store.Group{Changes: []store.Change{c}}))

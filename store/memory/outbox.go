@@ -8,45 +8,45 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// An owed is an entry of the outbox: somebody is still to be told of it.
-type owed struct {
+// An outboxEntry is an entry of a journal that is not delivered yet.
+type outboxEntry struct {
 	run *run
 	seq int64
-	// teller is the engine that is to tell of the entry, as long as it has a row.
-	teller journal.EngineID
+	// dispatcher is the engine that delivers the entry, as long as it has a row.
+	dispatcher journal.EngineID
 }
 
-// owe puts an entry into the outbox.
-func (tx *transaction) owe(r *run, seq int64) {
+// addToOutbox puts an entry into the outbox.
+func (tx *transaction) addToOutbox(r *run, seq int64) {
 	d := tx.data
-	d.lastOwed++
-	number := d.lastOwed
-	d.owed[number] = owed{run: r, seq: seq, teller: tx.group.Engine}
+	d.lastOutbox++
+	number := d.lastOutbox
+	d.outbox[number] = outboxEntry{run: r, seq: seq, dispatcher: tx.group.Engine}
 	tx.undo = append(tx.undo, func() {
-		delete(d.owed, number)
-		d.lastOwed--
+		delete(d.outbox, number)
+		d.lastOutbox--
 	})
 }
 
-// told removes an entry from the outbox, since somebody was told of it.
+// told removes an entry from the outbox, since it was delivered.
 func (tx *transaction) told(number int64) {
 	d := tx.data
-	before, ok := d.owed[number]
+	before, ok := d.outbox[number]
 	if !ok {
 		return
 	}
-	delete(d.owed, number)
-	tx.undo = append(tx.undo, func() { d.owed[number] = before })
+	delete(d.outbox, number)
+	tx.undo = append(tx.undo, func() { d.outbox[number] = before })
 }
 
-// outbox returns entries of the outbox. It leaves out an entry that is not readable: the run is
-// parked, and readers of its journal get the reason.
-func (d *data) outbox(c store.TakeOutbox) store.Claimed {
+// takeOutbox returns entries of the outbox. It leaves out an entry that is not readable: the run
+// is parked, and readers of its journal get the reason.
+func (d *data) takeOutbox(c store.TakeOutbox) store.Claimed {
 	out := store.Claimed{Engine: c.Engine}
-	for _, number := range slices.Sorted(maps.Keys(d.owed)) {
-		o := d.owed[number]
-		_, told := d.engines[o.teller]
-		if number <= c.After || told && o.teller != c.Engine ||
+	for _, number := range slices.Sorted(maps.Keys(d.outbox)) {
+		o := d.outbox[number]
+		_, lives := d.engines[o.dispatcher]
+		if number <= c.After || lives && o.dispatcher != c.Engine ||
 			!slices.Contains(c.Workflows, o.run.head.Workflow) {
 			continue
 		}
@@ -54,8 +54,8 @@ func (d *data) outbox(c store.TakeOutbox) store.Claimed {
 			out.More = true
 			break
 		}
-		o.teller = c.Engine
-		d.owed[number] = o
+		o.dispatcher = c.Engine
+		d.outbox[number] = o
 		e, err := o.run.from(o.seq)[0].read()
 		if err == nil {
 			err = d.fill(&e)
@@ -69,10 +69,10 @@ func (d *data) outbox(c store.TakeOutbox) store.Claimed {
 	return out
 }
 
-// owing returns the runs that have entries in the outbox.
-func (d *data) owing() map[*run]bool {
+// undelivered returns the runs that have entries in the outbox.
+func (d *data) undelivered() map[*run]bool {
 	runs := map[*run]bool{}
-	for _, o := range d.owed {
+	for _, o := range d.outbox {
 		runs[o.run] = true
 	}
 	return runs

@@ -59,8 +59,8 @@ func (d *data) isIdle(id journal.EngineID) bool {
 			return false
 		}
 	}
-	for _, o := range d.owed {
-		if o.teller == id {
+	for _, o := range d.outbox {
+		if o.dispatcher == id {
 			return false
 		}
 	}

@@ -187,10 +187,10 @@ func (s *Store) acquire(db *conn) (*conn, error) {
 	return lock, nil
 }
 
-// fallen reports whether nobody holds the lock of the side database. To find out, it takes a shared
-// lock for a moment. It does not wait for the writer, like all reads, because the caller may be in
-// a transaction that the writer waits for.
-func (s *Store) fallen() (bool, error) {
+// isExpired reports whether nobody holds the lock of the side database. To find out, it takes a
+// shared lock for a moment. It does not wait for the writer, like all reads, because the caller may
+// be in a transaction that the writer waits for.
+func (s *Store) isExpired() (bool, error) {
 	if s.lock.Load() != nil {
 		return false, nil
 	}

@@ -24,10 +24,10 @@ func started(t *testing.T, w *world.World, wf *perdure.Workflow[int, string], n 
 	time.Sleep(time.Minute)
 }
 
-func nothingOwed(t *testing.T, w *world.World) {
+func outboxIsEmpty(t *testing.T, w *world.World) {
 	t.Helper()
-	if info, err := w.DB.Info(t.Context()); err != nil || info.Owed != 0 {
-		t.Errorf("%d entries are owed still, %v", info.Owed, err)
+	if info, err := w.DB.Info(t.Context()); err != nil || info.Outbox != 0 {
+		t.Errorf("%d entries are in the outbox still, %v", info.Outbox, err)
 	}
 }
 
@@ -75,7 +75,7 @@ func TestASilentBrokerSilencesNoListener(t *testing.T) {
 			}
 			last[ev.WorkflowID] = ev.Type
 		}
-		nothingOwed(t, w)
+		outboxIsEmpty(t, w)
 	})
 }
 
@@ -111,7 +111,7 @@ func TestASilentListenerSilencesNeitherOthersNorTheBroker(t *testing.T) {
 				if slow.most != 16 {
 					t.Errorf("%d calls at a time, want 16", slow.most)
 				}
-				nothingOwed(t, w)
+				outboxIsEmpty(t, w)
 				w.End()
 				w.Begin()
 				time.Sleep(time.Hour)

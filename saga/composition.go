@@ -36,7 +36,7 @@ type composition struct {
 	calls   pattern.Callbacks
 	events  pattern.ExecutionEvents
 
-	compile func() *composed // once
+	compile func() *compositionPlan // once
 }
 
 // Compose begins the definition of a composition. The timeout among the options limits a whole run.
@@ -93,8 +93,8 @@ func (c *Composition[I]) ResultOf(r report.Run) Composed {
 	return Composed{Run: r, of: c.def.compile()}
 }
 
-// A composed is a complete definition: a copy that never changes.
-type composed struct {
+// A compositionPlan is a complete definition: a copy that never changes.
+type compositionPlan struct {
 	*composition
 	byAlias map[string]*member
 	plans   map[string]*plan
@@ -104,10 +104,14 @@ type composed struct {
 }
 
 // plan completes the definition.
-func (d *composition) plan() *composed {
+func (d *composition) plan() *compositionPlan {
 	own := *d
 	own.members, own.calls = nil, slices.Clone(d.calls)
-	c := &composed{composition: &own, byAlias: map[string]*member{}, plans: map[string]*plan{}}
+	c := &compositionPlan{
+		composition: &own,
+		byAlias:     map[string]*member{},
+		plans:       map[string]*plan{},
+	}
 	for _, m := range d.members {
 		copied := *m
 		copied.after, copied.issues = slices.Clone(m.after), slices.Clone(m.issues)
@@ -137,7 +141,7 @@ func (d *composition) plan() *composed {
 }
 
 // check adds an issue for everything that is wrong with a member.
-func (c *composed) check(d *composition, m *member) {
+func (c *compositionPlan) check(d *composition, m *member) {
 	for _, before := range m.after {
 		if before.of != d {
 			m.complain("after", "member %s is one of composition %s", before.alias, before.of.name)

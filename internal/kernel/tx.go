@@ -12,15 +12,15 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// join returns the part of the store in a transaction of the user's.
-func join(s store.Store, op string, tx any) (store.Transaction, error) {
-	j, ok := s.(store.Joiner)
+// partIn returns the part of the store in a transaction of the user's.
+func partIn(s store.Store, op string, tx any) (store.Transaction, error) {
+	j, ok := s.(store.Transactor)
 	if !ok {
 		return nil, &journal.Error{
 			Code: journal.CodeInvalid, Op: op, Message: "this store takes part in no transaction",
 		}
 	}
-	part, err := j.Join(tx)
+	part, err := j.In(tx)
 	if err != nil {
 		return nil, notTaken(op, err)
 	}
@@ -31,7 +31,7 @@ func join(s store.Store, op string, tx any) (store.Transaction, error) {
 // exist, and its answers hold, if the transaction is committed. The front end reads outside of the
 // transaction.
 func (d *FrontEnd) In(ctx context.Context, op string, tx any) (*FrontEnd, error) {
-	part, err := join(d.store, op, tx)
+	part, err := partIn(d.store, op, tx)
 	if err != nil {
 		return nil, err
 	}
@@ -47,51 +47,52 @@ func (d *FrontEnd) In(ctx context.Context, op string, tx any) (*FrontEnd, error)
 		store: d.store, build: d.build, keep: d.keep, maxPayload: d.maxPayload,
 		spillOver: d.spillOver,
 	}
-	in.writers = &joined{FrontEnd: d, ctx: ctx, tx: part}
+	in.writers = &txWriter{FrontEnd: d, ctx: ctx, tx: part}
 	in.db.Store(&db)
 	return in, nil
 }
 
-// A joined is the writer of one call in a transaction.
-type joined struct {
+// A txWriter is the writer of one call in a transaction.
+type txWriter struct {
 	*FrontEnd
-	ctx   context.Context
-	tx    store.Transaction
-	guest journal.EngineID // whose numbers it uses while the front end has none
-	count int64
+	ctx      context.Context
+	tx       store.Transaction
+	reserved journal.EngineID // the ID of its numbers while the front end has none
+	count    int64
 }
 
 // open implements writers.
-func (j *joined) open(context.Context, string) (writer, error) { return j, nil }
+func (w *txWriter) open(context.Context, string) (writer, error) { return w, nil }
 
 // number implements writer. If the front end has no numbers, it asks for some beside the
 // transaction, and takes the numbers of this call within the transaction, because that may have the
 // database's only lock.
-func (j *joined) number() (journal.Number, error) {
-	if j.guest == 0 {
-		if n, err := j.numbers.have(); n != 0 || err != nil {
+func (w *txWriter) number() (journal.Number, error) {
+	if w.reserved == 0 {
+		if n, err := w.numbers.have(); n != 0 || err != nil {
 			return n, err
 		}
-		j.numbers.invite()
+		w.numbers.invite()
 		var err error
-		if j.guest, err = j.tx.ReserveID(j.ctx); err != nil {
+		if w.reserved, err = w.tx.ReserveID(w.ctx); err != nil {
 			return 0, notTaken("", err)
 		}
-		j.count = rand.Int64N(1 << 36) // a guest that was rolled back leaves its ID to another one
+		w.count = rand.Int64N(1 << 36) // an ID that was rolled back may be reserved again
 	}
-	j.count++
-	return journal.MakeNumber(j.guest, j.count)
+	w.count++
+	return journal.MakeNumber(w.reserved, w.count)
 }
 
 // spill implements writer.
-func (j *joined) spill(what string, data *[]byte) (journal.Number, *journal.Failure) {
-	return j.bring(what, *data, j.number)
+func (w *txWriter) spill(what string, data *[]byte) (journal.Number, *journal.Failure) {
+	return w.bring(what, *data, w.number)
 }
 
 // submit implements writer.
-func (j *joined) submit(ctx context.Context, op string, cs []store.Change) ([]store.Change, error) {
+func (w *txWriter) submit(ctx context.Context, op string, cs []store.Change) ([]store.Change,
+	error) {
 	g := &store.Group{Now: time.Now(), Changes: cs}
-	if err := j.tx.Commit(ctx, g); err != nil {
+	if err := w.tx.Commit(ctx, g); err != nil {
 		return nil, notTaken(op, err)
 	}
 	return g.Changes, nil

@@ -77,7 +77,7 @@ func TestADryRunOfAnythingButAGraphIsRefused(t *testing.T) {
 		db := memory.New()
 		eng, end := running(t, db, nil, o.all()...)
 		defer end()
-		stranger, err := perdure.NewClient(t.Context(), db)
+		unaware, err := perdure.NewClient(t.Context(), db)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -97,9 +97,9 @@ func TestADryRunOfAnythingButAGraphIsRefused(t *testing.T) {
 			return map[string]error{"code": code, "saga": ofSaga, "tcc": ofTCC, "signal": signal}
 		}
 		for who, c := range map[string]*perdure.Client{
-			"engine":   eng.Client,
-			"stranger": stranger,
-			"friend":   friend,
+			"engine":  eng.Client,
+			"unaware": unaware,
+			"friend":  friend,
 		} {
 			for what, err := range byType(c) {
 				if journal.CodeOf(err) != journal.CodeInvalid {
@@ -113,7 +113,7 @@ func TestADryRunOfAnythingButAGraphIsRefused(t *testing.T) {
 				}
 			}
 			_, err := c.Start(ctx, "graph", []byte("1"), pattern.DryRun, pattern.ModeSync)
-			if known := c != stranger; known != (err == nil) {
+			if known := c != unaware; known != (err == nil) {
 				t.Errorf("%s, a graph by name: %v", who, err)
 			}
 		}
@@ -129,7 +129,7 @@ func TestADryRunOfAnythingButAGraphIsRefused(t *testing.T) {
 // workflow, in every place that shows the pattern.
 //
 // spec: F-3, P-4
-func TestARunThatAStrangerStartsHasThePatternOfItsWorkflow(t *testing.T) {
+func TestARunThatAClientStartsHasThePatternOfItsWorkflow(t *testing.T) {
 	for _, fails := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			o := newTrio()
@@ -144,13 +144,13 @@ func TestARunThatAStrangerStartsHasThePatternOfItsWorkflow(t *testing.T) {
 				defer mu.Unlock()
 				notices = append(notices, n)
 			}
-			stranger, err := perdure.NewClient(t.Context(), db)
+			unaware, err := perdure.NewClient(t.Context(), db)
 			if err != nil {
 				t.Fatal(err)
 			}
 			names := []string{"code", "graph", "saga", "tcc"}
 			for _, name := range names {
-				if _, err := stranger.Start(t.Context(), name, []byte("1"),
+				if _, err := unaware.Start(t.Context(), name, []byte("1"),
 					perdure.ID(name)); err != nil {
 					t.Fatal(err)
 				}
@@ -171,8 +171,8 @@ func TestARunThatAStrangerStartsHasThePatternOfItsWorkflow(t *testing.T) {
 				}
 			}
 			for _, name := range names {
-				d, err := stranger.Describe(t.Context(), name)
-				r, failed := stranger.Report(t.Context(), name)
+				d, err := unaware.Describe(t.Context(), name)
+				r, failed := unaware.Report(t.Context(), name)
 				if err != nil || failed != nil || d.Head.Pattern != want[name] ||
 					d.State.Pattern != want[name] || r.Pattern != want[name] {
 					t.Errorf("%s is %v, %v and %v, %v, %v", name, d.Head.Pattern, d.State.Pattern,

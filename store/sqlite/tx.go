@@ -14,17 +14,17 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-var _ store.Joiner = (*Store)(nil)
+var _ store.Transactor = (*Store)(nil)
 
-// Join takes part in a transaction of the application, a *[sql.Tx] of its own connection to the
+// In takes part in a transaction of the application, a *[sql.Tx] of its own connection to the
 // same file. From its first write to its end, such a transaction has the only lock for writing of
 // the database, and all other writers wait. It waits itself if another connection has the lock. But
 // SQLite does not give the lock to a transaction that has read data which others have changed
 // since. Such a transaction is refused with a [store.TransactionError], unless it has begun with
 // the lock (_txlock=immediate in the address of the connection, or [Transactions]).
-func (s *Store) Join(tx any) (store.Transaction, error) {
+func (s *Store) In(tx any) (store.Transaction, error) {
 	if t, ok := tx.(*sql.Tx); ok && t != nil {
-		return &joined{store: s, tx: t}, nil
+		return &txPart{store: s, tx: t}, nil
 	}
 	return nil, s.foreign(fmt.Sprintf("a %T", tx))
 }
@@ -33,15 +33,15 @@ func (s *Store) foreign(got string) error {
 	return &store.TransactionError{Driver: "sqlite", Want: "a *sql.Tx on the same file", Got: got}
 }
 
-// A joined is a part in a transaction of the application.
-type joined struct {
+// A txPart is this store's part in a transaction of the application.
+type txPart struct {
 	store *Store
 	tx    *sql.Tx
 }
 
 // use calls f with the application's connection, if that is a connection to this database.
-func (j *joined) use(ctx context.Context, f func(*conn) error) error {
-	s := j.store
+func (p *txPart) use(ctx context.Context, f func(*conn) error) error {
+	s := p.store
 	if err := s.enter(); err != nil {
 		return err
 	}
@@ -52,7 +52,7 @@ func (j *joined) use(ctx context.Context, f func(*conn) error) error {
 	if err := s.files.lost(); err != nil {
 		return err
 	}
-	c := &conn{raw: &foreignConn{context.WithoutCancel(ctx), j.tx}, stmts: map[string]*stmt{}}
+	c := &conn{raw: &foreignConn{context.WithoutCancel(ctx), p.tx}, stmts: map[string]*stmt{}}
 	// The lock comes before the first read, which might be too old for it otherwise.
 	database, err := "", takeLockIn(ctx, c)
 	if err == nil {
@@ -81,17 +81,17 @@ func (j *joined) use(ctx context.Context, f func(*conn) error) error {
 }
 
 // Commit implements [store.Transaction].
-func (j *joined) Commit(ctx context.Context, g *store.Group) error {
+func (p *txPart) Commit(ctx context.Context, g *store.Group) error {
 	if err := g.Check(); err != nil {
 		return err
 	}
-	return j.use(ctx, func(c *conn) error {
+	return p.use(ctx, func(c *conn) error {
 		if g.Engine != 0 {
 			if err := durable(c); err != nil {
 				return err
 			}
 		}
-		tx := transaction{conn: c, store: j.store, group: g}
+		tx := transaction{conn: c, store: p.store, group: g}
 		if err := tx.begin(); err != nil {
 			return err
 		}
@@ -133,8 +133,8 @@ func durable(c *conn) error {
 }
 
 // ReserveID implements [store.Transaction].
-func (j *joined) ReserveID(ctx context.Context) (id journal.EngineID, err error) {
-	err = j.use(ctx, func(c *conn) error {
+func (p *txPart) ReserveID(ctx context.Context) (id journal.EngineID, err error) {
+	err = p.use(ctx, func(c *conn) error {
 		id, err = newEngineID(c)
 		return err
 	})
