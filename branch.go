@@ -16,7 +16,8 @@ import (
 type Future[T any] struct {
 	name string
 	op   *kernel.Operation
-	err  error // why there is no operation
+	err  error        // why there is no operation
+	step *kernel.Step // nil if it is no step
 
 	// value returns the result of an outcome without a failure. If it is nil, the result is
 	// decoded.
@@ -27,6 +28,9 @@ type Future[T any] struct {
 func (f *Future[T]) result(out kernel.Outcome, err error) (T, error) {
 	if err == nil && out.Failure == nil && f.value != nil {
 		return f.value(out)
+	}
+	if f.step != nil {
+		return resultOf[T](*f.step, out, err)
 	}
 	return result[T]("future", f.name, out, err)
 }
@@ -42,6 +46,7 @@ func Async[T any](ctx context.Context, name string, fn func(context.Context) (T,
 		f.err = err
 		return f
 	}
+	f.step = &spec
 	f.op, f.err = kernel.Async(ctx, spec)
 	return f
 }

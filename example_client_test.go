@@ -404,6 +404,6 @@ func ExampleClient_Retry() {
 	fmt.Println(string(out), err)
 	// Output:
 	// reserving a teapot
-	//  the bank is closed
+	//  step charge: the bank is closed
 	// "charged, with hold-1" <nil>
 }

@@ -91,7 +91,7 @@ func ExampleRetry_on() {
 	// Output:
 	// it says: there is no money on the card
 	// it says: no such account
-	// error: no such account
+	// error: step dial: no such account
 }
 
 // As an option of a workflow, a Retry is the policy of its steps that have none. [NoRetry] allows
@@ -112,8 +112,8 @@ func ExampleRetry_workflow() {
 	}, perdure.Retry{Attempts: 2, First: time.Millisecond})
 	printResult(w, 0)
 	// Output:
-	// fetch failed in attempt 2
-	// print failed in attempt 1
+	// step fetch: fetch failed in attempt 2
+	// step print: print failed in attempt 1
 	// 3
 }
 
@@ -297,7 +297,7 @@ func ExamplePermanent() {
 	printResult(w, "tok_1")
 	// Output:
 	// attempt 1
-	// error: the card was stolen
+	// error: step charge: the card was stolen
 }
 
 // If a service states when to try again, the step passes that time on.
@@ -330,7 +330,7 @@ func ExampleBenign() {
 	fmt.Println(err)
 	// Output:
 	// look failed, benign: true
-	// the shop is shut on Sundays
+	// step look: the shop is shut on Sundays
 }
 
 // A RetryAfter error that the function returns does not end the run: its code is replayed, as

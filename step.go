@@ -2,6 +2,7 @@ package perdure
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/perdure/perdure/internal/failure"
@@ -147,7 +148,7 @@ func result[T any](what, name string, out kernel.Outcome, err error) (T, error) 
 //
 // A failed attempt is retried according to the policy. The last error is returned as the journal
 // has it, so errors.Is and errors.As have the same results live and on replay for registered
-// errors. A panic in fn is a failed attempt.
+// errors. Its text begins with the name of the step. A panic in fn is a failed attempt.
 //
 // A step does not begin if its context has ended already: it fails with the error of the context.
 // The journal records that, so a replay has the same result. The same holds for [Async], [Timer],
@@ -163,7 +164,17 @@ func Step[T any](ctx context.Context, name string, fn func(context.Context) (T, 
 		return zero, err
 	}
 	out, err := kernel.Do(ctx, spec)
-	return result[T]("step", name, out, err)
+	return resultOf[T](spec, out, err)
+}
+
+// resultOf returns the result of a step. The text of an error begins with the step's name, unless
+// the step is one of a pattern, whose result tells which step failed.
+func resultOf[T any](s kernel.Step, out kernel.Outcome, err error) (T, error) {
+	ofPattern := s.Declared || s.Phase != "" || strings.HasPrefix(s.Name, "perdure:")
+	if err == nil && out.Failure != nil && !ofPattern {
+		err = failure.OfStep(s.Name, out.Failure)
+	}
+	return result[T]("step", s.Name, out, err)
 }
 
 // StepOf returns the step whose body ctx belongs to, or false outside of a step's body.

@@ -117,7 +117,7 @@ func StepTx[Tx, T any](ctx context.Context, name string, db Transactions[Tx],
 		})
 	}
 	out, err := kernel.Do(ctx, spec)
-	return result[T]("step", name, out, err)
+	return resultOf[T](spec, out, err)
 }
 
 // begin begins the transaction of an attempt.

@@ -60,7 +60,7 @@ func ErrorOf(f *journal.Failure) *Error {
 	if f == nil {
 		return nil
 	}
-	return &Error{string(f.CodeOf()), f.Message}
+	return &Error{string(f.CodeOf()), f.Text()}
 }
 
 // Data is a payload. Bytes that are JSON stay as they are. Others become an object with the one

@@ -157,7 +157,7 @@ func (s *stage) run(file string, c command) {
 		s.begin(beside)
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "sh", "-c", text)
 	cmd.Dir, cmd.Env = s.dir, s.env

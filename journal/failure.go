@@ -25,6 +25,7 @@ const (
 // errors.As need to answer after a crash as they did before.
 type Failure struct {
 	Message string          `json:"message"`
+	Step    string          `json:"step,omitempty"`  // the step that workflow code has it from
 	Code    Code            `json:"code,omitempty"`  // the code of an error of this module
 	Name    string          `json:"name,omitempty"`  // the name of a registered sentinel or type
 	Type    string          `json:"type,omitempty"`  // the Go type, for readers
@@ -36,6 +37,18 @@ type Failure struct {
 	// it was read from a journal: its class has taken effect already
 	Settled bool       `json:"settled,omitempty"`
 	Wraps   []*Failure `json:"wraps,omitempty"` // the wrapped errors
+}
+
+// Text returns the message, behind the name of the step if the failure has one. It returns an empty
+// string if f is nil.
+func (f *Failure) Text() string {
+	switch {
+	case f == nil:
+		return ""
+	case f.Step == "":
+		return f.Message
+	}
+	return "step " + f.Step + ": " + f.Message
 }
 
 // Find returns the first link of the chain, in the order of errors.Is, for which ok returns true;

@@ -60,6 +60,11 @@ var golden = map[string][]journal.Entry{
 	"v1-kinds-4.jsonl": goldenKinds(fourthKinds...),
 	"v1-kinds-5.jsonl": goldenKinds(journal.ResultDiscarded, journal.HeaderSet),
 
+	// The step that a workflow's error is from.
+	"v1-fields-9.jsonl": alone(journal.Detail{
+		Failure: &journal.Failure{Message: "no money", Step: "charge"},
+	}, 1),
+
 	// What a retry keeps after a failure.
 	"v1-fields-8.jsonl": alone(journal.Detail{
 		StepDetail:  journal.StepDetail{Declared: true, Tx: true},

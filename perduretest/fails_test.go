@@ -112,7 +112,8 @@ func TestAssertionsPassAndFail(t *testing.T) {
 			var not *perdure.Error
 			run.FailsAs(&not)
 		}, []string{
-			"ended with error refused: 4, want gone", "ended with error refused: 4, want 7",
+			"ended with error step act: refused: 4, want gone",
+			"ended with error step act: refused: 4, want 7",
 			"want one of type *journal.Error",
 		}},
 		{"cancelled", func(env *perduretest.Env, run *perduretest.Run[int]) {

@@ -134,9 +134,12 @@ func (x *compositionRun) begin(ctx context.Context, m *member) (pattern.Awaitabl
 
 // refuse fails a member that cannot begin, and records the failure in a step named after it.
 func (x *compositionRun) refuse(ctx context.Context, m *member, why error) error {
-	_, err := perdure.Step(ctx, m.alias, func(context.Context) (struct{}, error) {
-		return struct{}{}, perdure.Permanent(why)
-	})
+	_, err := pattern.Task{
+		Name: m.alias,
+		Call: func(context.Context, pattern.Sources) (json.RawMessage, error) {
+			return nil, perdure.Permanent(why)
+		},
+	}.Run(ctx, pattern.Sources{})
 	if over := pattern.EndedBy(ctx); over != nil {
 		return over
 	}

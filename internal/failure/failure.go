@@ -206,6 +206,18 @@ type recorded struct {
 // Err returns the error of a recorded failure. Err of nil is nil.
 func Err(f *journal.Failure) error { return errorOf(f, false) }
 
+// OfStep returns the error of the failure of a step. Its text begins with the step's name, unless
+// the text names the step already, or the error is the end of the workflow's context.
+func OfStep(name string, f *journal.Failure) error {
+	if f == nil || f.Step != "" || strings.HasPrefix(f.Message, "step ") ||
+		strings.HasPrefix(f.Name, "context.") {
+		return Err(f)
+	}
+	named := *f
+	named.Step = name
+	return Err(&named)
+}
+
 // Live returns the error of a failure whose class has not been acted on yet, so the class still
 // counts.
 func Live(f *journal.Failure) error { return errorOf(f, true) }
@@ -250,8 +262,8 @@ func original(f *journal.Failure) error {
 	return e
 }
 
-// Error returns the message of the original error.
-func (r *recorded) Error() string { return r.failure.Message }
+// Error returns the message of the original error, behind the name of the step that it is from.
+func (r *recorded) Error() string { return r.failure.Text() }
 
 // Unwrap returns the chain of the original error.
 func (r *recorded) Unwrap() []error { return r.wraps }

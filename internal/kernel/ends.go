@@ -42,9 +42,9 @@ func failedBy(f *journal.Failure) termination {
 		last: journal.Entry{
 			Kind: journal.RunFailed, Status: journal.Failed, Detail: &journal.Detail{Failure: f},
 		},
-		why: "workflow failed: " + f.Message, out: Outcome{Failure: f},
+		why: "workflow failed: " + f.Text(), out: Outcome{Failure: f},
 		end: &journal.Error{
-			Code: journal.CodeFailed, Message: "the workflow has failed: " + f.Message,
+			Code: journal.CodeFailed, Message: "the workflow has failed: " + f.Text(),
 		},
 	}
 }

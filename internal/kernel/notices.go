@@ -238,7 +238,7 @@ func (v *observed) noticeOf(kind observe.Kind, e *journal.Entry) observe.Notice 
 		n.Reason = ""
 	}
 	if f := d.Failure; f != nil {
-		n.Err = f.Message
+		n.Err = f.Text()
 		c := f.ClassOf()
 		n.Benign = c != nil && c.Class == journal.ClassBenign
 	}

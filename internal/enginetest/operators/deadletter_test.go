@@ -77,14 +77,15 @@ func TestADeadLetterIsKeptUntilItIsSettled(t *testing.T) {
 		want := deadletter.Letter{
 			ID: "perdure.dead-letter:" + string(old.RunID()) + ":charge", Workflow: "order",
 			WorkflowID: "ord-1", RunID: old.RunID(),
-			Step: "charge", Status: journal.Running, Error: "order: charge is broken",
+			Step: "charge", Status: journal.Running, Error: "order: step charge: charge is broken",
 			Type: "*fmt.wrapError", Input: []byte("7"), CreatedAt: began.UTC(),
 		}
 		if l := letter(w); fmt.Sprintf("%+v", l) != fmt.Sprintf("%+v", want) {
 			t.Errorf("the letter is\n%+v\nwant\n%+v", l, want)
 		}
 		if told := w.Seen(observe.DeadLettered); len(told) != 1 || told[0].Step != "charge" ||
-			told[0].Err != "order: charge is broken" || told[0].Run != string(old.RunID()) {
+			told[0].Err != "order: step charge: charge is broken" ||
+			told[0].Run != string(old.RunID()) {
 			t.Errorf("observers are told %+v", told)
 		}
 		time.Sleep(time.Minute)
@@ -97,7 +98,7 @@ func TestADeadLetterIsKeptUntilItIsSettled(t *testing.T) {
 		time.Sleep(time.Minute)
 		third := retryLetter(w, want.ID, "ship is broken") // at another one
 		want.ID, want.RunID, want.Step, want.Error = strings.Replace(want.ID, ":charge", ":ship",
-			1), third.RunID(), "ship", "order: ship is broken"
+			1), third.RunID(), "ship", "order: step ship: ship is broken"
 		want.Retries, want.RetriedAt, want.CreatedAt = 0, time.Time{}, time.Now().UTC()
 		if l := letter(w); fmt.Sprintf("%+v", l) != fmt.Sprintf("%+v", want) {
 			t.Errorf("the letter is\n%+v\nwant\n%+v", l, want)

@@ -440,8 +440,8 @@ func TestErrorsKeepTheirIdentity(t *testing.T) {
 		}
 		_, err = run.Result(context.Background())
 		var card *cardError
-		if err == nil || err.Error() != "fulfil: "+fail.Error() || !errors.Is(err, errSoldOut) ||
-			!errors.As(err, &card) || card.Card != "4711" {
+		if err == nil || err.Error() != "fulfil: step s: "+fail.Error() ||
+			!errors.Is(err, errSoldOut) || !errors.As(err, &card) || card.Card != "4711" {
 			t.Errorf("the run's error: %v", err)
 		}
 		if len(seen) != 2 || seen[0] != seen[1] || !strings.HasSuffix(seen[0], "|true|true|false") {

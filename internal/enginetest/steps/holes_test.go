@@ -335,7 +335,7 @@ func TestErrorThatCannotBeCompared(t *testing.T) {
 			_, err := perdure.Step(ctx, "s", func(ctx context.Context) (int, error) {
 				return 0, oddErr{[]int{1}}
 			}, perdure.NoRetry)
-			if err.Error() != "odd [1]" {
+			if err.Error() != "step s: odd [1]" {
 				t.Error("step error is", err)
 			}
 			return 0, oddErr{[]int{1}}

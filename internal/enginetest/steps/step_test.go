@@ -85,7 +85,7 @@ func TestStepThatFailsForGoodReturnsItsLastError(t *testing.T) {
 		})
 		w := world.New(t, wf)
 		defer w.End()
-		if _, out, err := world.Result(w, wf, 0); out != "third" || err != nil {
+		if _, out, err := world.Result(w, wf, 0); out != "step s: third" || err != nil {
 			t.Fatal(out, err)
 		}
 	})

@@ -473,7 +473,7 @@ func TestSendWithStartIsAtomicWhateverFails(t *testing.T) {
 // spec: F-22
 func TestASignalIsDeliveredUnroutedOrNotDelivered(t *testing.T) {
 	world.InBothModes(t, func(t *testing.T, w *world.World) {
-		run := world.Start(w, takes, 1, perdure.ID("x"))
+		run := world.Start(w, takes, 2, perdure.ID("x")) // both signals of the first answers
 		gone := perdure.Delivery{NotDelivered: true}
 		over := perdure.Delivery{Run: run.RunID(), NotDelivered: true, Status: journal.Completed}
 		c, err := perdure.NewClient(t.Context(), w.DB)
@@ -499,7 +499,7 @@ func TestASignalIsDeliveredUnroutedOrNotDelivered(t *testing.T) {
 		answers(nobody, "paid", gone)
 		answers(nobody, "Cancel", gone)
 		answers("nobody", "Cancel", gone)
-		gives(w, takes, "x", []int{1})
+		gives(w, takes, "x", []int{1, 1})
 		answers(string(run.RunID()), "paid", over)
 		answers(string(run.RunID()), "Cancel", over)
 		answers("x", "paid", perdure.Delivery{Unrouted: true})
