@@ -100,7 +100,7 @@ func (w *Workflow[I, O]) childSpec(ctx context.Context, in I, opts []ChildOption
 }
 
 // RunID returns the child's run ID.
-func (c *Child[O]) RunID() journal.RunID { return c.id }
+func (c *Child[O]) RunID() string { return string(c.id) }
 
 // An Outcome is the result of a run that has ended, as a value.
 type Outcome[O any] struct {

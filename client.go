@@ -267,8 +267,8 @@ func (c *Client) Statuses(ctx context.Context, ids ...string) ([]Status, error) 
 type Query struct {
 	WorkflowID string
 	Workflow   string
-	Parent     journal.RunID // that started the runs; also if another run retries it
-	Open       bool          // runs that have not ended
+	Parent     string // that started the runs; also if another run retries it
+	Open       bool   // runs that have not ended
 	Statuses   []RunStatus
 	Attributes map[string]string // search attributes, all of which must match
 	After      journal.Number    // the cursor that the previous page returned

@@ -14,7 +14,7 @@ import (
 type Event struct {
 	ID         string // the same at each delivery of the event
 	Type       string
-	RunID      journal.RunID
+	RunID      string
 	WorkflowID string
 	Workflow   string
 	Pattern    journal.Pattern
@@ -34,7 +34,7 @@ type Event struct {
 
 func eventOf(e kernel.Event) Event {
 	return Event{
-		ID: e.ID, Type: e.Type, RunID: e.Head.ID, WorkflowID: e.Head.WorkflowID,
+		ID: e.ID, Type: e.Type, RunID: string(e.Head.ID), WorkflowID: e.Head.WorkflowID,
 		Workflow: e.Head.Workflow, Pattern: e.Head.Pattern,
 		Step: e.Step, At: e.At, Data: e.Data, Kind: e.Execution, Status: e.Status, Topic: e.Topic,
 		Key: e.Key,

@@ -368,7 +368,7 @@ func ExampleChild_RunID() {
 	pack := perdure.Define("pack", func(ctx context.Context, item string) (string, error) {
 		return "wrapped " + item, nil
 	})
-	parcel := perdure.Define("parcel", func(ctx context.Context, item string) (journal.RunID,
+	parcel := perdure.Define("parcel", func(ctx context.Context, item string) (string,
 		error) {
 		child := pack.Child(ctx, item)
 		_, err := child.Await(ctx)
@@ -396,8 +396,8 @@ func ExampleChildPolicy() {
 		return fmt.Sprintf("got %d cents", p.Cents), err
 	})
 	parent := perdure.Define("parent",
-		func(ctx context.Context, _ string) (map[string]journal.RunID, error) {
-			return map[string]journal.RunID{
+		func(ctx context.Context, _ string) (map[string]string, error) {
+			return map[string]string{
 				"goes on":       child.Child(ctx, "a").RunID(), // unless the parent is cancelled
 				"is cancelled":  child.Child(ctx, "b", perdure.ChildEnds).RunID(),
 				"is on its own": child.Child(ctx, "c", perdure.ChildDetached).RunID(),

@@ -29,7 +29,7 @@ type Listener struct {
 
 // An Ended describes a run that has ended.
 type Ended struct {
-	RunID      journal.RunID
+	RunID      string
 	WorkflowID string
 	Workflow   string
 	Status     RunStatus
@@ -70,7 +70,7 @@ func (l Listener) kernel() (*kernel.Listener, error) {
 				return err
 			}
 			return l.Call(ctx, Ended{
-				RunID: e.Head.ID, WorkflowID: e.Head.WorkflowID, Workflow: e.Head.Workflow,
+				RunID: string(e.Head.ID), WorkflowID: e.Head.WorkflowID, Workflow: e.Head.Workflow,
 				Status:  e.Head.Status,
 				Payload: payload, Output: e.Outcome.Data, Err: failure.Err(e.Outcome.Failure),
 				Started: e.Head.Created, Ended: e.Head.Ended,
@@ -107,14 +107,14 @@ type StepInfo struct {
 
 	// Keys is the run whose idempotency keys the step has. It is the step's own run, or the
 	// earliest run that this run retries since which the step was not undone.
-	Keys journal.RunID
+	Keys string
 }
 
 func infoOfStep(s kernel.StepInfo) StepInfo {
 	n, _ := s.Attempt()
 	return StepInfo{
 		Step: s.Name(), Attempt: n, Run: s.Run(), Phase: Phase(s.Phase()), Of: s.Of(),
-		Keys: s.Keys(),
+		Keys: string(s.Keys()),
 	}
 }
 

@@ -257,11 +257,11 @@ func (k SendKey) ApplyToStart(o *sealed.Start) error {
 // A Delivery is the result of sending a signal. There are three results: a run has the signal, it
 // is kept as Unrouted, or it is NotDelivered.
 type Delivery struct {
-	Run       journal.RunID // the run that has it; empty if there is none yet
-	Number    int64         // in its inbox, or among the unrouted signals
-	Duplicate bool          // the key was used before: nothing was done
-	Unrouted  bool          // no open run has the workflow ID: the signal is kept for one
-	New       bool          // [SendWithStart] has started the run
+	RunID     string // the run that has it; empty if there is none yet
+	Number    int64  // in its inbox, or among the unrouted signals
+	Duplicate bool   // the key was used before: nothing was done
+	Unrouted  bool   // no open run has the workflow ID: the signal is kept for one
+	New       bool   // [SendWithStart] has started the run
 
 	NotDelivered bool      // there is no such run, or it has ended: nothing was done
 	Status       RunStatus // of a run that has ended; else 0

@@ -16,7 +16,7 @@ import (
 
 // An Info has the data of its run that workflow code may read.
 type Info struct {
-	RunID      journal.RunID
+	RunID      string
 	WorkflowID string
 	Workflow   string
 	Pattern    journal.Pattern
@@ -33,7 +33,7 @@ type Info struct {
 
 	// Predecessor is the run that this run continues; the fields below it are when that run began
 	// and ended.
-	Predecessor      journal.RunID
+	Predecessor      string
 	PredecessorBegan time.Time
 	PredecessorEnded time.Time
 }
@@ -47,10 +47,10 @@ func InfoOf(ctx context.Context) (Info, error) {
 	delete(i.Headers, sealed.HeaderTriggered)
 	delete(i.Headers, sealed.HeaderPolicy)
 	return Info{
-		RunID: i.RunID, WorkflowID: i.WorkflowID, Workflow: i.Workflow, Pattern: i.Pattern,
+		RunID: string(i.RunID), WorkflowID: i.WorkflowID, Workflow: i.Workflow, Pattern: i.Pattern,
 		Status: i.Status, Payload: i.Payload, Headers: i.Headers,
 		Attributes: i.Attributes, Started: i.Started, Steps: i.Steps, DryRun: dry, Scope: i.Scope,
-		Predecessor: i.Predecessor, PredecessorBegan: i.PredecessorBegan,
+		Predecessor: string(i.Predecessor), PredecessorBegan: i.PredecessorBegan,
 		PredecessorEnded: i.PredecessorEnded,
 	}, err
 }

@@ -434,7 +434,7 @@ type Run[O any] struct {
 }
 
 // RunID returns the run's own ID.
-func (r *Run[O]) RunID() journal.RunID { return r.s.Head.ID }
+func (r *Run[O]) RunID() string { return string(r.s.Head.ID) }
 
 // ID returns the run's workflow ID. It is the run ID if no workflow ID was set.
 func (r *Run[O]) ID() string { return r.s.Head.WorkflowID }

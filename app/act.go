@@ -209,7 +209,7 @@ func (c *client) warnUnheard(ctx context.Context, w io.Writer, d perdure.Deliver
 	if d.Duplicate || d.Unrouted || d.NotDelivered {
 		return nil
 	}
-	waits, err := c.waits(ctx, journal.Head{ID: d.Run}, journal.WaitSignal)
+	waits, err := c.waits(ctx, journal.Head{ID: journal.RunID(d.RunID)}, journal.WaitSignal)
 	if len(waits) > 0 && !slices.ContainsFunc(waits, func(w journal.Wait) bool {
 		return nameOf(w) == name
 	}) {
@@ -221,7 +221,7 @@ func (c *client) warnUnheard(ctx context.Context, w io.Writer, d perdure.Deliver
 
 func deliveryOf(d perdure.Delivery) api.Delivery {
 	out := api.Delivery{
-		RunID: string(d.Run), Number: d.Number, Duplicate: d.Duplicate, Unrouted: d.Unrouted,
+		RunID: string(d.RunID), Number: d.Number, Duplicate: d.Duplicate, Unrouted: d.Unrouted,
 		NotDelivered: d.NotDelivered,
 	}
 	if d.Status != 0 {
@@ -239,11 +239,11 @@ func printDelivery(w io.Writer, id string, d perdure.Delivery) error {
 		_, err = fmt.Fprintf(w, "no open run has the workflow ID %s: the signal is kept for one, "+
 			"as number %d\n", id, d.Number)
 	case d.NotDelivered && d.Status != 0:
-		_, err = fmt.Fprintf(w, "not delivered: run %s is %v\n", d.Run, d.Status)
+		_, err = fmt.Fprintf(w, "not delivered: run %s is %v\n", d.RunID, d.Status)
 	case d.NotDelivered:
 		_, err = fmt.Fprintf(w, "not delivered: there is no run %s\n", id)
 	default:
-		_, err = fmt.Fprintf(w, "run %s has it, as message %d\n", d.Run, d.Number)
+		_, err = fmt.Fprintf(w, "run %s has it, as message %d\n", d.RunID, d.Number)
 	}
 	return err
 }

@@ -87,7 +87,7 @@ func (l *listing) run(cmd *cobra.Command, _ []string) error {
 			if err != nil {
 				return err
 			}
-			l.query.Parent = h.ID
+			l.query.Parent = string(h.ID)
 		}
 		heads, more, err := c.newest(ctx, l.query, l.limit)
 		if err != nil {

@@ -102,14 +102,14 @@ func (s *starting) run(cmd *cobra.Command, workflow string) error {
 			fmt.Fprintf(cmd.ErrOrStderr(), "run %s\n", run.RunID())
 		default:
 			err := one(s.waiter.out, cmd.OutOrStdout(), api.Started{
-				RunID: string(run.RunID()), WorkflowID: run.ID(), New: run.New(),
+				RunID: run.RunID(), WorkflowID: run.ID(), New: run.New(),
 			}, func(w io.Writer) error { return printStarted(w, run) })
 			if err != nil {
 				return err
 			}
 			return c.warn(ctx, cmd.ErrOrStderr())
 		}
-		h, err := c.find(ctx, string(run.RunID()))
+		h, err := c.find(ctx, run.RunID())
 		if err != nil {
 			return err
 		}

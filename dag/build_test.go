@@ -204,7 +204,7 @@ func TestSignalsTimersAndAttributesOfAGraph(t *testing.T) {
 		found, _, err := env.Engine().List(env.Context(), perdure.Query{
 			Attributes: map[string]string{"colour": "red", "size": "7", "shop": "x"},
 		})
-		if err != nil || len(found) != 1 || found[0].ID != run.RunID() {
+		if err != nil || len(found) != 1 || string(found[0].ID) != run.RunID() {
 			env.Errorf("found %v, %v", found, err)
 		}
 		if d, err := env.Engine().Send(env.Context(), "nobody", "go", nil); err != nil ||
@@ -213,7 +213,7 @@ func TestSignalsTimersAndAttributesOfAGraph(t *testing.T) {
 		}
 		send(env, run.ID(), "go", `1`)
 		run.Returns(json.RawMessage{})
-		if d, err := env.Engine().Send(env.Context(), string(run.RunID()), "go", nil); err != nil ||
+		if d, err := env.Engine().Send(env.Context(), run.RunID(), "go", nil); err != nil ||
 			!d.NotDelivered {
 			env.Errorf("a signal to a run that has ended is answered %+v, %v", d, err)
 		}

@@ -120,7 +120,7 @@ func runChild[CI, O any](ctx context.Context, c *child, async bool, wf *perdure.
 		opts = append(opts, perdure.ChildEnds)
 	}
 	run := wf.Child(ctx, in, opts...)
-	r := ChildResult[O]{RunID: string(run.RunID())}
+	r := ChildResult[O]{RunID: run.RunID()}
 	if c.detached {
 		if r.RunID == "" { // the child was not started
 			_, err := run.Await(ctx)

@@ -170,7 +170,7 @@ func TestAGraphContinuesAsNew(t *testing.T) {
 			if want := "continued " + string(head.Predecessor); report.TriggeredBy != want {
 				env.Errorf("it was triggered by %q, want %q", report.TriggeredBy, want)
 			}
-			before, id = string(id), head.Predecessor
+			before, id = string(id), string(head.Predecessor)
 		}
 	}, g)
 }

@@ -23,7 +23,7 @@ type Letter struct {
 	ID         string          `json:"id,omitempty"`
 	Workflow   string          `json:"workflow"`
 	WorkflowID string          `json:"workflow_id"`
-	RunID      journal.RunID   `json:"run_id"` // the last one that has failed
+	RunID      string          `json:"run_id"` // the last one that has failed
 	Pattern    journal.Pattern `json:"pattern,omitempty"`
 	// its path, with its key; empty where the code failed without a step
 	Step string `json:"step,omitempty"`
@@ -83,8 +83,8 @@ func add(
 		return err
 	}
 	l := Letter{
-		Workflow: head.Workflow, WorkflowID: head.WorkflowID, RunID: head.ID, Pattern: head.Pattern,
-		Status: cmp.Or(status, head.Status), Input: input,
+		Workflow: head.Workflow, WorkflowID: head.WorkflowID, RunID: string(head.ID),
+		Pattern: head.Pattern, Status: cmp.Or(status, head.Status), Input: input,
 	}
 	if shown != "" {
 		l.Step = kernel.Within(ctx) + journal.Op{Name: shown, Key: key}.String()
@@ -150,7 +150,7 @@ func (l *Letter) Hear(n kernel.News) bool {
 	case n.Ended != nil && n.Ended.Done:
 		return true
 	case n.Ended != nil:
-		l.RunID = n.Ended.Run
+		l.RunID = string(n.Ended.Run)
 		l.Status, _ = journal.ParseStatus(n.Ended.Status)
 		l.fail(n.Ended.Failure)
 	case n.Failed != nil:

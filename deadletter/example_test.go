@@ -84,6 +84,6 @@ func ExampleAutomatic() {
 	}
 	fmt.Println("dead letter:", letters[0].Step)
 	// Output:
-	// error: the card is stolen
+	// error: step charge: the card is stolen
 	// dead letter: charge
 }

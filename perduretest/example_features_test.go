@@ -193,7 +193,7 @@ func ExampleRun() {
 		run.Executed("pack", 1)
 		run.Unread() // nothing
 
-		same := perduretest.Get(env, Parcel, string(run.RunID()))
+		same := perduretest.Get(env, Parcel, run.RunID())
 		same.Cancel("lost in the post")
 		same.Fails(&perdure.Error{Code: journal.CodeCancelled})
 		var err *perdure.Error

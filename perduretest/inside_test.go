@@ -127,7 +127,7 @@ func TestTestFailsWhereAJournalIsWrongAtItsEnd(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		n, _ := run.RunID().Number(info.Database)
+		n, _ := journal.RunID(run.RunID()).Number(info.Database)
 		more := journal.Entry{Run: n, Seq: 3, Kind: journal.StatusChanged, Status: journal.Running}
 		g := &store.Group{
 			Engine:  info.Engines[0].ID,

@@ -108,7 +108,7 @@ func recorded(t *testing.T, act func(*perduretest.Env, *perduretest.Run[string])
 			act(env, run)
 		}
 		var err error
-		history, err = perduretest.Export(env.Context(), env.Engine().Client, string(run.RunID()))
+		history, err = perduretest.Export(env.Context(), env.Engine().Client, run.RunID())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -329,7 +329,7 @@ func TestEveryHistoryThatCrashesLeaveIsReplayed(t *testing.T) {
 		perduretest.Send(env, goOn, run.ID(), "went on")
 		run.Returns("a;b;went on;;;c;")
 		err := env.Do(func(eng *perdure.Engine) error {
-			h, err := perduretest.Export(env.Context(), eng.Client, string(run.RunID()))
+			h, err := perduretest.Export(env.Context(), eng.Client, run.RunID())
 			if err == nil {
 				histories = append(histories, h)
 			}

@@ -64,7 +64,7 @@ func Get[I, O any](env *Env, w *perdure.Workflow[I, O], id string) *Run[O] {
 }
 
 func newRun[I, O any](env *Env, w *perdure.Workflow[I, O], run *perdure.Run[O]) *Run[O] {
-	id := run.RunID()
+	id := journal.RunID(run.RunID())
 	return &Run[O]{env: env, id: id, known: run.ID(),
 		get: func(eng *perdure.Engine) (*perdure.Run[O], error) {
 			return w.Get(env.Context(), eng, string(id))
@@ -94,7 +94,7 @@ func Send[T any](env *Env, s perdure.Signal[T], id string, v T,
 }
 
 // RunID returns the run ID. For a chain, it returns the run ID of the first run.
-func (r *Run[O]) RunID() journal.RunID { return r.id }
+func (r *Run[O]) RunID() string { return string(r.id) }
 
 // ID returns the workflow ID.
 func (r *Run[O]) ID() string { return r.known }

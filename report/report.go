@@ -22,7 +22,7 @@ import (
 // journal and is available as long as that is kept. It is a copy and never changes.
 type Run struct {
 	Name        string // name of the workflow
-	RunID       journal.RunID
+	RunID       string
 	WorkflowID  string
 	Pattern     journal.Pattern
 	Status      journal.Status
@@ -40,7 +40,7 @@ type Run struct {
 	Err         error    // error of the run; nil while it is open and after a success
 	Suppressed  error    // error that a failure callback has suppressed
 	Undo        *Undo
-	Successor   journal.RunID // run that it continued as; empty for none
+	Successor   string // run that it continued as; empty for none
 }
 
 // A Step is the report of one step or participant.
@@ -171,12 +171,12 @@ func New(h journal.Head, entries []journal.Entry) (Run, error) {
 	}
 	s := a.Snapshot()
 	r := Run{
-		Name: h.Workflow, RunID: h.ID, WorkflowID: h.WorkflowID, Pattern: h.Pattern,
+		Name: h.Workflow, RunID: string(h.ID), WorkflowID: h.WorkflowID, Pattern: h.Pattern,
 		Status: s.Status, Started: s.Started, Ended: s.Ended, Duration: s.Last.Sub(s.Started),
 		TriggeredBy: s.Headers[sealed.HeaderTriggered],
 		DryRun:      s.Headers[sealed.HeaderDryRun] == "true",
 		Layers:      s.Layers, Headers: maps.Clone(s.Headers), Keys: s.Keys, Phase: f.phase,
-		Suppressed: f.suppressed, Successor: s.Successor,
+		Suppressed: f.suppressed, Successor: string(s.Successor),
 	}
 	if r.Pattern == journal.PatternTCC {
 		r.Phase = cmp.Or(r.Phase, journal.PhaseTry)

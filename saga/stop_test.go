@@ -36,10 +36,10 @@ func (w *world) stop(env *perduretest.Env, s shape, def *saga.Saga[string],
 	stop func(id string) perdure.RunStatus) {
 	w.reset()
 	run := perduretest.Start(env, def.Workflow, "input")
-	by := stop(string(run.RunID()))
+	by := stop(run.RunID())
 	_, _ = run.Result()
 	env.Settle()
-	r, ended, letters := w.look(env, def, string(run.RunID()))
+	r, ended, letters := w.look(env, def, run.RunID())
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var effects []string

@@ -242,11 +242,11 @@ func (w *world) play(env *perduretest.Env, s shape, def *saga.Saga[string]) any 
 	w.reset()
 	run := perduretest.Start(env, def.Workflow, "input")
 	if s.handler == "park" {
-		w.operate(env, s, string(run.RunID()))
+		w.operate(env, s, run.RunID())
 	}
 	_, _ = run.Result()
 	env.Settle()
-	r, ended, letters := w.look(env, def, string(run.RunID()))
+	r, ended, letters := w.look(env, def, run.RunID())
 	e, err := s.expect(ended)
 	if err != nil {
 		env.Errorf("%v: %v", s, err)
@@ -326,7 +326,8 @@ func (w *world) look(env *perduretest.Env, def *saga.Saga[string], id string) (r
 
 // repeated fails the test for steps whose compensation has two verdicts.
 func (w *world) repeated(r report.Run, entries []journal.Entry) {
-	a, seen := journal.NewAggregate(r.RunID, r.WorkflowID, r.Name, r.Pattern), map[journal.Op]bool{}
+	a := journal.NewAggregate(journal.RunID(r.RunID), r.WorkflowID, r.Name, r.Pattern)
+	seen := map[journal.Op]bool{}
 	for _, e := range entries {
 		if err := a.Apply(e); err != nil {
 			w.complain("%v", err)

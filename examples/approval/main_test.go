@@ -104,7 +104,7 @@ func TestAnswersThatDoNotCountAreLeftAlone(t *testing.T) {
 		run.Unread("answer", "answer")
 
 		late := expense.Answer{By: "manager", Approved: true}
-		if d, err := expense.Answered.Send(env.Context(), env.Engine(), string(run.RunID()),
+		if d, err := expense.Answered.Send(env.Context(), env.Engine(), run.RunID(),
 			late); err != nil || !d.NotDelivered {
 			t.Errorf("a late answer to the run gives %+v, %v", d, err)
 		}

@@ -242,11 +242,11 @@ type Signal struct {
 
 // A Delivery describes what a store did with a signal.
 type Delivery struct {
-	Run       journal.RunID // the run that has it; empty if there is none yet
-	Number    int64         // its number in the inbox, or among the unrouted signals
-	Duplicate bool          // the key was used before: nothing was done
-	Unrouted  bool          // no open run has the workflow ID: the signal is kept for one
-	New       bool          // this call has started the run
+	RunID     string // the run that has it; empty if there is none yet
+	Number    int64  // its number in the inbox, or among the unrouted signals
+	Duplicate bool   // the key was used before: nothing was done
+	Unrouted  bool   // no open run has the workflow ID: the signal is kept for one
+	New       bool   // this call has started the run
 
 	NotDelivered bool           // there is no such run, or it has ended: nothing was done
 	Status       journal.Status // the status of a run that has ended; else 0
@@ -367,7 +367,7 @@ func (d *FrontEnd) deliver(
 
 // delivered returns the delivery of a message. It fails if the message was not delivered.
 func delivered(op string, p *store.Post) (Delivery, error) {
-	out := Delivery{Run: p.To.ID, Number: p.Number}
+	out := Delivery{RunID: string(p.To.ID), Number: p.Number}
 	switch p.Verdict {
 	case store.Duplicate:
 		out.Duplicate = true
@@ -414,7 +414,7 @@ func (d *FrontEnd) SignalWithStart(
 		out, err = delivered(op, &cs[0].Posts[0])
 		// the run may have continued as another one before the answer came
 		if cs[0].Verdict == store.Written {
-			out.New, out.Run = true, cs[0].Found.ID
+			out.New, out.RunID = true, string(cs[0].Found.ID)
 		}
 		return err
 	})

@@ -211,11 +211,11 @@ func delivery(d kernel.Delivery, err error) (string, error) {
 	case d.NotDelivered:
 		return "not delivered", err
 	case d.Duplicate:
-		return fmt.Sprint("duplicate, ", d.Run, " has it as ", d.Number), err
+		return fmt.Sprint("duplicate, ", d.RunID, " has it as ", d.Number), err
 	case d.New:
-		return fmt.Sprint("new, ", d.Run, " has it as ", d.Number), err
+		return fmt.Sprint("new, ", d.RunID, " has it as ", d.Number), err
 	}
-	return fmt.Sprint(d.Run, " has it as ", d.Number), err
+	return fmt.Sprint(d.RunID, " has it as ", d.Number), err
 }
 
 // engine returns the engine of a name; the last one for an empty name.

@@ -156,7 +156,7 @@ func TestStartsAndSignalsAreThereExactlyIfTheTransactionIsCommitted(t *testing.T
 				in(commit, func(tx any) {
 					d := must[perdure.Delivery](t)(
 						settled.Send(ctx, c.In(tx), id, 4, perdure.SendKey("p1")))
-					if d.Run != run.RunID() || d.Number != 1 || d.Duplicate {
+					if d.RunID != run.RunID() || d.Number != 1 || d.Duplicate {
 						t.Errorf("%s: delivered as %+v", id, d)
 					}
 					if d = must[perdure.Delivery](t)(
@@ -228,7 +228,7 @@ func TestAStaleTransactionMaySendToRunIDsOnly(t *testing.T) {
 						t.Errorf("%s, a start with a workflow ID: %v", level, err)
 					}
 					if _, err = dun.Start(ctx, w.eng.In(tx), 4); err == nil {
-						_, err = settled.Send(ctx, w.eng.In(tx), string(run.RunID()), 4,
+						_, err = settled.Send(ctx, w.eng.In(tx), run.RunID(), 4,
 							perdure.SendKey("p1"))
 					}
 					var state interface{ SQLState() string }

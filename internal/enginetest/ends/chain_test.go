@@ -96,7 +96,7 @@ func TestSuccessorBeginsInTheCommitThatEndsItsPredecessor(t *testing.T) {
 			Check: func(t *testing.T, w *world.World, crashes int) {
 				heads := checkChain(w, "x", 4)
 				run, err := wf.Get(context.Background(), w.Engine, "x")
-				if err != nil || run.RunID() != heads[3].ID {
+				if err != nil || run.RunID() != string(heads[3].ID) {
 					t.Fatal(run, err)
 				}
 				first, err := wf.Get(context.Background(), w.Engine, string(heads[0].ID))
@@ -105,8 +105,8 @@ func TestSuccessorBeginsInTheCommitThatEndsItsPredecessor(t *testing.T) {
 				}
 				for _, r := range []*perdure.Run[link]{run, first} {
 					got, err := r.Result(context.Background())
-					if i := got.Info; err != nil || got.N != 3 || i.RunID != heads[3].ID ||
-						i.WorkflowID != "x" || i.Predecessor != heads[2].ID ||
+					if i := got.Info; err != nil || got.N != 3 || i.RunID != string(heads[3].ID) ||
+						i.WorkflowID != "x" || i.Predecessor != string(heads[2].ID) ||
 						!i.PredecessorBegan.Equal(heads[2].Created) ||
 						i.PredecessorEnded.Before(i.PredecessorBegan) ||
 						i.Headers["tenant"] != "a" || i.Attributes["city"] != "Ulm" {
@@ -424,7 +424,7 @@ func TestNobodyIsToldThatAChainEndsBeforeItDoes(t *testing.T) {
 		heads := checkChain(w, "x", 4)
 		mu.Lock()
 		defer mu.Unlock()
-		if len(heard) != 1 || heard[0].RunID != heads[3].ID ||
+		if len(heard) != 1 || heard[0].RunID != string(heads[3].ID) ||
 			heard[0].Status != journal.Completed || string(heard[0].Output) != "3" {
 			t.Errorf("listeners heard %+v", heard)
 		}
@@ -438,7 +438,7 @@ func TestNobodyIsToldThatAChainEndsBeforeItDoes(t *testing.T) {
 			}
 		}
 		list, err := w.Engine.Statuses(context.Background(), "x", string(heads[0].ID),
-			string(run.RunID()), string(heads[3].ID))
+			run.RunID(), string(heads[3].ID))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -628,7 +628,7 @@ func TestWhatComesWhileARunContinuesIsNotLost(t *testing.T) {
 		for i := range n {
 			to := "x"
 			if rng.IntN(4) == 0 {
-				to = string(run.RunID())
+				to = run.RunID()
 			}
 			if _, err := item.Send(ctx, w.Engine, to, i); err != nil {
 				t.Fatal(err)

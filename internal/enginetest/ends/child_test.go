@@ -302,12 +302,12 @@ func TestChildWhoseIDIsTakenFailsBeforeItBegins(t *testing.T) {
 // spec: R-23
 func TestChildHasAnIDOfItsOwnOrTheOneThatItIsGiven(t *testing.T) {
 	child := ender()
-	parent := perdure.Define("parent", func(ctx context.Context, _ int) ([]journal.RunID, error) {
+	parent := perdure.Define("parent", func(ctx context.Context, _ int) ([]string, error) {
 		own, given := child.Child(ctx, "returns"), child.Child(ctx, "returns", perdure.ID("given"),
 			perdure.Dedup(time.Minute))
 		_, e1 := own.Await(ctx)
 		_, e2 := given.Await(ctx)
-		return []journal.RunID{own.RunID(), given.RunID()}, errors.Join(e1, e2)
+		return []string{own.RunID(), given.RunID()}, errors.Join(e1, e2)
 	})
 	world.InBothModes(t, func(t *testing.T, w *world.World) {
 		run, ids, err := world.Result(w, parent, 0)
@@ -315,7 +315,7 @@ func TestChildHasAnIDOfItsOwnOrTheOneThatItIsGiven(t *testing.T) {
 			t.Fatal(err)
 		}
 		heads := w.Children(run.ID())
-		if len(heads) != 2 || heads[0].ID != ids[0] || heads[1].ID != ids[1] {
+		if len(heads) != 2 || string(heads[0].ID) != ids[0] || string(heads[1].ID) != ids[1] {
 			t.Fatalf("%v, %v", heads, ids)
 		}
 		if heads[0].WorkflowID != string(ids[0]) || heads[1].WorkflowID != "given" ||

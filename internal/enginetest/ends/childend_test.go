@@ -396,7 +396,7 @@ func TestDetachedChildHasStartedWhenItIsAwaited(t *testing.T) {
 	child := perdure.Define("child", func(ctx context.Context, _ int) (int, error) {
 		return 1, perdure.Sleep(ctx, time.Hour)
 	})
-	parent := perdure.Define("parent", func(ctx context.Context, _ int) (journal.RunID, error) {
+	parent := perdure.Define("parent", func(ctx context.Context, _ int) (string, error) {
 		c := child.Child(ctx, 0, perdure.ChildDetached)
 		before, err := perdure.Now(ctx)
 		if err != nil {
@@ -581,7 +581,7 @@ func TestObserversHearOfADetachedChildWhoseIDIsTaken(t *testing.T) {
 		})
 		parent := perdure.Define("parent", func(ctx context.Context, _ int) (string, error) {
 			c := child.Child(ctx, 0, perdure.ChildDetached, perdure.ID("x"))
-			return string(c.RunID()), nil
+			return c.RunID(), nil
 		})
 		w := world.New(t, child, parent)
 		defer w.End()

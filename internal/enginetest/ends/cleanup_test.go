@@ -410,7 +410,7 @@ func TestCleanUpThatFailsKeepsNoOtherFromRunning(t *testing.T) {
 		}
 		failed := w.Seen(observe.CleanupFailed)
 		if len(failed) == 0 || failed[0].Step != "fails" || failed[0].Err != "odd" ||
-			failed[0].Run != string(run.RunID()) {
+			failed[0].Run != run.RunID() {
 			t.Errorf("told: %+v", failed)
 		}
 		w.History(run.ID())

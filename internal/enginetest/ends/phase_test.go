@@ -550,7 +550,7 @@ func TestPhaseIsOneThingAlsoInACleanUp(t *testing.T) {
 				world.NoError(t, w.Engine.Cancel(context.Background(), run.ID(), "enough"))
 				time.Sleep(time.Minute)
 				synctest.Wait()
-				id := string(run.RunID())
+				id := run.RunID()
 				want := map[string]int{}
 				for _, path := range []string{
 					"try:p[k]", "cancel:p[k]", "in[k]/try:p[k]", "in[k]/cancel:p[k]",

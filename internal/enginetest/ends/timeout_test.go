@@ -215,7 +215,7 @@ func TestTimeoutOfASuccessorIsAnew(t *testing.T) {
 			if down {
 				w.Crash()
 			}
-			_, err := world.OutcomeOf(w, wf, string(first.RunID()))
+			_, err := world.OutcomeOf(w, wf, first.RunID())
 			world.CodeIs(t, err, journal.CodeTimedOut)
 			if d := w.Describe("x"); d.Head.Status != journal.TimedOut ||
 				d.Head.Ended.Sub(began).Round(time.Millisecond) != 6*time.Hour+30*time.Minute {

@@ -187,7 +187,7 @@ func (w *witness) one() error {
 	if err != nil {
 		return err
 	}
-	id := string(run.RunID())
+	id := run.RunID()
 	w.hear(id, journal.RunStarted, "")
 	w.note(func() { w.started = append(w.started, id) })
 	if _, err := run.Result(w.ctx); err != nil {

@@ -204,7 +204,7 @@ func (w *wakeful) Commit(ctx context.Context, g *store.Group) error {
 }
 
 func ended(w *world.World, run *perdure.Run[string]) bool {
-	d, err := w.Engine.Describe(context.Background(), string(run.RunID()))
+	d, err := w.Engine.Describe(context.Background(), run.RunID())
 	return err == nil && d.Head.Status.IsTerminal()
 }
 

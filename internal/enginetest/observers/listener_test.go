@@ -180,7 +180,7 @@ func holdsAgainstTheStore(t *testing.T, w *world.World, end perdure.Ended) {
 	h := w.History(how)
 	d, _ := w.Engine.Describe(t.Context(), how)
 	want := perdure.Ended{
-		RunID: d.Head.ID, WorkflowID: how, Workflow: "endings", Status: d.Head.Status,
+		RunID: string(d.Head.ID), WorkflowID: how, Workflow: "endings", Status: d.Head.Status,
 		Payload: []byte(`"` + how + `"`),
 		Started: h[0].At, Ended: d.Head.Ended,
 	}
@@ -346,7 +346,7 @@ func TestNobodyIsToldThatARunContinuesAsNew(t *testing.T) {
 			synctest.Wait()
 			last, _ := w.Engine.Describe(t.Context(), "x")
 			for _, ears := range []*ears{&e, &program} {
-				if len(ears.heard) != 1 || ears.heard[0].RunID != last.Head.ID ||
+				if len(ears.heard) != 1 || ears.heard[0].RunID != string(last.Head.ID) ||
 					ears.heard[0].RunID == run.RunID() ||
 					string(ears.heard[0].Payload) != "3" ||
 					ears.heard[0].Status != journal.Completed {

@@ -75,7 +75,7 @@ func TestADeadLetterIsKeptUntilItIsSettled(t *testing.T) {
 		ends(t, old, "charge is broken")
 		began := time.Now()
 		want := deadletter.Letter{
-			ID: "perdure.dead-letter:" + string(old.RunID()) + ":charge", Workflow: "order",
+			ID: "perdure.dead-letter:" + old.RunID() + ":charge", Workflow: "order",
 			WorkflowID: "ord-1", RunID: old.RunID(),
 			Step: "charge", Status: journal.Running, Error: "order: step charge: charge is broken",
 			Type: "*fmt.wrapError", Input: []byte("7"), CreatedAt: began.UTC(),
@@ -85,7 +85,7 @@ func TestADeadLetterIsKeptUntilItIsSettled(t *testing.T) {
 		}
 		if told := w.Seen(observe.DeadLettered); len(told) != 1 || told[0].Step != "charge" ||
 			told[0].Err != "order: step charge: charge is broken" ||
-			told[0].Run != string(old.RunID()) {
+			told[0].Run != old.RunID() {
 			t.Errorf("observers are told %+v", told)
 		}
 		time.Sleep(time.Minute)
@@ -167,7 +167,7 @@ func TestALetterHearsHowTheRetriedRunEnds(t *testing.T) {
 		if _, err := gate.Send(t.Context(), w.Engine, "w", 5); err != nil {
 			t.Fatal(err)
 		}
-		fourth, _ = wf.Get(t.Context(), w.Engine, string(fourth.RunID()))
+		fourth, _ = wf.Get(t.Context(), w.Engine, fourth.RunID())
 		ends(t, fourth, "")
 		if left := letters(w, admin.DeadLetterQuery{}); len(left) != 0 {
 			t.Errorf("there are left %+v", left)
@@ -349,7 +349,8 @@ func TestALetterIsRetriedOnceAtATime(t *testing.T) {
 		wg.Wait()
 		time.Sleep(time.Hour) // the engine sees what a client has made at its next sweep
 		l := letter(w)
-		if runs := w.Chain("ord-1"); len(runs) != 2 || l.Retries != 1 || l.RunID != runs[1].ID {
+		if runs := w.Chain("ord-1"); len(runs) != 2 || l.Retries != 1 ||
+			l.RunID != string(runs[1].ID) {
 			t.Errorf("there are %d runs, and the letter is %+v", len(runs), l)
 		}
 	})
@@ -383,7 +384,7 @@ func TestDeadLettersOverCrashes(t *testing.T) {
 			}
 			env.Sleep(time.Minute)
 			var again *perdure.Run[json.RawMessage]
-			id := "perdure.dead-letter:" + string(run.RunID()) + ":charge"
+			id := "perdure.dead-letter:" + run.RunID() + ":charge"
 			tries := 0
 			err := env.Do(func(eng *perdure.Engine) error {
 				var err error
@@ -397,7 +398,7 @@ func TestDeadLettersOverCrashes(t *testing.T) {
 			if err != nil {
 				env.Fatal(err)
 			}
-			_, err = perduretest.Get(env, order, string(again.RunID())).Result()
+			_, err = perduretest.Get(env, order, again.RunID()).Result()
 			env.Settle()
 			seen = append(seen, fmt.Sprint(err))
 			err = env.Do(func(eng *perdure.Engine) error {
@@ -450,7 +451,7 @@ func TestARunWithADeadLetterIsKept(t *testing.T) {
 				time.Sleep(2 * time.Hour)
 				if c.days > 0 {
 					time.Sleep(time.Duration(c.days)*day - 4*time.Hour)
-					if _, err := w.Engine.Get(t.Context(), string(old.RunID())); err != nil {
+					if _, err := w.Engine.Get(t.Context(), old.RunID()); err != nil {
 						t.Errorf("after %d days less two hours: %v", c.days, err)
 					}
 					time.Sleep(5 * time.Hour)
@@ -462,7 +463,7 @@ func TestARunWithADeadLetterIsKept(t *testing.T) {
 				}
 				_, err = admin.New(w.Engine).RetryDeadLetter(t.Context(), id)
 				world.CodeIs(t, err, journal.CodeNotFound)
-				if err == nil || !strings.Contains(err.Error(), "run "+string(old.RunID())+
+				if err == nil || !strings.Contains(err.Error(), "run "+old.RunID()+
 					" of workflow ID ord-1 was removed") {
 					t.Errorf("it says %v", err)
 				}
@@ -484,7 +485,7 @@ func TestARetriedRunIsKeptForItsLetter(t *testing.T) {
 		old := world.Start(w, order, 1, perdure.ID("ord-1"), perdure.Dedup(0))
 		ends(t, old, "broken")
 		w.Crash()
-		if keep := w.Describe(string(old.RunID())).Head.Keep; keep != 30*24*time.Hour {
+		if keep := w.Describe(old.RunID()).Head.Keep; keep != 30*24*time.Hour {
 			t.Errorf("the failed run is kept for %v", keep)
 		}
 	})
@@ -574,7 +575,7 @@ func TestDeadLetterFromCode(t *testing.T) {
 		}; !slices.Equal(steps, want) {
 			t.Errorf("the letters are about %v", steps)
 		}
-		w.History(string(run.RunID()))
+		w.History(run.RunID())
 		if told := w.Seen(observe.DeadLettered); len(told) != 6 {
 			t.Errorf("observers are told %d times", len(told))
 		}

@@ -364,7 +364,7 @@ func TestRemovedRunIsSaidToBeRemoved(t *testing.T) {
 		removed(err)
 		_, err = w.Engine.History(context.Background(), kid, 0, 0)
 		removed(err)
-		_, _, err = w.Engine.List(context.Background(), perdure.Query{Parent: kids[0].ID})
+		_, _, err = w.Engine.List(context.Background(), perdure.Query{Parent: string(kids[0].ID)})
 		removed(err)
 		removed(w.Engine.Cancel(context.Background(), kid, ""))
 		removed(w.Engine.Resume(context.Background(), kid))
@@ -376,7 +376,7 @@ func TestRemovedRunIsSaidToBeRemoved(t *testing.T) {
 		if d := w.Describe("p"); d.Head.Status != journal.Waiting {
 			t.Errorf("the parent is %v", d.Head.Status)
 		}
-		if d := w.Describe("c"); d.State.Predecessor != c.RunID() ||
+		if d := w.Describe("c"); string(d.State.Predecessor) != c.RunID() ||
 			d.Head.Status != journal.Waiting {
 			t.Errorf("the successor is %v and follows %v", d.Head.Status, d.State.Predecessor)
 		}

@@ -113,7 +113,7 @@ func TestARetryAdoptsAChildThatIsOpen(t *testing.T) {
 				if left := letters(w, admin.DeadLetterQuery{}); len(left) != 0 {
 					t.Errorf("there are left %+v", left)
 				}
-				w.History(string(again.RunID()))
+				w.History(again.RunID())
 			}, o.parent, o.child)
 		})
 	}

@@ -105,7 +105,7 @@ func retry[I, O any](w *world.World, wf *perdure.Workflow[I, O], id string) *per
 	if err != nil {
 		w.T.Fatal(err)
 	}
-	run, err := wf.Get(w.T.Context(), w.Engine, string(raw.RunID()))
+	run, err := wf.Get(w.T.Context(), w.Engine, raw.RunID())
 	if err != nil {
 		w.T.Fatal(err)
 	}
@@ -133,7 +133,7 @@ func TestRetryGoesOnFromTheFailedStep(t *testing.T) {
 					synctest.Wait()
 					w.Crash()
 					s.breaks("ship")
-					again, _ = order.Get(t.Context(), w.Engine, string(again.RunID()))
+					again, _ = order.Get(t.Context(), w.Engine, again.RunID())
 				}
 				ends(t, again, "ship is broken")
 				if did := s.did(); !slices.Equal(did, []string{"charge"}) ||
@@ -147,17 +147,18 @@ func TestRetryGoesOnFromTheFailedStep(t *testing.T) {
 					t.Errorf("its output is %q", out)
 				}
 				if did := s.did(); !slices.Equal(did, []string{"ship"}) ||
-					s.keys["ship"] != string(old.RunID())+"/ship" {
+					s.keys["ship"] != old.RunID()+"/ship" {
 					t.Errorf("the run that was retried twice did %v, with key %s", did,
 						s.keys["ship"])
 				}
-				d, err := w.Engine.Describe(t.Context(), string(last.RunID()))
-				if err != nil || d.State.Retried != again.RunID() || d.Head.WorkflowID != "ord-1" ||
+				d, err := w.Engine.Describe(t.Context(), last.RunID())
+				if err != nil || string(d.State.Retried) != again.RunID() ||
+					d.Head.WorkflowID != "ord-1" ||
 					!d.State.Started.Equal(d.Head.Created) || d.State.Headers["trace"] != "1" ||
 					d.State.Attributes["tier"] != "gold" {
 					t.Errorf("it is %+v, %v", d, err)
 				}
-				w.History(string(last.RunID()))
+				w.History(last.RunID())
 				found, _, err := w.Engine.List(t.Context(),
 					perdure.Query{Attributes: map[string]string{"tier": "gold"}})
 				if err != nil || len(found) != 3 {
@@ -195,7 +196,7 @@ func TestRetryIsForRunsThatEndedBadly(t *testing.T) {
 
 		old := world.Start(w, order, 1, perdure.ID("ord-1"))
 		ends(t, old, "broken")
-		id := string(old.RunID())
+		id := old.RunID()
 		held := world.Start(w, other, time.Hour, perdure.ID("ord-1"))
 		state(id, journal.CodeConflict) // another workflow's run has the ID
 		ends(t, held, "")
@@ -212,7 +213,7 @@ func TestRetryIsForRunsThatEndedBadly(t *testing.T) {
 		later := world.Start(w, order, 1, perdure.ID("ord-2"), perdure.Dedup(0))
 		ends(t, later, "")
 		// a later run of its own workflow has ended
-		state(string(first.RunID()), journal.CodeWrongState)
+		state(first.RunID(), journal.CodeWrongState)
 	})
 }
 
@@ -227,10 +228,10 @@ func TestARunIsRetriedByOneRun(t *testing.T) {
 		ends(t, old, "broken")
 		var wg sync.WaitGroup
 		var mu sync.Mutex
-		runs, made := map[journal.RunID]int{}, 0
+		runs, made := map[string]int{}, 0
 		for range 8 {
 			wg.Go(func() {
-				run, err := w.Engine.Retry(t.Context(), string(old.RunID()))
+				run, err := w.Engine.Retry(t.Context(), old.RunID())
 				if err != nil {
 					t.Error(err)
 					return
@@ -252,14 +253,14 @@ func TestARunIsRetriedByOneRun(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		third := retry(w, order, string(second.RunID()))
+		third := retry(w, order, second.RunID())
 		ends(t, third, "broken")
-		for old, want := range map[journal.RunID]journal.RunID{
+		for old, want := range map[string]string{
 			old.RunID():    second.RunID(),
 			second.RunID(): third.RunID(),
 		} {
 			got, err := w.Engine.Retry(t.Context(), string(old))
-			if err != nil || got.RunID() != want || got.New() {
+			if err != nil || got.RunID() != string(want) || got.New() {
 				t.Errorf("another retry of %s gives %v, %v; want %s", old, got, err, want)
 			}
 		}
@@ -314,7 +315,7 @@ func TestRetriesThatMeetMakeOneRun(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				id := string(old.RunID())
+				id := old.RunID()
 				m.found = func() {
 					if first, err = w.Engine.Retry(t.Context(), id); err != nil {
 						t.Error(err)
@@ -393,21 +394,21 @@ func TestRetryWithinAChain(t *testing.T) {
 		if got := s.did(); !slices.Equal(got, []string{"work1", "work2", "work3"}) {
 			t.Errorf("it did %v", got)
 		}
-		if s.keys["work2"] != string(failed.RunID())+"/work" || s.keys["work3"] == s.keys["work2"] {
+		if s.keys["work2"] != failed.RunID()+"/work" || s.keys["work3"] == s.keys["work2"] {
 			t.Errorf("the keys are %v", s.keys)
 		}
-		d, err := w.Engine.Describe(t.Context(), string(again.RunID()))
-		if err != nil || d.State.Predecessor != first.RunID() ||
-			d.State.Retried != failed.RunID() ||
-			d.Head.Chain != w.Describe(string(first.RunID())).Head.Chain {
+		d, err := w.Engine.Describe(t.Context(), again.RunID())
+		if err != nil || string(d.State.Predecessor) != first.RunID() ||
+			string(d.State.Retried) != failed.RunID() ||
+			d.Head.Chain != w.Describe(first.RunID()).Head.Chain {
 			t.Errorf("the retried run is %+v, %v", d, err)
 		}
-		if got, err := w.Engine.Retry(t.Context(), string(failed.RunID())); err != nil ||
+		if got, err := w.Engine.Retry(t.Context(), failed.RunID()); err != nil ||
 			got.RunID() != again.RunID() {
 			t.Errorf("another retry gives %v, %v; want %s, which has gone on", got, err,
 				again.RunID())
 		}
-		if out := ends(t, again, ""); out != string(again.RunID()) {
+		if out := ends(t, again, ""); out != again.RunID() {
 			t.Errorf("the last run follows %s, want %s", out, again.RunID())
 		}
 	})
@@ -506,7 +507,7 @@ func TestRetryReplaysWhatEndedWell(t *testing.T) {
 				again := retry(w, wf, "w")
 				if crash {
 					w.Crash()
-					again, _ = wf.Get(ctx, w.Engine, string(again.RunID()))
+					again, _ = wf.Get(ctx, w.Engine, again.RunID())
 				}
 				if out := ends(t, again, ""); out != strings.Join(before, "\n") {
 					t.Errorf("the retried run learns\n%s\nand before it was\n%s", out,
@@ -516,7 +517,7 @@ func TestRetryReplaysWhatEndedWell(t *testing.T) {
 				if did := slices.Compact(s.did()); !slices.Equal(did, []string{"last", "clean"}) {
 					t.Errorf("the retried run did %v", did)
 				}
-				w.History(string(again.RunID()))
+				w.History(again.RunID())
 				if heads, _, err := w.Engine.List(ctx, perdure.Query{
 					Workflow: "child",
 				}); err != nil ||
@@ -605,14 +606,14 @@ func TestRetryOfWhatWasUndone(t *testing.T) {
 		ends(t, old, "broken")
 		runs := []*perdure.Run[int]{retry(w, wf, "w")}
 		ends(t, runs[0], "broken")
-		if key := s.keys["undo"]; key != string(runs[0].RunID())+"/undo:reserve" {
+		if key := s.keys["undo"]; key != runs[0].RunID()+"/undo:reserve" {
 			t.Errorf("what was done anew is undone with the key %s", key)
 		}
 		s.breaks("undo", "charge")
 		runs = append(runs, retry(w, wf, "w"))
 		ends(t, runs[1], "broken")
 		reserved := s.keys["reserve"]
-		if reserved != string(runs[1].RunID())+"/reserve" {
+		if reserved != runs[1].RunID()+"/reserve" {
 			t.Errorf("it is reserved with the key %s, which was undone", reserved)
 		}
 		s.breaks()
@@ -624,8 +625,8 @@ func TestRetryOfWhatWasUndone(t *testing.T) {
 		}
 		for name, want := range map[string]string{
 			"reserve": reserved,
-			"mail":    string(old.RunID()) + "/mail",
-			"charge":  string(old.RunID()) + "/charge",
+			"mail":    old.RunID() + "/mail",
+			"charge":  old.RunID() + "/charge",
 		} {
 			if s.keys[name] != want {
 				t.Errorf("the key of %s is %s, want %s", name, s.keys[name], want)
@@ -665,7 +666,7 @@ func TestRetrySharesLargePayloads(t *testing.T) {
 		if _, _, err := w.Engine.Purge(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		_, err := w.Engine.Retry(t.Context(), string(old.RunID()))
+		_, err := w.Engine.Retry(t.Context(), old.RunID())
 		world.CodeIs(t, err, journal.CodeNotFound)
 		broken = false
 		if n := ends(t, retry(w, wf, "w"), ""); n != 2*len(large)+1 {
@@ -693,7 +694,7 @@ func TestAClientRetries(t *testing.T) {
 		if err != nil || !run.New() {
 			t.Fatal(run, err)
 		}
-		d, err := c.Describe(t.Context(), string(run.RunID()))
+		d, err := c.Describe(t.Context(), run.RunID())
 		if err != nil || d.Head.Status != journal.Pending || d.State.Status != journal.Pending ||
 			len(d.State.Steps) != 1 {
 			t.Errorf("it is %+v, %v", d, err)
@@ -736,7 +737,7 @@ func TestRandomProgramsAreRetried(t *testing.T) {
 					}
 					return
 				}
-				w.History(string(r.RunID()))
+				w.History(r.RunID())
 				if rng.IntN(2) == 0 {
 					w.Crash()
 				}
@@ -746,7 +747,7 @@ func TestRandomProgramsAreRetried(t *testing.T) {
 				s.did()
 				kept := map[string]bool{}
 				r = retry(w, wf, "p")
-				entries, err := w.Engine.History(t.Context(), string(r.RunID()), 1, 0)
+				entries, err := w.Engine.History(t.Context(), r.RunID(), 1, 0)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -944,7 +945,7 @@ func TestRetryKeepsWhatBeganBesideTheFailure(t *testing.T) {
 				again := world.Must[*perdure.Run[json.RawMessage]](t)(
 					w.Engine.Retry(t.Context(), "x"))
 				run = world.Must[*perdure.Run[string]](t)(
-					wf.Get(t.Context(), w.Engine, string(again.RunID())))
+					wf.Get(t.Context(), w.Engine, again.RunID()))
 			}
 			out, err := run.Result(t.Context())
 			if want.broken != "" && err == nil || want.broken == "" && (err != nil ||

@@ -45,7 +45,7 @@ func TestStatusesAnswerInTheOrderAsked(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			runs = append(runs, string(run.RunID()))
+			runs = append(runs, run.RunID())
 		}
 		for _, wf := range []*perdure.Workflow[int, []byte]{bytes, large} {
 			world.Start(w, wf, 0, perdure.ID("id-"+wf.Name()))
@@ -76,7 +76,7 @@ func TestStatusesAnswerInTheOrderAsked(t *testing.T) {
 			{"not a name", 0, "", true, false},
 			{runs[4], journal.Cancelled, "", true, false}, // by run ID exactly that one
 			{"id-open", journal.Waiting, "", true, false}, // by workflow ID the open one
-			{string(reopened.RunID()), journal.Waiting, "", true, false},
+			{reopened.RunID(), journal.Waiting, "", true, false},
 			{"id-compensated", journal.Compensated, `{"n":1}`, false, true},
 			{"id-empty", journal.Completed, `""`, false, false},
 			{"zzzzzzzz-9-9", 0, "", true, false},
@@ -136,7 +136,7 @@ func TestStatusesCostAConstantNumberOfQuestions(t *testing.T) {
 				t.Fatal(err)
 			}
 			if ids = append(ids, run.ID()); n%2 == 0 {
-				ids[n] = string(run.RunID())
+				ids[n] = run.RunID()
 			}
 		}
 		time.Sleep(time.Minute)

@@ -191,7 +191,7 @@ func TestEveryStatusIsReached(t *testing.T) {
 		start("again", func() error {
 			run, err := again.Workflow.Start(ctx, s.Engine, 1, perdure.ID("again"))
 			if err == nil {
-				s.follow(string(run.RunID()), nil)
+				s.follow(run.RunID(), nil)
 			}
 			return err
 		})

@@ -513,7 +513,7 @@ func (j *judgement) sent(s *sent) {
 		}
 	case s.decision || s.got.Unrouted:
 	default:
-		c := j.byID[s.got.Run]
+		c := j.byID[journal.RunID(s.got.RunID)]
 		if c == nil || !slices.ContainsFunc(places, func(at found) bool {
 			return at.chain == c.head.Chain && at.number == s.got.Number
 		}) {
@@ -537,7 +537,7 @@ func (h *history) loses() bool { return h.lossy || h.chaos > 0 }
 // dropped for that reason: an unrouted one when it was delivered, or one whose first answer was
 // lost.
 func (j *judgement) hasKey(s *sent) bool {
-	if c := j.byID[s.got.Run]; c != nil {
+	if c := j.byID[journal.RunID(s.got.RunID)]; c != nil {
 		return len(j.keyed[c.head.Chain][s.key]) > 0 && j.loses()
 	}
 	for _, other := range j.sends {
@@ -579,7 +579,7 @@ func (j *judgement) begun() {
 		if s.call == 0 {
 			continue
 		}
-		check(s.call, s.fate(), s.got.New, s.got.Run)
+		check(s.call, s.fate(), s.got.New, journal.RunID(s.got.RunID))
 		if c := made[s.call]; c != nil {
 			if at := j.places[s.id]; len(at) == 0 &&
 				(s.key == "" || len(j.keyed[c.head.Chain][s.key]) == 0) {

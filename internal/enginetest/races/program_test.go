@@ -292,7 +292,7 @@ func (p *racer) child(ctx context.Context, rng *rand.Rand, i int) error {
 	if err != nil {
 		return err
 	}
-	return p.see(ctx, report{What: "child", Child: c.RunID(), Status: out.Status})
+	return p.see(ctx, report{What: "child", Child: journal.RunID(c.RunID()), Status: out.Status})
 }
 
 // Workflow IDs are few, so that calls meet.

@@ -506,7 +506,7 @@ func (c *caller) post(s *sent, call func(context.Context) (perdure.Delivery, err
 	c.mu.Lock()
 	s.got, s.err, s.ended = got, err, time.Now()
 	c.mu.Unlock()
-	c.learn(got.Run)
+	c.learn(journal.RunID(got.RunID))
 }
 
 func (c *caller) send(by perdure.Caller) { c.sendTo(by, c.id(), c.random.IntN(len(raceSignals))) }
@@ -554,7 +554,7 @@ func (c *caller) start(by perdure.Caller) {
 	run, err := raceWorkflow.Start(ctx, by, in, perdure.ID(b.id), dedup)
 	c.mu.Lock()
 	if b.err = err; err == nil {
-		b.run, b.isNew = run.RunID(), run.New()
+		b.run, b.isNew = journal.RunID(run.RunID()), run.New()
 	}
 	c.mu.Unlock()
 	if err == nil {

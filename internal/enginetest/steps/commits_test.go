@@ -98,7 +98,7 @@ func TestAResultDoesNotWaitForOthers(t *testing.T) {
 					t.Fatal(err)
 				}
 				time.Sleep(10 * time.Millisecond)
-				h, err := w.Engine.History(t.Context(), string(run.RunID()), 0, 0)
+				h, err := w.Engine.History(t.Context(), run.RunID(), 0, 0)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -68,7 +68,7 @@ func TestARetryTakesNoTransactionForAnother(t *testing.T) {
 				want = []int{1, 2, 3}
 				if err == nil {
 					_, err = world.Must[*perdure.Run[string]](t)(wf.Get(t.Context(), w.Engine,
-						string(again.RunID()))).Result(t.Context())
+						again.RunID())).Result(t.Context())
 				}
 				if err != nil {
 					t.Error(err)

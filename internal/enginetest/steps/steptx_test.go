@@ -270,7 +270,7 @@ func misfortune(t *testing.T, m mishap) (dead, injected bool) {
 				ended, dead = true, true
 			default:
 				h := world.Must[*perdure.Run[json.RawMessage]](t)(client.Get(ctx, id))
-				d := world.Must[[]perdure.Status](t)(client.Statuses(ctx, string(h.RunID())))
+				d := world.Must[[]perdure.Status](t)(client.Statuses(ctx, h.RunID()))
 				ended = d[0].IsTerminal()
 			}
 		}

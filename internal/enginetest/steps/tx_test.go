@@ -63,7 +63,7 @@ func TestARunStartedInATransactionExistsExactlyIfThatIsCommitted(t *testing.T) {
 			w.In(commit, func(tx *sql.Tx) {
 				d := world.Must[perdure.Delivery](t)(settled.Send(ctx, w.Engine.In(tx), "inv-1", 4,
 					perdure.SendKey("p1")))
-				if d.Run != run.RunID() || d.Number != 1 {
+				if d.RunID != run.RunID() || d.Number != 1 {
 					t.Errorf("delivered as %+v", d)
 				}
 				d = world.Must[perdure.Delivery](t)(w.Engine.In(tx).Send(ctx, "inv-1", "settled",

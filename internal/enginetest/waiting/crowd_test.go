@@ -322,7 +322,7 @@ func TestTheSweepFindsWhatTheEngineDoesNotKnow(t *testing.T) {
 			}
 			time.Sleep(most + time.Millisecond)
 			synctest.Wait()
-			if d, err := w.Engine.Describe(context.Background(), string(run.RunID())); err != nil ||
+			if d, err := w.Engine.Describe(context.Background(), run.RunID()); err != nil ||
 				!d.Head.Status.IsTerminal() {
 				t.Errorf("after a sweep of %v the run is %v, %v", most, d.Head.Status, err)
 			}

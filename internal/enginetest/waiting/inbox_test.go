@@ -229,7 +229,7 @@ func TestLargeInboxIsTakenAsAWhole(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-		number, _ := run.RunID().Number(dbOf(w))
+		number, _ := journal.RunID(run.RunID()).Number(dbOf(w))
 		flood(w, number, 2500, func(int) string { return "paid" })
 		w.Begin()
 		gives(w, wf, "x", 2500)
@@ -270,7 +270,7 @@ func TestLookingIntoALargeInboxSeesAllOfIt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		number, _ := run.RunID().Number(dbOf(w))
+		number, _ := journal.RunID(run.RunID()).Number(dbOf(w))
 		flood(w, number, many, func(int) string { return "paid" })
 		w.Begin()
 		gives(w, wf, "x", "true 2500 true 2499 1000/true 2500 true 2499 1000/2498")
@@ -455,14 +455,14 @@ func TestManySignalsToOneRun(t *testing.T) {
 		run := world.Start(w, wf, 0, perdure.ID("x"))
 		synctest.Wait()
 		w.Kill()
-		number, _ := run.RunID().Number(dbOf(w))
+		number, _ := journal.RunID(run.RunID()).Number(dbOf(w))
 		flood(w, number, n, func(int) string { return "paid" })
 		g := &given{left: map[int64]bool{}}
 		w.Wrap = func(s store.Store) store.Store { g.Store = s; return g }
 		w.Begin()
 		ctx, cancel := context.WithTimeout(context.Background(), 24*time.Hour)
 		defer cancel()
-		last, err := wf.Get(ctx, w.Engine, string(run.RunID()))
+		last, err := wf.Get(ctx, w.Engine, run.RunID())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -114,8 +114,8 @@ func (s *storm) deliver(start bool) {
 		}
 		s.mu.Lock()
 		s.acked[v] = true
-		if d.Run != "" {
-			s.runs = append(s.runs, string(d.Run))
+		if d.RunID != "" {
+			s.runs = append(s.runs, string(d.RunID))
 		}
 		s.mu.Unlock()
 	}

@@ -68,7 +68,7 @@ func TestWhatIsSentBeforeTheEngineHasJoinedIsDelivered(t *testing.T) {
 		synctest.Wait()
 		run := world.Start(w, wf, 0, perdure.ID("order"))
 		w.Crash()
-		if d := send(w, paid, string(run.RunID()), 7); d.Run != run.RunID() || d.Unrouted {
+		if d := send(w, paid, run.RunID(), 7); d.RunID != run.RunID() || d.Unrouted {
 			t.Errorf("by the run ID: %+v", d)
 		}
 		gives(w, wf, "order", 7)
@@ -121,7 +121,7 @@ func TestWaitsOfOneNameTakeOneMessageEachInOrder(t *testing.T) {
 					if crash {
 						w.Crash()
 					}
-					send(w, paid, string(run.RunID()), i)
+					send(w, paid, run.RunID(), i)
 				}
 				gives(w, wf, id, []int{0, 1, 9, 2})
 			}

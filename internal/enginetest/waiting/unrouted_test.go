@@ -70,7 +70,7 @@ func TestSignalWithoutARunIsKeptForOne(t *testing.T) {
 		bg := context.Background()
 		for i := range 3 {
 			d := send(w, paid, "x", i, perdure.SendKey(fmt.Sprint("k", i)))
-			if !d.Unrouted || d.Run != "" || d.Duplicate || d.Number == 0 {
+			if !d.Unrouted || d.RunID != "" || d.Duplicate || d.Number == 0 {
 				t.Errorf("%+v", d)
 			}
 		}
@@ -98,8 +98,8 @@ func TestSignalWithoutARunIsKeptForOne(t *testing.T) {
 		}
 
 		other := world.Start(w, takes, 1, perdure.ID("z"))
-		d, err := w.Engine.Deliver(bg, all[3].Number, string(other.RunID()))
-		if err != nil || d.Run != other.RunID() || d.Unrouted {
+		d, err := w.Engine.Deliver(bg, all[3].Number, other.RunID())
+		if err != nil || d.RunID != other.RunID() || d.Unrouted {
 			t.Errorf("deliver: %+v, %v", d, err)
 		}
 		before := time.Now()
@@ -138,7 +138,7 @@ func TestUnroutedSignalsExpire(t *testing.T) {
 	world.InBothModesWith(t, perdure.Options{KeepUnrouted: -1}, func(t *testing.T, w *world.World) {
 		if d, err := paid.Send(context.Background(), w.Engine, "x", 1); err != nil ||
 			!d.NotDelivered ||
-			d.Run != "" {
+			d.RunID != "" {
 			t.Errorf("%+v, %v", d, err)
 		}
 		same(t, "kept", unroutedNow(w), "[]")
@@ -156,24 +156,24 @@ func TestKeyReachesARunAndItsChainOnce(t *testing.T) {
 			}
 		}
 		a, b := world.Start(w, takes, 2, perdure.ID("a")), world.Start(w, takes, 1, perdure.ID("b"))
-		if d := send(w, paid, "a", 1, key); d.Duplicate || d.Run != a.RunID() {
+		if d := send(w, paid, "a", 1, key); d.Duplicate || d.RunID != a.RunID() {
 			t.Errorf("%+v", d)
 		}
 		again("at once", "a")
 		synctest.Wait()
-		again("after it was taken", string(a.RunID()))
+		again("after it was taken", a.RunID())
 		w.Crash()
 		again("after a crash", "a")
-		if d := send(w, paid, string(b.RunID()), 2, key); d.Duplicate {
+		if d := send(w, paid, b.RunID(), 2, key); d.Duplicate {
 			t.Errorf("to another run: %+v", d)
 		}
 		gives(w, takes, "b", []int{2})
 		send(w, paid, "a", 3)
 		gives(w, takes, "a", []int{1, 3})
-		again("after the end", string(a.RunID()))
+		again("after the end", a.RunID())
 		again("after the end, by workflow ID", "a")
-		if d, err := paid.Send(context.Background(), w.Engine, string(a.RunID()), 9); err != nil ||
-			!d.NotDelivered || d.Run != a.RunID() {
+		if d, err := paid.Send(context.Background(), w.Engine, a.RunID(), 9); err != nil ||
+			!d.NotDelivered || d.RunID != a.RunID() {
 			t.Errorf("%+v, %v", d, err)
 		}
 
@@ -182,7 +182,7 @@ func TestKeyReachesARunAndItsChainOnce(t *testing.T) {
 			send(w, paid, "c", i, perdure.SendKey(fmt.Sprint("k", i)))
 			time.Sleep(time.Duration(i) * time.Second)
 			for j := range i + 1 {
-				for _, id := range []string{"c", string(first.RunID())} {
+				for _, id := range []string{"c", first.RunID()} {
 					if d := send(w, paid, id, 9,
 						perdure.SendKey(fmt.Sprint("k", j))); !d.Duplicate {
 						t.Errorf("key %d along the chain: %+v", j, d)
@@ -191,8 +191,8 @@ func TestKeyReachesARunAndItsChainOnce(t *testing.T) {
 			}
 			w.Crash()
 		}
-		send(w, paid, string(first.RunID()), -1)
-		gives(w, chain, string(first.RunID()), []int{0, 1, 2})
+		send(w, paid, first.RunID(), -1)
+		gives(w, chain, first.RunID(), []int{0, 1, 2})
 	}, takes, chain)
 }
 
@@ -246,7 +246,7 @@ func TestSendersAreToldWhatCannotBe(t *testing.T) {
 			}
 		}
 		if d, err := w.Engine.Send(bg, "x", "paid",
-			append(bytes.Repeat([]byte(" "), 99), '7')); err != nil || d.Run != run.RunID() {
+			append(bytes.Repeat([]byte(" "), 99), '7')); err != nil || d.RunID != run.RunID() {
 			t.Errorf("at the limit: %+v, %v", d, err)
 		}
 		gives(w, takes, "x", []int{7})
@@ -272,16 +272,16 @@ func TestSignalsOfTheEnginesNameCancel(t *testing.T) {
 					w.Crash()
 				}
 				d, err := w.Engine.Send(bg, id, name, []byte("{}"), perdure.SendKey("k"))
-				if err != nil || d.Run != run.RunID() {
+				if err != nil || d.RunID != run.RunID() {
 					t.Errorf("%+v, %v", d, err)
 				}
 				time.Sleep(time.Minute)
 				statusIs(w, id, journal.Cancelled)
-				d, err = w.Engine.Send(bg, string(run.RunID()), name, nil, perdure.SendKey("k"))
+				d, err = w.Engine.Send(bg, run.RunID(), name, nil, perdure.SendKey("k"))
 				if err != nil || !d.Duplicate {
 					t.Errorf("again with the key: %+v, %v", d, err)
 				}
-				if d, err = w.Engine.Send(bg, string(run.RunID()), name, nil); err != nil ||
+				if d, err = w.Engine.Send(bg, run.RunID(), name, nil); err != nil ||
 					!d.NotDelivered {
 					t.Errorf("once it is cancelled: %+v, %v", d, err)
 				}
@@ -360,27 +360,27 @@ func TestSendWithStartReachesTheOpenRunOrANewOne(t *testing.T) {
 		}
 		send(w, paid, "x", 0)
 		first := sendWith("x", 1, perdure.SendKey("k"))
-		if !first.New || first.Run == "" || first.Duplicate {
+		if !first.New || first.RunID == "" || first.Duplicate {
 			t.Errorf("%+v", first)
 		}
 		if d := sendWith("x", 9, perdure.SendKey("k")); d.New || !d.Duplicate ||
-			d.Run != first.Run {
+			d.RunID != first.RunID {
 			t.Errorf("the same key: %+v", d)
 		}
 		time.Sleep(time.Minute)
 		w.Crash()
-		if d := sendWith("x", 2); d.New || d.Run != first.Run {
+		if d := sendWith("x", 2); d.New || d.RunID != first.RunID {
 			t.Errorf("to the open run: %+v", d)
 		}
 		gives(w, takes, "x", []int{0, 1, 2})
 		second := sendWith("x", 3, perdure.SendKey("k"))
-		if !second.New || second.Run == first.Run || second.Duplicate {
+		if !second.New || second.RunID == first.RunID || second.Duplicate {
 			t.Errorf("after the end: %+v", second)
 		}
 		if err := w.Engine.Suspend(bg, "x", "later"); err != nil {
 			t.Fatal(err)
 		}
-		if d := sendWith("x", 4); d.New || d.Run != second.Run {
+		if d := sendWith("x", 4); d.New || d.RunID != second.RunID {
 			t.Errorf("to a suspended run: %+v", d)
 		}
 		if err := w.Engine.Resume(bg, "x"); err != nil {
@@ -475,7 +475,7 @@ func TestASignalIsDeliveredUnroutedOrNotDelivered(t *testing.T) {
 	world.InBothModes(t, func(t *testing.T, w *world.World) {
 		run := world.Start(w, takes, 2, perdure.ID("x")) // both signals of the first answers
 		gone := perdure.Delivery{NotDelivered: true}
-		over := perdure.Delivery{Run: run.RunID(), NotDelivered: true, Status: journal.Completed}
+		over := perdure.Delivery{RunID: run.RunID(), NotDelivered: true, Status: journal.Completed}
 		c, err := perdure.NewClient(t.Context(), w.DB)
 		if err != nil {
 			t.Fatal(err)
@@ -493,15 +493,15 @@ func TestASignalIsDeliveredUnroutedOrNotDelivered(t *testing.T) {
 					want)
 			}
 		}
-		answers("x", "paid", perdure.Delivery{Run: run.RunID()})
+		answers("x", "paid", perdure.Delivery{RunID: run.RunID()})
 		answers("nobody", "paid", perdure.Delivery{Unrouted: true})
 		nobody := string(run.RunID()[:9]) + "1-999"
 		answers(nobody, "paid", gone)
 		answers(nobody, "Cancel", gone)
 		answers("nobody", "Cancel", gone)
 		gives(w, takes, "x", []int{1, 1})
-		answers(string(run.RunID()), "paid", over)
-		answers(string(run.RunID()), "Cancel", over)
+		answers(run.RunID(), "paid", over)
+		answers(run.RunID(), "Cancel", over)
 		answers("x", "paid", perdure.Delivery{Unrouted: true})
 	}, takes)
 }

@@ -255,7 +255,7 @@ func (x *dealing) hasChildren(ctx context.Context, s perdure.Status) bool {
 	if x.Program.Flow == "code" {
 		return false
 	}
-	heads, _, err := x.client().List(ctx, perdure.Query{Parent: s.Head.ID, Open: true})
+	heads, _, err := x.client().List(ctx, perdure.Query{Parent: string(s.Head.ID), Open: true})
 	return err != nil || len(heads) > 0
 }
 
