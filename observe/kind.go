@@ -65,7 +65,7 @@ const (
 	// an attempt failed; the next one begins at Due
 	StepRetrying  Kind = "step retrying"
 	StepCancelled Kind = "step cancelled"
-	// an attempt that was given up returned; its result is discarded
+	// an attempt that was given up returned a result, which is discarded
 	LateResult Kind = "late result"
 	// the step's goroutine went on after its context had ended
 	StepAbandoned  Kind = "step abandoned"

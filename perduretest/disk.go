@@ -5,22 +5,46 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/store/memory"
 )
 
-// A disk is the store as one process sees it: complete until the process dies.
+var _ store.Transactor = (*disk)(nil)
+
+// A disk is the store as one process sees it: complete until the process dies. Its part in a
+// transaction of the application is that of the store in memory, which cannot roll back. So no
+// crash is planned for a commit that is within a transaction: it would lose what the application
+// has written, and keep the entry about it.
 type disk struct {
-	store.Store
+	*memory.Store
 	env  *Env
 	dead chan struct{} // closed when the process has died
 }
 
-// Watch is [store.Watcher]. Nobody else writes. A waiting engine learns from it that it is dead.
+// Watch is [store.Watcher]: transactions write beside the engine. A waiting engine learns from it
+// that it is dead.
 func (d *disk) Watch(ctx context.Context, f func()) {
-	select {
-	case <-d.dead:
-		f()
-	case <-ctx.Done():
-	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() {
+		defer stop()
+		select {
+		case <-d.dead:
+		case <-ctx.Done():
+		}
+	}()
+	d.Store.Watch(ctx, func() {
+		if !d.isLost() { // what a process still does without the store, it does
+			f()
+		}
+	})
+	f()
+}
+
+// isLost reports whether the process has lost its store.
+func (d *disk) isLost() bool {
+	d.env.mu.Lock()
+	defer d.env.mu.Unlock()
+	return d.env.db != d.Store
 }
 
 // Commit is [store.Store.Commit].

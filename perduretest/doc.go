@@ -40,6 +40,11 @@
 //		}, Fulfil)
 //	}
 //
+// Steps in transactions and starts with In(tx) are tested as well. The store of a test is in memory
+// and takes any transaction, such as one of a database that the test imitates. It writes at once,
+// and keeps what it wrote if the transaction is rolled back afterwards. No crash is planned between
+// the two.
+//
 // # Histories
 //
 // Before a change of a workflow is deployed, it can be tried on the histories of its runs.

@@ -216,7 +216,10 @@ func (a *attempt) returned(data []byte, failure *journal.Failure) {
 	if current {
 		r.k.land()
 	} else {
-		a.late(failure)
+		r.k.returned(a)
+		if hasResult {
+			a.late()
+		}
 	}
 	if a.cancel != nil {
 		a.cancel(errStepReturned)
@@ -417,16 +420,12 @@ func (a *attempt) abandon(cause error) {
 	}})
 }
 
-// late notifies observers of the discarded result of an attempt that was given up.
-func (a *attempt) late(failure *journal.Failure) {
-	k := a.op.run.k
-	k.returned(a)
+// late notifies observers that the result of an attempt which was given up is discarded. A body that
+// returns an error then, as one does that heeds its context, is no news.
+func (a *attempt) late() {
 	n := a.op.run.observed.notice(observe.LateResult)
 	n.Step, n.Attempt = a.op.path(), a.n
-	if failure != nil {
-		n.Err = failure.Message
-	}
-	k.observe(n)
+	a.op.run.k.observe(n)
 }
 
 // A StepInfo is the access of a body to its own step.
