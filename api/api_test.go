@@ -65,6 +65,11 @@ func TestWhatIsToldKeepsItsNames(t *testing.T) {
 			},
 		}),
 			`{"run_id":"r-1","workflow_id":"w","pattern":"WORKFLOW","seq":4,"at":"2026-11-21T09:00:00Z","kind":"ChildCompleted","other":"r-3","message":1,"outcome":"COMPLETED"}`},
+		{of.Entry(journal.Entry{
+			Seq: 5, At: at, Kind: journal.VersionMarked, Op: journal.Op{Name: "fee", Occ: 1},
+			Detail: &journal.Detail{Version: 2},
+		}),
+			`{"run_id":"r-1","workflow_id":"w","pattern":"WORKFLOW","seq":5,"at":"2026-11-21T09:00:00Z","kind":"VersionMarked","operation":"fee","version":2}`},
 		{api.Data(nil), `null`},
 	} {
 		got, err := json.Marshal(c.v)

@@ -29,6 +29,7 @@ type Entry struct {
 	Outcome string   `json:"outcome,omitempty"`
 	Event   string   `json:"event,omitempty"`
 	Choices []string `json:"choices,omitempty"`
+	Version int      `json:"version,omitempty"` // the version that a change marker decided
 	Build   string   `json:"build,omitempty"`
 	Engine  int64    `json:"engine,omitempty"`
 }
@@ -63,7 +64,8 @@ func (j *Journal) Entry(e journal.Entry) Entry {
 	if d := e.Detail; d != nil {
 		out.Attempt, out.Due, out.Error = d.Attempt, utc(d.Due), ErrorOf(d.Failure)
 		out.Reason, out.Other, out.Message = d.Reason, string(d.Other), d.Mail
-		out.Event, out.Choices, out.Build, out.Engine = d.Event, d.Choices, d.Build, int64(d.Engine)
+		out.Event, out.Choices, out.Version = d.Event, d.Choices, d.Version
+		out.Build, out.Engine = d.Build, int64(d.Engine)
 		if d.Outcome != 0 {
 			out.Outcome = d.Outcome.String()
 		}

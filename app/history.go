@@ -74,6 +74,9 @@ func detail(e api.Entry) string {
 			add(strings.ToLower(e.Status)) // RunFailed may belong to a run that ends as COMPENSATED
 		}
 	}
+	if e.Kind == journal.VersionMarked.String() {
+		add("version " + strconv.Itoa(e.Version))
+	}
 	add(strings.ToLower(e.Outcome))
 	add(e.Event)
 	add(strings.Join(e.Choices, " or "))
