@@ -19,6 +19,18 @@
 // Recorded results are returned at once, and the function goes on at the first operation that is
 // not recorded yet.
 //
+// # First names
+//
+// An application needs these first:
+//
+//   - to define: [Define], [Retry], [Timeout]
+//   - steps: [Step], [IdempotencyKey], [Permanent], [Key], [Go]
+//   - waits: [NewSignal], [Signal.Wait], [Within], [Sleep]
+//   - to start and send: [Workflow.Start], [ID], [Run.Result], [Signal.Send]
+//   - the engine: [New], [Options], [Engine.Register], [Engine.Run]
+//   - errors: [Error], [RegisterError], [OnCancel]
+//   - tests: Test, Start and CrashEverywhere of [github.com/perdure/perdure/perduretest]
+//
 // # Stores
 //
 // Packages store/memory, store/sqlite and store/postgres open stores. Function open.Store of

@@ -79,6 +79,9 @@ func checkInput(ctx context.Context, t reflect.Type) error {
 // run one after the other, the last registered first. Observers are notified of an error, which
 // changes nothing. A run that is cancelled before this call does not do the clean-up.
 //
+// A clean-up cannot be withdrawn. If it is not needed from some point on, fn looks at a variable
+// that the workflow code sets there, as in the example.
+//
 // A clean-up that a branch has registered also runs when the branch is cancelled: by
 // [Future.Cancel], and then beside the other code of the run, or because the branch is still
 // going on when the run ends. The run does not end before the clean-up is done, unless it

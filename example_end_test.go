@@ -92,10 +92,15 @@ func ExampleCancel() {
 	// CANCELLED it rains <nil>
 }
 
-// A clean-up of OnCancel runs when the run is cancelled or times out.
+// A clean-up of OnCancel runs when the run is cancelled or times out. It cannot be withdrawn, so it
+// looks at a variable that the code sets when there is nothing to give back any more.
 func ExampleOnCancel() {
 	rent := perdure.Define("rent", func(ctx context.Context, car string) (string, error) {
+		sold := false
 		if err := perdure.OnCancel(ctx, "give-back", func(ctx context.Context) error {
+			if sold {
+				return nil
+			}
 			_, err := perdure.Step(ctx, "give-back", func(context.Context) (bool, error) {
 				fmt.Println("gave back", car)
 				return true, nil
@@ -104,8 +109,11 @@ func ExampleOnCancel() {
 		}); err != nil {
 			return "", err
 		}
-		_, err := Paid.Wait(ctx)
-		return car, err
+		if _, err := Paid.Wait(ctx); err != nil {
+			return "", err
+		}
+		sold = true
+		return car, perdure.Sleep(ctx, 14*24*time.Hour) // a run that is cancelled now keeps the car
 	})
 	engine, stop := newEngine(rent)
 	defer stop()

@@ -19,8 +19,11 @@ import (
 //
 // The scenario returns its outcome: everything that must be the same wherever a crash comes, such
 // as results and effects on the outside world. An outcome that differs, compared by
-// [reflect.DeepEqual], fails the test. The functions of this package go on over crashes. Other
-// calls to an engine must be made in [Env.Do].
+// [reflect.DeepEqual], fails the test. Outcomes are only compared: if every run fails in the same
+// way, the test passes. So assert the result in the scenario too, for example with [Run.Returns].
+//
+// The functions of this package go on over crashes. Other calls to an engine must be made in
+// [Env.Do].
 func CrashEverywhere(t *testing.T, scenario func(env *Env) any, workflows ...perdure.Definition) {
 	t.Helper()
 	Setup{Workflows: workflows}.CrashEverywhere(t, scenario)

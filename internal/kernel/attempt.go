@@ -420,8 +420,8 @@ func (a *attempt) abandon(cause error) {
 	}})
 }
 
-// late notifies observers that the result of an attempt which was given up is discarded. A body that
-// returns an error then, as one does that heeds its context, is no news.
+// late notifies observers that the result of an attempt which was given up is discarded. A body
+// that returns an error then, as one does that heeds its context, is no news.
 func (a *attempt) late() {
 	n := a.op.run.observed.notice(observe.LateResult)
 	n.Step, n.Attempt = a.op.path(), a.n

@@ -2,10 +2,10 @@
 // store.
 //
 // One file has everything. Beside it are SQLite's own -wal and -shm files and a small file
-// FILE-engine. A lock on that file means that an engine is at work. A commit is durable when it
-// returns: the database is in WAL mode with synchronous=FULL, which each opening sets and verifies.
-// Any number of processes may read, start runs and post messages at any time. One process at a time
-// executes runs.
+// FILE-engine. A lock on that file means that an engine is at work; until the engine ends, a file
+// FILE-engine-journal of SQLite is beside it. A commit is durable when it returns: the database is
+// in WAL mode with synchronous=FULL, which each opening sets and verifies. Any number of processes
+// may read, start runs and post messages at any time. One process at a time executes runs.
 //
 // People may read the tables: the views runs, journal and inbox show them in words.
 //

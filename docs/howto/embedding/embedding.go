@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/api"
 	"github.com/perdure/perdure/store"
 )
 
@@ -54,7 +55,7 @@ func (s *Server) start(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusAccepted)
 }
 
-// show answers with the status of the run, and its result when it has one.
+// show answers with the status of the run, its result when it has one, and its waits.
 func (s *Server) show(w http.ResponseWriter, r *http.Request) {
 	all, err := s.engine.Statuses(r.Context(), r.PathValue("id"))
 	if err != nil {
@@ -65,9 +66,15 @@ func (s *Server) show(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
+	d, err := s.engine.Describe(r.Context(), r.PathValue("id"))
+	if err != nil {
+		http.Error(w, err.Error(), codeOf(err))
+		return
+	}
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(map[string]any{
 		"status": all[0].Head.Status.String(), "result": all[0].Output,
+		"waits": api.DescriptionOf(d.Head, d.State).Waits, // what it waits for, and until when
 	})
 }
 

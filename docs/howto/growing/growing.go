@@ -3,27 +3,10 @@ package howto
 
 import (
 	"context"
-	"strings"
 
 	"github.com/perdure/perdure"
-	"github.com/perdure/perdure/store"
-	"github.com/perdure/perdure/store/postgres"
-	"github.com/perdure/perdure/store/sqlite"
+	"github.com/perdure/perdure/store/open"
 )
-
-// A Store is a store that is closed after the engine has returned.
-type Store interface {
-	store.Store
-	Close() error
-}
-
-// Open opens the database that an address names: a URL of PostgreSQL, or an SQLite file.
-func Open(ctx context.Context, address string) (Store, error) {
-	if strings.HasPrefix(address, "postgres://") {
-		return postgres.Open(ctx, address)
-	}
-	return sqlite.Open(address)
-}
 
 // Greet is the workflow: it does not know which database it is on.
 var Greet = perdure.Define("greet", func(ctx context.Context, name string) (string, error) {
@@ -34,7 +17,7 @@ var Greet = perdure.Define("greet", func(ctx context.Context, name string) (stri
 
 // Work runs an engine on the database that an address names, until ctx ends.
 func Work(ctx context.Context, address string) error {
-	db, err := Open(ctx, address)
+	db, err := open.Store(ctx, address)
 	if err != nil {
 		return err
 	}
@@ -51,7 +34,7 @@ func Work(ctx context.Context, address string) error {
 
 // Ask starts a run from a process that executes nothing, and waits for its result.
 func Ask(ctx context.Context, address, name string) (string, error) {
-	db, err := Open(ctx, address)
+	db, err := open.Store(ctx, address)
 	if err != nil {
 		return "", err
 	}

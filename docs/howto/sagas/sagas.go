@@ -96,7 +96,8 @@ func Hold(shop Shop) *saga.Saga[Order] {
 	return s
 }
 
-// Sell reserves by the saga, waits for the payment, and undoes the saga if none comes.
+// Sell reserves by the saga, waits for the payment, and undoes the saga if none comes
+// or the parcel does not go.
 func Sell(shop Shop) *perdure.Workflow[Order, string] {
 	hold := Hold(shop)
 	return perdure.Define("sell", func(ctx context.Context, o Order) (string, error) {
@@ -110,8 +111,12 @@ func Sell(shop Shop) *perdure.Workflow[Order, string] {
 		if _, err := Paid.Wait(ctx, perdure.Within(3*24*time.Hour)); err != nil {
 			return "", errors.Join(err, held.Undo(ctx))
 		}
-		return perdure.Step(ctx, "ship", func(ctx context.Context) (string, error) {
+		tracking, err := perdure.Step(ctx, "ship", func(ctx context.Context) (string, error) {
 			return shop.Ship(ctx, perdure.IdempotencyKey(ctx), o)
 		})
+		if err != nil {
+			return "", errors.Join(err, held.Undo(ctx))
+		}
+		return tracking, nil
 	})
 }

@@ -142,6 +142,36 @@ func TestAPartOfAWorkflowIsUndoneWhenTheRunIsCancelled(t *testing.T) {
 	}
 }
 
+func TestAPartOfAWorkflowIsUndoneWhenTheParcelDoesNotGo(t *testing.T) {
+	w := &world{}
+	sell := Sell(w)
+	perduretest.Test(t, func(env *perduretest.Env) {
+		env.Step("ship").Fail(20, perdure.Permanent(ErrRefused))
+		run := perduretest.Start(env, sell, order)
+		perduretest.Send(env, Paid, run.ID(), 4200)
+		run.Fails(ErrRefused)
+	}, sell)
+	if !slices.Equal(w.log, []string{"reserve", "release hold-1"}) {
+		t.Error(w.log)
+	}
+}
+
+func TestAPartOfAWorkflowIsUndoneWhenTheRunIsCancelledWhileItShips(t *testing.T) {
+	w := &world{}
+	sell := Sell(w)
+	perduretest.Test(t, func(env *perduretest.Env) {
+		env.Step("ship").Hang(1)
+		run := perduretest.Start(env, sell, order)
+		perduretest.Send(env, Paid, run.ID(), 4200)
+		env.Settle()
+		run.Cancel("the customer has called")
+		run.Is(journal.Cancelled)
+	}, sell)
+	if !slices.Equal(w.log, []string{"reserve", "release hold-1"}) {
+		t.Error(w.log)
+	}
+}
+
 func TestAPaidOrderIsShipped(t *testing.T) {
 	w := &world{}
 	sell := Sell(w)

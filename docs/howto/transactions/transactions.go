@@ -24,6 +24,11 @@ type Shop struct {
 	Fulfil *perdure.Workflow[string, int]
 }
 
+// OpenSQLite opens a handle of the application's own. A write waits up to 5 s for the lock.
+func OpenSQLite(path string) (*sql.DB, error) {
+	return sql.Open("sqlite", path+"?_pragma=busy_timeout(5000)")
+}
+
 // OnSQLite and OnPostgres make a shop without an engine.
 func OnSQLite(db *sql.DB) *Shop {
 	s := &Shop{DB: db, Tx: sqlite.Transactions(db)}

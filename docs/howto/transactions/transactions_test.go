@@ -24,7 +24,11 @@ func onEach(t *testing.T, test func(*testing.T, *Shop)) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		test(t, begin(t, OnSQLite, "sqlite", path, db))
+		handle, err := OpenSQLite(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		test(t, begin(t, OnSQLite, handle, db))
 	})
 	t.Run("postgres", func(t *testing.T) {
 		url := testpg.URL(t)
@@ -32,21 +36,22 @@ func onEach(t *testing.T, test func(*testing.T, *Shop)) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		test(t, begin(t, OnPostgres, "pgx", url, db))
+		handle, err := sql.Open("pgx", url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		test(t, begin(t, OnPostgres, handle, db))
 	})
 }
 
-func begin(t *testing.T, on func(*sql.DB) *Shop, driver, address string, s store.Store) *Shop {
+func begin(t *testing.T, on func(*sql.DB) *Shop, db *sql.DB, s store.Store) *Shop {
 	t.Cleanup(func() { s.(interface{ Close() error }).Close() })
-	db, err := sql.Open(driver, address)
-	if err != nil {
-		t.Fatal(err)
-	}
 	t.Cleanup(func() { db.Close() })
 	if _, err := db.Exec(Schema); err != nil {
 		t.Fatal(err)
 	}
 	shop := on(db)
+	var err error
 	shop.Engine, err = perdure.New(s, perdure.Options{})
 	if err == nil {
 		err = shop.Engine.Register(shop.Fulfil)
@@ -88,6 +93,18 @@ func TestAnOrderAndItsRunAreOneCommit(t *testing.T) {
 			t.Error(state, err)
 		}
 	})
+}
+
+func TestTheHandleOfTheApplicationHasABusyTimeout(t *testing.T) {
+	db, err := OpenSQLite(filepath.Join(t.TempDir(), "shop.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	var ms int
+	if err := db.QueryRow("pragma busy_timeout").Scan(&ms); ms != 5000 || err != nil {
+		t.Error(ms, err)
+	}
 }
 
 func TestAnOrderThatIsRolledBackHasNoRun(t *testing.T) {

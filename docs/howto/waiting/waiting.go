@@ -82,8 +82,9 @@ func mail(ctx context.Context, name, order string) error {
 	return err
 }
 
-// Webhook receives the provider's reports. It answers when the payment is durable, so the
-// provider repeats a report that was not acknowledged; the key makes one payment of both.
+// Webhook receives the provider's reports. It acknowledges a payment when it is durable and an
+// open run has it, so the provider repeats a report that came too early or too late; the key
+// makes one payment of all of them.
 func Webhook(engine *perdure.Engine) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var p Payment
@@ -91,11 +92,14 @@ func Webhook(engine *perdure.Engine) http.HandlerFunc {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		_, err := Paid.Send(r.Context(), engine, p.Order, p, perdure.SendKey(p.Event))
-		if err != nil {
+		d, err := Paid.Send(r.Context(), engine, p.Order, p, perdure.SendKey(p.Event))
+		switch {
+		case err != nil:
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
-			return
+		case d.NotDelivered || d.RunID == "": // unrouted, now or by an earlier report
+			http.Error(w, "no order "+p.Order+" is open", http.StatusConflict)
+		default:
+			w.WriteHeader(http.StatusNoContent)
 		}
-		w.WriteHeader(http.StatusNoContent)
 	}
 }

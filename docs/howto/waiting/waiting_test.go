@@ -52,6 +52,27 @@ func TestAReportThatComesTwiceIsOnePayment(t *testing.T) {
 	}, Order)
 }
 
+func TestAPaymentThatNoOpenOrderHasIsNotAcknowledged(t *testing.T) {
+	perduretest.Test(t, func(env *perduretest.Env) {
+		report := func(event string, want int) {
+			t.Helper()
+			w := httptest.NewRecorder()
+			Webhook(env.Engine())(w, httptest.NewRequest(http.MethodPost, "/paid",
+				strings.NewReader(`{"event":"`+event+`","order":"ord-1","cents":4200}`)))
+			if w.Code != want {
+				t.Errorf("%s: %d %s", event, w.Code, w.Body)
+			}
+		}
+		report("evt-1", http.StatusConflict)
+		report("evt-1", http.StatusConflict) // the key was used, but no run has the payment
+		run := perduretest.Start(env, Order, "ord-1", perdure.ID("ord-1"))
+		run.Returns("paid by evt-1")
+		report("evt-1", http.StatusNoContent)
+		report("evt-2", http.StatusConflict) // too late
+		run.Unread()
+	}, Order)
+}
+
 func TestAPaymentBeforeItsOrderIsKept(t *testing.T) {
 	perduretest.Test(t, func(env *perduretest.Env) {
 		d := perduretest.Send(env, Paid, "ord-1", Payment{Event: "evt-1"})
