@@ -99,21 +99,18 @@ func (c *Client) start(ctx context.Context, workflow string, def *sealed.Workflo
 	if err := kernel.Outside(ctx, "start "+workflow); err != nil {
 		return kernel.Started{}, err
 	}
-	o, err := startOptionsOf(workflow, def, opts)
-	if err == nil {
-		err = accepts(def, input)
-	}
+	spec, err := specOf(workflow, def, input, opts)
 	if err != nil {
 		return kernel.Started{}, err
 	}
 	if c.tx == nil {
-		return c.sealed.Runs.Start(ctx, o.Spec(workflow, def, input))
+		return c.sealed.Runs.Start(ctx, spec)
 	}
 	desk, err := c.desk(ctx, "start "+workflow)
 	if err != nil {
 		return kernel.Started{}, err
 	}
-	return desk.Begin(ctx, o.Spec(workflow, def, input))
+	return desk.Begin(ctx, spec)
 }
 
 // Cancel ends a run, by run ID or workflow ID, as CANCELLED with a reason. Steps and branches

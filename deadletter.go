@@ -63,6 +63,9 @@ func letterWorkflow(take func(context.Context,
 				}
 				settled = l.Hear(n)
 			}
-			return l, nil
+			if l.HandledAt.IsZero() {
+				return l, nil
+			}
+			return l, SetAttribute(ctx, deadletter.AttributeHandled, "true")
 		})
 }

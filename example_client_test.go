@@ -101,6 +101,32 @@ func ExampleWorkflow_Start() {
 	// g-1 new: false Hello, Ada <nil>
 }
 
+// Many starts of one call share commits. Each has its own ID and its own error.
+func ExampleWorkflow_StartAll() {
+	greet := perdure.Define("greet", func(_ context.Context, name string) (string, error) {
+		return "Hello, " + name, nil
+	})
+	engine, stop := newEngine(greet)
+	defer stop()
+	ctx := context.Background()
+	names := []string{"Ada", "Bob", "no one"}
+	runs, errs := greet.StartAll(ctx, engine, names, func(i int) []perdure.StartOption {
+		return []perdure.StartOption{perdure.ID("greet/" + names[i])}
+	})
+	for i, run := range runs {
+		if errs[i] != nil {
+			fmt.Println(names[i], "is refused:", journal.CodeOf(errs[i]))
+			continue
+		}
+		out, err := run.Result(ctx)
+		fmt.Println(run.ID(), out, err)
+	}
+	// Output:
+	// greet/Ada Hello, Ada <nil>
+	// greet/Bob Hello, Bob <nil>
+	// no one is refused: invalid
+}
+
 // A start with a Dedup of 0 never returns a run that has ended already.
 func ExampleDedup() {
 	greet := perdure.Define("greet", func(_ context.Context, name string) (string, error) {

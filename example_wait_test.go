@@ -200,6 +200,38 @@ func ExampleSignal_Send() {
 	// too late: true COMPLETED <nil>
 }
 
+// Many signals of one call share commits. Signals to one run come in their order.
+func ExampleSignal_SendAll() {
+	order := perdure.Define("order", func(ctx context.Context, parts int) (sum int, err error) {
+		for range parts {
+			p, err := Paid.Wait(ctx)
+			if err != nil {
+				return sum, err
+			}
+			sum += p.Cents
+		}
+		return sum, nil
+	})
+	engine, stop := newEngine(order)
+	defer stop()
+	ctx := context.Background()
+	run := startRun(engine, order, 2, perdure.ID("ord-1"))
+	payments := []Payment{{Cents: 4000}, {Cents: 200}, {Cents: 100}}
+	orders := []string{"ord-1", "ord-1", "ord-2"}
+	sent, errs := Paid.SendAll(ctx, engine, payments, func(i int) (string, []perdure.SendOption) {
+		return orders[i], []perdure.SendOption{perdure.SendKey(fmt.Sprint("transfer-", i))}
+	})
+	for i, d := range sent {
+		fmt.Println(orders[i], "message", d.Number, "unrouted:", d.Unrouted, errs[i])
+	}
+	fmt.Println(run.Result(ctx))
+	// Output:
+	// ord-1 message 1 unrouted: false <nil>
+	// ord-1 message 2 unrouted: false <nil>
+	// ord-2 message 1 unrouted: true <nil>
+	// 4200 <nil>
+}
+
 // Each customer has one run, which the first message starts.
 func ExampleSendWithStart() {
 	basket := perdure.Define("basket", func(ctx context.Context, customer string) ([]string,

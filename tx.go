@@ -27,7 +27,11 @@ import (
 // ID that shares its lock. So call this late in a transaction, and do nothing slow after it. On
 // PostgreSQL a start with an [ID], and a signal to a workflow ID, need isolation READ COMMITTED;
 // a signal to a run ID does not.
-func (c *Client) In(tx any) *Client { return &Client{sealed: c.sealed, tx: &transaction{tx}} }
+func (c *Client) In(tx any) *Client {
+	in := &Client{sealed: c.sealed, tx: &transaction{tx}}
+	in.sealed.Joined = true
+	return in
+}
 
 // A transaction is the argument of [Client.In].
 type transaction struct{ handle any }
@@ -42,15 +46,7 @@ func (c *Client) desk(ctx context.Context, op string) (*kernel.FrontEnd, error) 
 }
 
 // outside refuses an operation that is not allowed in a transaction of the application.
-func (c *Client) outside(op string) error {
-	if c.tx == nil {
-		return nil
-	}
-	return &Error{
-		Code: journal.CodeMisuse, Op: op, Message: "a transaction takes starts and signals only",
-		Hint: "call it on the engine or client itself, outside the transaction",
-	}
-}
+func (c *Client) outside(op string) error { return c.sealed.Outside(op) }
 
 // signal sends a signal.
 func (c *Client) signal(ctx context.Context, sig kernel.Signal) (Delivery, error) {

@@ -19,14 +19,16 @@ import (
 type DeadLetterQuery struct {
 	Workflow   string
 	WorkflowID string
-	After      journal.Number // the cursor that the last page returned
-	Limit      int            // 0 means 100; at most 1,000
+	// Handled selects the dead letters that were marked as handled, instead of the open ones.
+	Handled bool
+	After   journal.Number // the cursor that the last page returned
+	Limit   int            // 0 means 100; at most 1,000
 }
 
 func (q DeadLetterQuery) filter() store.Filter {
 	f := store.Filter{
 		Workflow:   kernel.DeadLetterWorkflow,
-		Open:       true,
+		Open:       !q.Handled,
 		After:      q.After,
 		Limit:      q.Limit,
 		Attributes: map[string]string{},
@@ -37,6 +39,9 @@ func (q DeadLetterQuery) filter() store.Filter {
 	if q.WorkflowID != "" {
 		f.Attributes[deadletter.AttributeID] = q.WorkflowID
 	}
+	if q.Handled {
+		f.Attributes[deadletter.AttributeHandled] = "true"
+	}
 	return f
 }
 
@@ -46,10 +51,10 @@ func noLetter(op string) error {
 	}
 }
 
-// DeadLetters returns the open dead letters that the query selects, newest first. It also returns
-// the cursor of the next page, which is zero if there is no next page. A page may have fewer dead
-// letters than its limit. A dead letter that is damaged is in the list, with the damage in its
-// field Damaged.
+// DeadLetters returns the open dead letters that the query selects, or the handled ones, newest
+// first. It also returns the cursor of the next page, which is zero if there is no next page. A
+// page may have fewer dead letters than its limit. A dead letter that is damaged is in the list,
+// with the damage in its field Damaged.
 func (a *Client) DeadLetters(ctx context.Context, q DeadLetterQuery) ([]deadletter.Letter,
 	journal.Number, error) {
 	heads, next, err := a.client.FrontEnd.Heads(ctx, q.filter())
@@ -62,15 +67,16 @@ func (a *Client) DeadLetters(ctx context.Context, q DeadLetterQuery) ([]deadlett
 		if err != nil {
 			return nil, 0, err
 		}
-		if open {
+		if open != q.Handled {
 			out = append(out, l)
 		}
 	}
 	return out, next, nil
 }
 
-// CountDeadLetters returns the number of open dead letters that the query selects, whatever its
-// cursor and limit. It may still count a dead letter that was settled just now.
+// CountDeadLetters returns the number of open dead letters that the query selects, or of the
+// handled ones, whatever its cursor and limit. It may still count a dead letter as open that was
+// settled just now.
 func (a *Client) CountDeadLetters(ctx context.Context, q DeadLetterQuery) (int, error) {
 	f := q.filter()
 	f.After, f.Limit = 0, store.MaxLimit
@@ -90,9 +96,99 @@ func (a *Client) DeadLetter(ctx context.Context, id string) (deadletter.Letter, 
 	return l, err
 }
 
+// AddDeadLetter adds a dead letter about a failure that no run of this store has: in another
+// system, or in a message that nobody could process. It is in the lists and counts of dead letters
+// as any other, until it is marked as handled or deleted. If Options.DeadLetters is set, that gets
+// it instead. AddDeadLetter returns the ID of the dead letter, which is durable then. Observers are
+// not told.
+//
+// l has the Workflow that the failure belongs to, whatever that is in the other system, and the
+// Error. It may have a WorkflowID, Pattern, Step, Status, Code, Type and Input. Zero Status means
+// FAILED. The other fields are zero. While a dead letter that was added for the same Workflow,
+// WorkflowID and Step is open, it gets the new Status, Error, Code and Type, and there is no second
+// one, so a call may be repeated. Without a WorkflowID each call adds one.
+func (a *Client) AddDeadLetter(ctx context.Context, l deadletter.Letter) (id string, err error) {
+	if err := a.client.Outside("add dead letter"); err != nil {
+		return "", err
+	}
+	if err := checkAdded(&l); err != nil {
+		return "", err
+	}
+	letter, err := l.Kernel()
+	if err != nil {
+		return "", err
+	}
+	about := ""
+	if l.WorkflowID != "" {
+		about = l.Workflow + " " + l.WorkflowID + " " + l.Step // none has a space
+	}
+	return a.client.FrontEnd.AddDeadLetter(ctx, about, letter)
+}
+
+// checkAdded refuses a dead letter that cannot be added from outside, and completes it.
+func checkAdded(l *deadletter.Letter) error {
+	const op = "add dead letter"
+	set := l.ID != "" || l.RunID != "" || l.Retries != 0 || l.Note != "" || l.Damaged != "" ||
+		!l.CreatedAt.IsZero() || !l.RetriedAt.IsZero() || !l.HandledAt.IsZero()
+	switch {
+	case set:
+		return failure.Invalid(op, "ID, RunID, Retries, Note, Damaged and the times are not zero")
+	case !journal.ValidName(l.Workflow):
+		return failure.BadName("workflow", l.Workflow)
+	case l.WorkflowID != "" && !journal.ValidWorkflowID(l.WorkflowID):
+		return failure.BadWorkflowID(l.WorkflowID)
+	case l.Step != "" && !journal.ValidWorkflowID(l.Step): // it is shown with its path
+		return failure.Invalid(op, "step %s is not valid: allowed are 1 to 255 bytes of printable "+
+			"UTF-8 without spaces", failure.Quoted(l.Step))
+	case !l.Pattern.Valid():
+		return failure.Invalid(op, "pattern %d is not valid", l.Pattern)
+	case l.Status != 0 && !l.Status.Valid():
+		return failure.Invalid(op, "status %d is not valid", l.Status)
+	case l.Error == "":
+		return failure.Invalid(op, "an error is needed")
+	case len(l.Input) > 0 && !json.Valid(l.Input):
+		return failure.Invalid(op, "the input is not JSON")
+	}
+	l.Status = cmp.Or(l.Status, journal.Failed)
+	l.Error, l.Type = failure.Clip(l.Error), failure.Clip(l.Type)
+	l.Code = journal.Code(failure.Clip(string(l.Code)))
+	return nil
+}
+
+// MarkHandled marks an open dead letter as handled: somebody has dealt with the failure, and there
+// is nothing to retry. note is kept with it: by whom or why. The run that it is about stays as it
+// is. From then on the dead letter is not open; a query with Handled finds it as soon as an engine
+// has read the mark, for as long as the engine keeps runs that have ended. If the run is retried
+// later and fails again, there is a new dead letter. If no open dead letter has the ID, MarkHandled
+// returns a [perdure.Error] of code not_found. A dead letter that is too damaged to be read cannot
+// be marked, and the error has the code corrupt.
+func (a *Client) MarkHandled(ctx context.Context, id, note string) error {
+	op := "handle dead letter " + id
+	if err := a.client.Outside(op); err != nil {
+		return err
+	}
+	_, l, err := a.letter(ctx, op, id)
+	if err != nil {
+		return err
+	}
+	if l.Damaged != "" {
+		return &perdure.Error{
+			Code: journal.CodeCorrupt, Op: op, Message: l.Damaged, Hint: "delete the dead letter",
+		}
+	}
+	err = a.client.FrontEnd.HandleDeadLetter(ctx, id, failure.Clip(note))
+	if code := journal.CodeOf(err); code == journal.CodeWrongState || code == journal.CodeNotFound {
+		return noLetter(op) // it was settled meanwhile
+	}
+	return err
+}
+
 // DeleteDeadLetter ends a dead letter. The run that it is about stays as it is.
 func (a *Client) DeleteDeadLetter(ctx context.Context, id string) error {
 	op := "delete dead letter " + id
+	if err := a.client.Outside(op); err != nil {
+		return err
+	}
 	h, _, err := a.letter(ctx, op, id)
 	if err != nil {
 		return err
@@ -112,13 +208,21 @@ func (a *Client) DeleteDeadLetter(ctx context.Context, id string) error {
 // there. Children are retried with the run, and their dead letters are settled too. Several calls
 // make one run, until that run has failed. If the run does not exist any more, RetryDeadLetter
 // returns an error of code not_found. If the dead letter is too damaged to name its run, it returns
-// an error of code corrupt.
+// an error of code corrupt. If it was added from outside, it has no run, and the error has the code
+// wrong_state.
 func (a *Client) RetryDeadLetter(ctx context.Context, id string) (*perdure.Run[json.RawMessage],
 	error) {
 	op := "retry dead letter " + id
 	_, l, err := a.letter(ctx, op, id)
 	if err != nil {
 		return nil, err
+	}
+	if l.RunID == "" && l.Damaged == "" {
+		return nil, &perdure.Error{
+			Code: journal.CodeWrongState, Op: op,
+			Message: "it was added from outside: there is no run to retry",
+			Hint:    "repeat the work where it has failed, and mark the dead letter as handled",
+		}
 	}
 	if l.RunID == "" {
 		return nil, &perdure.Error{

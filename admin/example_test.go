@@ -119,6 +119,42 @@ func ExampleClient_DeadLetters() {
 	// 0 letters <nil>
 }
 
+// Another system adds a dead letter about a failure that no run has. An operator deals with it, and
+// marks it as handled.
+func ExampleClient_AddDeadLetter() {
+	engine, stop := newEngine()
+	defer stop()
+	ctx := context.Background()
+	a := admin.New(engine)
+	id, err := a.AddDeadLetter(ctx, deadletter.Letter{
+		Workflow: "mail", WorkflowID: "msg-17", Step: "send", Error: "the mailbox is full",
+		Input: []byte(`{"to":"ada@example.com"}`),
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	n, err := a.CountDeadLetters(ctx, admin.DeadLetterQuery{Workflow: "mail"})
+	fmt.Println(n, "open", err)
+	if err := a.MarkHandled(ctx, id, "bob: told her by telephone"); err != nil {
+		log.Fatal(err)
+	}
+	for { // until the engine has read the mark
+		handled, _, err := a.DeadLetters(ctx, admin.DeadLetterQuery{Handled: true})
+		if err != nil {
+			log.Fatal(err)
+		}
+		for _, l := range handled {
+			fmt.Println(l.WorkflowID, l.Step, l.Error, "-", l.Note)
+		}
+		if len(handled) > 0 {
+			break
+		}
+	}
+	// Output:
+	// 1 open <nil>
+	// msg-17 send the mailbox is full - bob: told her by telephone
+}
+
 // A run that asks for a decision waits for an operator.
 func ExampleClient_Parked() {
 	order := perdure.Define("order", func(ctx context.Context, _ int) (string, error) {

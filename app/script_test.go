@@ -17,6 +17,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/dag"
+	"github.com/perdure/perdure/deadletter"
 	"github.com/perdure/perdure/internal/place"
 	"github.com/perdure/perdure/internal/testpg"
 	"github.com/perdure/perdure/journal"
@@ -34,6 +35,11 @@ var scripted = []perdure.Definition{
 			return "", errors.New(why)
 		}, perdure.NoRetry)
 	}),
+	perdure.Define("lose", func(ctx context.Context, what string) (string, error) {
+		return perdure.Step(ctx, "find", func(context.Context) (string, error) {
+			return "", errors.New(what + " is lost")
+		}, perdure.NoRetry)
+	}, deadletter.Automatic(true)),
 	perdure.Define("await", func(ctx context.Context, _ string) (string, error) {
 		return perdure.NewSignal[string]("go").Wait(ctx)
 	}),

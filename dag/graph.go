@@ -204,6 +204,19 @@ func (g *Graph[I]) Start(ctx context.Context, c perdure.Caller, in I,
 	return g.Workflow.Start(ctx, c, in, append([]perdure.StartOption{Async}, opts...)...)
 }
 
+// StartAll starts a run for each input, as [perdure.Workflow.StartAll] does. The mode of the graph
+// must allow [Async].
+func (g *Graph[I]) StartAll(ctx context.Context, c perdure.Caller, inputs []I,
+	opts func(i int) []perdure.StartOption) ([]*perdure.Run[json.RawMessage], []error) {
+	return g.Workflow.StartAll(ctx, c, inputs, func(i int) []perdure.StartOption {
+		own := []perdure.StartOption{Async}
+		if opts != nil {
+			own = append(own, opts(i)...)
+		}
+		return own
+	})
+}
+
 // Execute starts a run, waits for its end and returns its result. The mode of the graph must allow
 // [Sync]. If the run continues as new, the result is that of the last run of the chain. A run that
 // has failed is not an error here: the result has the failure. The end of ctx ends only the

@@ -128,13 +128,20 @@ func TestTheModeHoldsForStartsByTheGraph(t *testing.T) {
 			_, asks := g.Start(env.Context(), env.Engine(), 1, dag.Sync)
 			_, inTx := g.Start(env.Context(), env.Engine().In(nil), 1)
 			_, asksInTx := g.Start(env.Context(), env.Engine().In(nil), 1, dag.Sync)
+			_, many := g.StartAll(env.Context(), env.Engine(), []int{1}, nil)
+			_, asksMany := g.StartAll(env.Context(), env.Engine(), []int{1},
+				func(int) []perdure.StartOption { return []perdure.StartOption{dag.Sync} })
 			_, signal := perdure.SendWithStart(env.Context(), env.Engine(),
 				perdure.NewSignal[int]("go"), 1, g.Workflow, 1, perdure.ID("x"), dag.Async)
-			if refuses(asks) != (m == dag.Async) || refuses(asksInTx) != (m == dag.Async) {
-				env.Errorf("mode %s: starts that wait give %v and %v", m, asks, asksInTx)
+			for _, err := range []error{asks, asksInTx, asksMany[0]} {
+				if refuses(err) != (m == dag.Async) {
+					env.Errorf("mode %s: a start that waits gives %v", m, err)
+				}
 			}
-			if refuses(inTx) != (m == dag.Sync) || refuses(signal) != (m == dag.Sync) {
-				env.Errorf("mode %s: starts that do not give %v and %v", m, inTx, signal)
+			for _, err := range []error{inTx, signal, many[0]} {
+				if refuses(err) != (m == dag.Sync) {
+					env.Errorf("mode %s: a start that does not wait gives %v", m, err)
+				}
 			}
 			if _, err := g.Execute(env.Context(), env.Engine(), 1,
 				dag.Async); refuses(err) != (m == dag.Async) {

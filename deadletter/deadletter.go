@@ -17,14 +17,16 @@ import (
 )
 
 // A Letter is a dead letter: a step has failed for good, and the run with it, and an
-// operator is to look at that.
+// operator is to look at that. It may also be about a failure elsewhere: admin.Client.AddDeadLetter
+// adds such a letter.
 type Letter struct {
 	// of the letter: the same for all runs that retry one another
-	ID         string          `json:"id,omitempty"`
-	Workflow   string          `json:"workflow"`
-	WorkflowID string          `json:"workflow_id"`
-	RunID      string          `json:"run_id"` // the last one that has failed
-	Pattern    journal.Pattern `json:"pattern,omitempty"`
+	ID         string `json:"id,omitempty"`
+	Workflow   string `json:"workflow"`
+	WorkflowID string `json:"workflow_id"`
+	// the last one that has failed; empty for a letter that was added from outside
+	RunID   string          `json:"run_id"`
+	Pattern journal.Pattern `json:"pattern,omitempty"`
 	// its path, with its key; empty where the code failed without a step
 	Step string `json:"step,omitempty"`
 	// of the run when the step failed, or that it ended with
@@ -37,6 +39,8 @@ type Letter struct {
 	Retries   int             `json:"retries,omitempty"`   // how often it was retried
 	CreatedAt time.Time       `json:"created_at,omitzero"` // when the step failed first
 	RetriedAt time.Time       `json:"retried_at,omitzero"` // last
+	HandledAt time.Time       `json:"handled_at,omitzero"` // when it was marked as handled
+	Note      string          `json:"note,omitempty"`      // of that mark: by whom it was, or why
 	// why a part of it cannot be read: then the rest is as far as it can; empty for a whole one
 	Damaged string `json:"damaged,omitempty"`
 }
@@ -57,8 +61,8 @@ func (a At) ApplyToBranch(o *sealed.Operation) error {
 
 // Add keeps for an operator that a step of the run of ctx has failed for good
 // with err: a pattern calls it in workflow code before the run fails. The letter is
-// durable in the commit of the turn, and observers are told. It is open until it is
-// deleted, or a run that retries this one comes past the step; one that fails at the
+// durable in the commit of the turn, and observers are told. It is open until it is deleted or
+// marked as handled, or a run that retries this one comes past the step; one that fails at the
 // same step again is in the same letter. A perdure.Key is that of the step.
 //
 // The run is kept for as long as Options.KeepDeadLettered says.
@@ -93,31 +97,42 @@ func add(
 	if len(input) > 0 && !json.Valid(input) {
 		l.Input, _ = json.Marshal(input) // a []byte always encodes
 	}
-	data, err := payload.Encode(l)
+	letter, err := l.Kernel()
 	if err != nil {
 		return err
+	}
+	letter.Step, letter.Key, letter.Failure = step, key, f
+	err = kernel.AddDeadLetter(ctx, letter)
+	if errors.Is(err, &journal.Error{Code: journal.CodeTooLarge}) {
+		letter.Data = letter.Again // better without its input than not at all
+		err = kernel.AddDeadLetter(ctx, letter)
+	}
+	return err
+}
+
+// Kernel returns the kernel's form of a letter. It is for package admin.
+func (l Letter) Kernel() (kernel.DeadLetter, error) {
+	data, err := payload.Encode(l)
+	if err != nil {
+		return kernel.DeadLetter{}, err
 	}
 	l.Input = nil
 	again, err := payload.Encode(l)
 	if err != nil {
-		return err
+		return kernel.DeadLetter{}, err
 	}
-	letter := kernel.DeadLetter{
-		Step: step, Key: key, Failure: f, Data: data, Again: again,
-		Attributes: map[string]string{AttributeWorkflow: l.Workflow, AttributeID: l.WorkflowID},
+	attributes := map[string]string{AttributeWorkflow: l.Workflow}
+	if l.WorkflowID != "" {
+		attributes[AttributeID] = l.WorkflowID
 	}
-	err = kernel.AddDeadLetter(ctx, letter)
-	if errors.Is(err, &journal.Error{Code: journal.CodeTooLarge}) {
-		letter.Data = again // better without its input than not at all
-		err = kernel.AddDeadLetter(ctx, letter)
-	}
-	return err
+	return kernel.DeadLetter{Data: data, Again: again, Attributes: attributes}, nil
 }
 
 // The search attributes of letters.
 const (
 	AttributeWorkflow = "perdure.workflow"
 	AttributeID       = "perdure.workflow-id"
+	AttributeHandled  = "perdure.handled" // "true" when it was marked as handled
 )
 
 // fail sets the fields that describe the error.
@@ -147,6 +162,9 @@ func (l *Letter) Hear(n kernel.News) bool {
 	case n.Retried != nil:
 		l.Retries++
 		l.RetriedAt = n.Retried.At
+	case n.Handled != nil:
+		l.HandledAt, l.Note = n.Handled.At, n.Handled.Note
+		return true
 	case n.Ended != nil && n.Ended.Done:
 		return true
 	case n.Ended != nil:

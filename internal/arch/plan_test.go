@@ -163,7 +163,7 @@ var plan = map[string]permit{
 	},
 	"internal/torture/world": {own: "internal/torture/play"},
 	"internal/torture/desk": {
-		own: "/ admin internal/torture/play internal/torture/program journal",
+		own: "/ admin deadletter internal/torture/play internal/torture/program journal",
 	},
 	"internal/torture/judge": {
 		own: "internal/torture/desk internal/torture/play internal/torture/program " +

@@ -33,7 +33,8 @@ type News struct {
 	Failed  json.RawMessage `json:"failed,omitempty"`
 	Retried *Retrial        `json:"retried,omitempty"` // a run was started that retries
 	// that run has ended, and has not dead-lettered the step again
-	Ended *Settled `json:"ended,omitempty"`
+	Ended   *Settled `json:"ended,omitempty"`
+	Handled *Handled `json:"handled,omitempty"` // somebody has dealt with the failure
 }
 
 // A Retrial is a run that retries.
@@ -50,7 +51,13 @@ type Settled struct {
 	Done    bool             `json:"done,omitempty"` // the run came past the step
 }
 
-// A DeadLetter is a failure that workflow code has dead-lettered.
+// A Handled is the mark that somebody has dealt with a failure, without a retry.
+type Handled struct {
+	At   time.Time `json:"at"`
+	Note string    `json:"note,omitempty"`
+}
+
+// A DeadLetter is a failure that workflow code has dead-lettered, or that was added from outside.
 type DeadLetter struct {
 	Step, Key  string
 	Failure    *journal.Failure
@@ -86,8 +93,11 @@ func AddDeadLetter(ctx context.Context, l DeadLetter) error {
 	if err != nil {
 		return noNumber(what.String(), err)
 	}
+	if spill != 0 {
+		l.Data = nil
+	}
 	id := s.deadLetterID(l.Step, l.Key)
-	c := newDeadLetter(r, n, id, l, spill)
+	c := r.k.newDeadLetter(n, id, l, spill, string(r.id()))
 	e := journal.Entry{Kind: journal.DeadLettered, Op: op, Detail: &journal.Detail{
 		Failure:     l.Failure,
 		Other:       c.Head.ID,
@@ -99,30 +109,74 @@ func AddDeadLetter(ctx context.Context, l DeadLetter) error {
 	return nil
 }
 
-// newDeadLetter returns the run of a dead letter.
-func newDeadLetter(
-	r *run, n journal.Number, id string, l DeadLetter, spill journal.Number,
+// newDeadLetter returns the run of a dead letter. If the dead letter is there already, it gets a
+// message instead, which has the ID by.
+func (d *FrontEnd) newDeadLetter(
+	n journal.Number, id string, l DeadLetter, spill journal.Number, by string,
 ) *store.Change {
 	now := time.Now()
 	start := journal.Entry{
 		Run: n, Seq: 1, At: now, Kind: journal.RunStarted, Status: journal.Pending, Data: l.Data,
 		Spill: spill,
 		Detail: &journal.Detail{
-			CodeDetail:  journal.CodeDetail{Build: r.k.cfg.Build},
+			CodeDetail:  journal.CodeDetail{Build: d.build},
 			StartDetail: journal.StartDetail{Attributes: l.Attributes},
 		},
 	}
-	if spill != 0 {
-		start.Data = nil
-	}
 	return &store.Change{
 		Run: n, Create: true, Entries: []journal.Entry{start}, Head: &journal.Head{
-			Number: n, ID: journal.MakeRunID(r.k.database(), n), WorkflowID: id,
+			Number: n, ID: journal.MakeRunID(d.database(), n), WorkflowID: id,
 			Workflow: DeadLetterWorkflow,
 			Status:   journal.Pending, Wake: now, Created: now, Chain: n,
 		},
-		Else: []store.Post{news(id, "failed/"+string(r.id()), News{Failed: l.Again})},
+		Else: []store.Post{news(id, "failed/"+by, News{Failed: l.Again})},
 	}
+}
+
+// AddDeadLetter starts a dead letter about a failure that no run of the store has recorded, and
+// returns its ID. If a dead letter about the same thing is there, that gets a message instead. A
+// failure about nothing has a dead letter of its own.
+func (d *FrontEnd) AddDeadLetter(ctx context.Context, about string, l DeadLetter) (string, error) {
+	const op = "add dead letter"
+	var id string
+	err := d.write(ctx, op, func(o writer) error {
+		n, err := o.number()
+		if err != nil {
+			return noNumber(op, err)
+		}
+		l := l
+		spill, f := o.spill("the dead letter", &l.Data)
+		if f != nil {
+			return &journal.Error{Code: f.Code, Op: op, Message: f.Message}
+		}
+		run := string(journal.MakeRunID(d.database(), n))
+		id = DeadLetterWorkflow + ":" + run
+		if about != "" {
+			sum := sha256.Sum256([]byte(about))
+			id = DeadLetterWorkflow + ":" + hex.EncodeToString(sum[:16])
+		}
+		cs, err := o.submit(ctx, op, []store.Change{*d.newDeadLetter(n, id, l, spill, run)})
+		if err == nil && cs[0].Verdict == store.Taken {
+			err = taken(op, id, cs[0].Found)
+		}
+		return err
+	})
+	return id, err
+}
+
+// HandleDeadLetter sends an open dead letter the mark that somebody has dealt with the failure.
+func (d *FrontEnd) HandleDeadLetter(ctx context.Context, id, note string) error {
+	out, err := d.deliver(ctx, "handle dead letter "+id, func(writer) (*store.Post, error) {
+		p := news(id, "handled", News{Handled: &Handled{At: time.Now(), Note: note}})
+		return &p, nil
+	})
+	if err == nil && out.Duplicate {
+		err = &journal.Error{
+			Code: journal.CodeNotFound, Op: "handle dead letter " + id,
+			Message: "it was marked as handled already",
+		}
+	}
+	return err
 }
 
 // deadLetterID returns the workflow ID of the dead letter about a step of this scope: the same for

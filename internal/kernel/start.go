@@ -35,21 +35,37 @@ const (
 
 // start makes a run durable, or finds the run that its ID stands for.
 func (k *Kernel) start(ctx context.Context, s Start) (Started, error) {
-	op := "start " + s.Workflow
-	if err := k.running(ctx, op); err != nil {
+	r, err := k.begin(ctx, s)
+	if err != nil {
 		return Started{}, err
 	}
+	return k.begun(ctx, s, r)
+}
+
+// begin makes a run, which the pipeline makes durable.
+func (k *Kernel) begin(ctx context.Context, s Start) (*run, error) {
+	op := "start " + s.Workflow
+	if err := k.running(ctx, op); err != nil {
+		return nil, err
+	}
 	if err := k.admitted(ctx, op); err != nil {
-		return Started{}, err
+		return nil, err
 	}
 	k.awake(ctx)
 	r, err := k.prepare(s)
 	if err != nil {
-		return Started{}, err
+		return nil, err
 	}
 	r.mu.Lock()
 	r.seal()
 	r.mu.Unlock()
+	return r, nil
+}
+
+// begun waits until a run that was made for a start is durable, or the run is found that the ID
+// stands for.
+func (k *Kernel) begun(ctx context.Context, s Start, r *run) (Started, error) {
+	op := "start " + s.Workflow
 	select {
 	case <-r.begun:
 	case <-r.done:

@@ -148,17 +148,21 @@ func (d *FrontEnd) Begin(ctx context.Context, s Start) (out Started, err error) 
 		if err != nil {
 			return err
 		}
-		switch cs[0].Verdict {
-		case store.Taken:
-			return taken(op, s.ID, cs[0].Found)
-		case store.Exists:
-			out = Started{Head: cs[0].Found}
-		default:
-			out = Started{Head: *c.Head, New: true}
-		}
-		return nil
+		out, err = startedBy(&cs[0])
+		return err
 	})
 	return out, err
+}
+
+// startedBy returns the result of a start by the verdict on its change.
+func startedBy(c *store.Change) (Started, error) {
+	switch c.Verdict {
+	case store.Taken:
+		return Started{}, taken("start "+c.Head.Workflow, c.Head.WorkflowID, c.Found)
+	case store.Exists:
+		return Started{Head: c.Found}, nil
+	}
+	return Started{Head: *c.Head, New: true}, nil
 }
 
 // A clientNumbers has the numbers of runs and payloads that are written without an engine.

@@ -16,11 +16,25 @@ type Client struct {
 	Runs     Runs
 	Live     *kernel.Engine              // nil if there is no engine in this process
 	Known    func(name string) *Workflow // returns nil for an unknown workflow
+	Joined   bool                        // it writes in a transaction of the application
+}
+
+// Outside refuses an operation that is not allowed in a transaction of the application.
+func (c *Client) Outside(op string) error {
+	if !c.Joined {
+		return nil
+	}
+	return &journal.Error{
+		Code: journal.CodeMisuse, Op: op, Message: "a transaction takes starts and signals only",
+		Hint: "call it on the engine or client itself, outside the transaction",
+	}
 }
 
 // Runs has the operations that an engine does at once. A client without an engine asks for them.
 type Runs interface {
 	Start(ctx context.Context, s kernel.Start) (kernel.Started, error)
+	StartAll(ctx context.Context, n int, spec func(i int) (kernel.Start, error),
+		done func(i int, s kernel.Started, err error))
 	Wait(ctx context.Context, s kernel.Started) (journal.Head, kernel.Outcome, error)
 	Cancel(ctx context.Context, id, reason string) error
 	Suspend(ctx context.Context, id, reason string) error

@@ -192,6 +192,7 @@ func TestARetryOfADamagedDeadLetterSaysSo(t *testing.T) {
 		world.Must[sql.Result](t)(w.DB.Exec(damage, 1, id))
 		_, err = admin.New(w.Engine).RetryDeadLetter(ctx, id)
 		world.CodeIs(t, err, journal.CodeCorrupt)
+		world.CodeIs(t, admin.New(w.Engine).MarkHandled(ctx, id, "ada"), journal.CodeCorrupt)
 		if err := admin.New(w.Engine).DeleteDeadLetter(ctx, id); err != nil {
 			t.Error(err)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/admin"
+	"github.com/perdure/perdure/deadletter"
 	"github.com/perdure/perdure/internal/torture/program"
 	"github.com/perdure/perdure/journal"
 )
@@ -127,18 +128,28 @@ func (x *dealing) deliver(ctx context.Context, c *perdure.Client) error {
 	return err
 }
 
-// settle deletes the dead letters of a case that has ended, in cases in which operators do that.
+// settle deletes the dead letters of a case that has ended, or marks them as handled, in cases in
+// which operators do that.
 func (x *dealing) settle(ctx context.Context) error {
 	if !slices.Contains(x.Program.Acts, "letters") {
 		return nil
 	}
 	err := x.insist(ctx, "letters", func(c *perdure.Client) error {
+		if err := x.outside(ctx, c); err != nil {
+			return err
+		}
 		letters, _, err := admin.New(c).DeadLetters(ctx, admin.DeadLetterQuery{WorkflowID: x.ID})
 		for _, l := range letters {
 			if _, e := admin.New(c).DeadLetter(ctx, l.ID); e != nil {
 				return e
 			}
-			if e := admin.New(c).DeleteDeadLetter(ctx, l.ID); e != nil {
+			end := admin.New(c).DeleteDeadLetter
+			if x.Program.Seed%2 == 0 {
+				end = func(ctx context.Context, id string) error {
+					return admin.New(c).MarkHandled(ctx, id, Reason)
+				}
+			}
+			if e := end(ctx, l.ID); e != nil {
 				return e
 			}
 		}
@@ -148,6 +159,24 @@ func (x *dealing) settle(ctx context.Context) error {
 		return nil // it was deleted, and the answer lost
 	}
 	return err
+}
+
+// outside adds a dead letter about something outside that has failed, which is there twice.
+func (x *dealing) outside(ctx context.Context, c *perdure.Client) error {
+	var ids [2]string
+	for i := range ids {
+		id, err := admin.New(c).AddDeadLetter(ctx, deadletter.Letter{
+			Workflow: "outside", WorkflowID: x.ID, Error: Reason,
+		})
+		if err != nil {
+			return err
+		}
+		ids[i] = id
+	}
+	if ids[0] != ids[1] {
+		return wrong("one failure outside has two dead letters")
+	}
+	return nil
 }
 
 // leave starts a run with a retention of zero. The case has ended when a purge has removed it.

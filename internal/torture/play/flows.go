@@ -91,13 +91,13 @@ func (e *Env) declare() {
 			e.graph(f)
 		case "saga":
 			s := e.saga(f)
-			e.flows[f.Name], e.start[f.Name] = s, startOf(s.Start)
+			e.flows[f.Name], e.start[f.Name] = s, startOf(s.Start, s.StartAll)
 		case "tcc":
 			t := e.tcc(f)
-			e.flows[f.Name], e.start[f.Name] = t, startOf(t.Start)
+			e.flows[f.Name], e.start[f.Name] = t, startOf(t.Start, t.StartAll)
 		case "each":
 			s := e.each(f)
-			e.flows[f.Name], e.start[f.Name] = s, startOf(s.Start)
+			e.flows[f.Name], e.start[f.Name] = s, startOf(s.Start, s.StartAll)
 		case "sagas":
 			e.sagas(f)
 		case "tccs":
@@ -177,7 +177,7 @@ func (e *Env) tccs(f program.Flow) {
 		}
 		members = append(members, m)
 	}
-	e.flows[f.Name], e.start[f.Name] = c, startOf(c.Start)
+	e.flows[f.Name], e.start[f.Name] = c, startOf(c.Start, c.StartAll)
 }
 
 // Flow returns the definition of a declared flow.

@@ -37,7 +37,7 @@ func (e *Env) graph(f program.Flow) {
 		steps = append(steps, s)
 	}
 	g.Output(steps[len(steps)-1])
-	e.flows[f.Name], e.start[f.Name] = g, startOf(g.Start)
+	e.flows[f.Name], e.start[f.Name] = g, startOf(g.Start, g.StartAll)
 }
 
 // again makes a graph continue as new once.

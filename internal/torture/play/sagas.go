@@ -150,7 +150,7 @@ func (e *Env) sagas(f program.Flow) {
 		}
 		members = append(members, m)
 	}
-	e.flows[f.Name], e.start[f.Name] = c, startOf(c.Start)
+	e.flows[f.Name], e.start[f.Name] = c, startOf(c.Start, c.StartAll)
 }
 
 // mapped returns the function of a step whose input comes from other members in part.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/torture/program"
+	"github.com/perdure/perdure/journal"
 )
 
 // A starter starts a workflow by its type, in a transaction if there is one, and reports whether it
@@ -18,14 +19,39 @@ type starter[I any] func(ctx context.Context, c perdure.Caller, tx any, in I, id
 type start[I, O any] func(ctx context.Context, c perdure.Caller, in I,
 	opts ...perdure.StartOption) (*perdure.Run[O], error)
 
-func startOf[I, O any](begin start[I, O]) starter[I] {
+type startAll[I, O any] func(ctx context.Context, c perdure.Caller, inputs []I,
+	opts func(i int) []perdure.StartOption) ([]*perdure.Run[O], []error)
+
+// startOf returns a starter of a workflow. Every other ID is started twice in one call, which makes
+// one run.
+func startOf[I, O any](one start[I, O], all startAll[I, O]) starter[I] {
 	return func(ctx context.Context, c perdure.Caller, tx any, in I, id string) (bool, error) {
 		if tx != nil {
 			c = c.In(tx)
 		}
-		r, err := begin(ctx, c, in, perdure.ID(id))
-		return err == nil && r.New(), err
+		if len(id)%2 == 1 {
+			r, err := one(ctx, c, in, perdure.ID(id))
+			return err == nil && r.New(), err
+		}
+		runs, errs := all(ctx, c, []I{in, in}, func(int) []perdure.StartOption {
+			return []perdure.StartOption{perdure.ID(id)}
+		})
+		if err := errors.Join(errs...); err != nil {
+			return false, err
+		}
+		if runs[0].RunID() != runs[1].RunID() || runs[0].New() && runs[1].New() {
+			return false, errTwoRuns
+		}
+		return runs[0].New() || runs[1].New(), nil
 	}
+}
+
+var errTwoSignals = &perdure.Error{
+	Code: journal.CodeMisuse, Message: "two signals of one key in one call were delivered",
+}
+
+var errTwoRuns = &perdure.Error{
+	Code: journal.CodeMisuse, Message: "two starts of one ID in one call made two runs",
 }
 
 // Start starts a program under a workflow ID. It may be called again with the same arguments: a
@@ -75,7 +101,7 @@ func (e *Env) begin(ctx context.Context, c *perdure.Client, tx any, p *program.P
 			perdure.SendKey("start"))
 		return d.New, err
 	}
-	return startOf(e.code.Start)(ctx, c, tx, in, id)
+	return startOf(e.code.Start, e.code.StartAll)(ctx, c, tx, in, id)
 }
 
 // byName starts a run of a workflow that the caller need not know.
@@ -92,11 +118,26 @@ func byName(ctx context.Context, c *perdure.Client, tx any, name string, in any,
 	return err == nil && r.New(), err
 }
 
-// Send sends a signal: every other one in a transaction, if there are any.
+// Send sends a signal: every other one in a transaction, if there are any, and some of the others
+// twice in one call, which delivers one.
 func (e *Env) Send(ctx context.Context, c *perdure.Client, m program.Message,
 	key string) (perdure.Delivery, error) {
-	if e.money == nil || m.Value%2 == 0 {
-		return perdure.NewSignal[int](m.Name).Send(ctx, c, m.To, m.Value, perdure.SendKey(key))
+	signal := perdure.NewSignal[int](m.Name)
+	switch {
+	case m.Value%4 == 2:
+		all, errs := signal.SendAll(ctx, c, []int{m.Value, m.Value}, func(int) (string,
+			[]perdure.SendOption) {
+			return m.To, []perdure.SendOption{perdure.SendKey(key)}
+		})
+		if err := errors.Join(errs...); err != nil {
+			return perdure.Delivery{}, err
+		}
+		if !all[1].Duplicate && !all[1].NotDelivered {
+			return all[1], errTwoSignals
+		}
+		return all[0], nil
+	case e.money == nil || m.Value%2 == 0:
+		return signal.Send(ctx, c, m.To, m.Value, perdure.SendKey(key))
 	}
 	data, err := json.Marshal(m.Value)
 	if err != nil {

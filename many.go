@@ -1,0 +1,114 @@
+package perdure
+
+import (
+	"context"
+
+	"github.com/perdure/perdure/internal/kernel"
+	"github.com/perdure/perdure/internal/sealed"
+)
+
+// StartAll starts a run for each input, as [Workflow.Start] does, in one call. The starts share
+// commits, so many of them take a small part of the time of as many calls of Start. opts returns
+// the options of the start of inputs[i], such as its [ID]. It may be called more than once for an
+// input. A nil opts means no options.
+//
+// Both results have an element for each input, in the order of inputs: a run and no error, or no
+// run and an error. An input that fails does not stop the others. errors.Join of the errors is nil
+// if none has failed. If ctx ends, no further run is started. To find out which runs were started,
+// call StartAll again with the same IDs.
+//
+// In a transaction of the application ([Client.In]), too, an input that does not encode, an option
+// that is not valid or an ID that is taken does not stop the others. After any other error the
+// transaction can only be rolled back, and all further inputs have the same error.
+func (w *Workflow[I, O]) StartAll(ctx context.Context, c Caller, inputs []I,
+	opts func(i int) []StartOption) ([]*Run[O], []error) {
+	runs, errs := make([]*Run[O], len(inputs)), make([]error, len(inputs))
+	client := c.client()
+	client.startAll(ctx, w.def.Name, len(inputs), func(i int) (kernel.Start, error) {
+		data, err := w.input(c, inputs[i])
+		if err != nil {
+			return kernel.Start{}, err
+		}
+		var own []StartOption
+		if opts != nil {
+			own = opts(i)
+		}
+		return specOf(w.def.Name, &w.def, data, own)
+	}, func(i int, s kernel.Started, err error) {
+		if errs[i] = err; err == nil {
+			runs[i] = &Run[O]{client, s}
+		}
+	})
+	return runs, errs
+}
+
+// specOf returns the kernel's form of a start.
+func specOf(workflow string, def *sealed.Workflow, input []byte, opts []StartOption) (kernel.Start,
+	error) {
+	o, err := startOptionsOf(workflow, def, opts)
+	if err == nil {
+		err = accepts(def, input)
+	}
+	if err != nil {
+		return kernel.Start{}, err
+	}
+	return o.Spec(workflow, def, input), nil
+}
+
+// startAll does n starts of a workflow. spec returns the start of an item, and done takes its
+// result.
+func (c *Client) startAll(ctx context.Context, workflow string, n int,
+	spec func(i int) (kernel.Start, error), done func(i int, s kernel.Started, err error)) {
+	op := "start " + workflow
+	err := kernel.Outside(ctx, op)
+	if err == nil && c.tx == nil {
+		c.sealed.Runs.StartAll(ctx, n, spec, done)
+		return
+	}
+	var desk *kernel.FrontEnd
+	if err == nil {
+		desk, err = c.desk(ctx, op)
+	}
+	if err == nil {
+		desk.BeginAll(ctx, n, spec, done)
+		return
+	}
+	for i := range n {
+		done(i, kernel.Started{}, err)
+	}
+}
+
+// SendAll sends a signal for each value, as [Signal.Send] does, in one call. The signals share
+// commits, so many of them take a small part of the time of as many calls of Send. to returns the
+// run ID or workflow ID that values[i] is sent to, and the options, such as its [SendKey]. It may
+// be called more than once for a value. Signals to one run come in the order of values.
+//
+// Both results have an element for each value, in the order of values: a [Delivery] and no error,
+// or an error. A value that fails does not stop the others. errors.Join of the errors is nil if
+// none has failed. If ctx ends, no further signal is sent. To find out which signals were sent,
+// call SendAll again with the same keys.
+//
+// In a transaction of the application ([Client.In]), too, a value that does not encode, or an ID
+// or an option that is not valid, does not stop the others. After any other error the transaction
+// can only be rolled back, and all further values have the same error.
+func (s Signal[T]) SendAll(ctx context.Context, c Caller, values []T,
+	to func(i int) (id string, opts []SendOption)) ([]Delivery, []error) {
+	out, errs := make([]Delivery, len(values)), make([]error, len(values))
+	op := "signal " + s.name
+	err := kernel.Outside(ctx, op)
+	var desk *kernel.FrontEnd
+	if err == nil {
+		desk, err = c.client().desk(ctx, op)
+	}
+	if err != nil {
+		for i := range errs {
+			errs[i] = err
+		}
+		return out, errs
+	}
+	desk.SignalAll(ctx, len(values), func(i int) (kernel.Signal, error) {
+		id, opts := to(i)
+		return s.message(id, values[i], opts)
+	}, func(i int, d kernel.Delivery, err error) { out[i], errs[i] = Delivery(d), err })
+	return out, errs
+}
