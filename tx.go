@@ -76,9 +76,9 @@ type Transactions[Tx any] interface {
 // exactly once; its other effects happen at least once, as in [Step].
 //
 // A failed attempt is rolled back and retried according to the policy. That includes an attempt
-// whose transaction could not be committed, for example because it was not serializable. fn
-// neither commits nor rolls back. It may start runs and send signals with [Client.In] and its
-// transaction.
+// whose transaction could not be committed, for example because it was not serializable. A
+// transaction on another database than the store's is not retried. fn neither commits nor rolls
+// back. It may start runs and send signals with [Client.In] and its transaction.
 //
 // While fn runs, nothing else of its run becomes durable, so no step of another branch begins. On
 // SQLite nothing of any run becomes durable, since the transaction has the database's only write
@@ -123,6 +123,9 @@ func begin[Tx any](ctx context.Context, db Transactions[Tx]) (tx Tx, err error) 
 		return tx, err
 	}
 	if tx, err = db.Begin(ctx); err != nil {
+		if kernel.Elsewhere(err) {
+			err = Permanent(err)
+		}
 		return tx, err
 	}
 	err = s.UseTx(kernel.Tx{

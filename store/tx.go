@@ -39,6 +39,9 @@ type TransactionError struct {
 	Driver string // name of the store's driver
 	Got    string // what was given
 	Want   string // what the driver takes
+	// Stale reports that the transaction has read data that others have changed since. Another
+	// transaction may be taken; otherwise none of the same handle is.
+	Stale bool
 }
 
 // Error names what the driver takes and what it got.

@@ -177,6 +177,9 @@ func (a *attempt) commitTx(tx *userTx, data []byte) (failure *journal.Failure, a
 		failure = a.timeoutFailure()
 	} else {
 		failure = k.cfg.Failure(err)
+		if Elsewhere(err) {
+			failure.Class = journal.ClassPermanent
+		}
 	}
 	again = tries > 1
 	if done = a.withdraw(w, failure, again, o.next(a.n, failure)); done {

@@ -116,6 +116,13 @@ func notTaken(op string, err error) error {
 	return e
 }
 
+// Elsewhere reports whether the error refuses every transaction of the same handle, because it is
+// not on the database of the store.
+func Elsewhere(err error) bool {
+	var other *store.TransactionError
+	return errors.As(err, &other) && !other.Stale
+}
+
 // bring assigns a number to a payload that is too large for its row. The payload goes with the row
 // that names it: a payload that was there before could be swept.
 func (d *FrontEnd) bring(

@@ -7,9 +7,11 @@
 // in WAL mode with synchronous=FULL, which each opening sets and verifies. Any number of processes
 // may read, start runs and post messages at any time. One process at a time executes runs.
 //
-// People may read the tables: the views runs, journal and inbox show them in words.
+// People may read the tables: the views perdure_runs, perdure_journal and perdure_inbox show them
+// in words.
 //
-//	sqlite3 runs.db "select seq, kind, name, data from journal where workflow_id = 'order-4711'"
+//	sqlite3 runs.db "select seq, kind, name, data from perdure_journal
+//	    where workflow_id = 'order-4711'"
 //
 // DESIGN.md beside this file has the reasons for this design.
 package sqlite

@@ -14,12 +14,15 @@ import (
 )
 
 const (
-	schemaVersion = 5
+	schemaVersion = 6
 
 	// firstPrefixed is the first version in which the names of all tables begin with perdure_.
 	// Before, a file belonged to this module alone and had its application ID.
 	firstPrefixed = 4
 	applicationID = 0x70657264 // "perd"
+
+	// allPrefixed is the first version in which the names of all views begin with perdure_, too.
+	allPrefixed = 6
 )
 
 //go:embed migrations/*.sql
@@ -50,11 +53,6 @@ func migrateInside(c *conn) error {
 	if err != nil {
 		return err
 	}
-	empty, err := c.value("select application_id = 0 and not exists (select 1 from " +
-		"sqlite_schema) from pragma_application_id")
-	if err != nil {
-		return err
-	}
 	if err := upgrade(c, version); err != nil {
 		return err
 	}
@@ -68,20 +66,25 @@ func migrateInside(c *conn) error {
 		int64(schemaVersion)); err != nil {
 		return err
 	}
-	// the file belongs to this module alone
-	if integer(empty) == 1 || version > 0 && version < firstPrefixed {
-		if err := c.script(shortViews); err != nil {
-			return err
-		}
-	}
 	return name(c)
 }
 
-// shortViews are the views that people read in a file without tables of an application. No table of
-// an application can then have their names.
-const shortViews = `create view runs as select * from perdure_runs;
-create view journal as select * from perdure_journal;
-create view inbox as select * from perdure_inbox;`
+// dropShortViews drops the views that versions 4 and 5 made in files without other tables. It
+// leaves everything of the application with the same names. SQL has no condition for that.
+func dropShortViews(c *conn) error {
+	var names []string
+	err := c.query(func(row []driver.Value) error {
+		names = append(names, str(row[0]))
+		return nil
+	}, `select name from sqlite_schema where type = 'view' and name in ('runs', 'journal', 'inbox')
+and sql = 'CREATE VIEW ' || name || ' as select * from perdure_' || name`)
+	for _, name := range names {
+		if err == nil {
+			err = c.script("drop view " + name)
+		}
+	}
+	return err
+}
 
 // upgrade brings the schema from a version to this one. Version 0 means that there is no schema; it
 // is then made at once.
@@ -102,6 +105,9 @@ func upgrade(c *conn, version int) error {
 		if err := c.script(string(sql)); err != nil {
 			return fmt.Errorf("from version %d by %s: %w", version, file, err)
 		}
+	}
+	if version >= firstPrefixed && version < allPrefixed {
+		return dropShortViews(c)
 	}
 	return nil
 }

@@ -319,3 +319,105 @@ create view inbox as select * from perdure_inbox;`),
 		}
 	}
 }
+
+// objects returns the types and names of everything in a database, in order of the names.
+func objects(t *testing.T, path string) []string {
+	t.Helper()
+	lines := strings.Split(rows(t, path, "(select type || ' ' || name as what from sqlite_schema "+
+		"where name not like 'sqlite_%' order by name)"), "\n")
+	for i := range lines {
+		_, lines[i], _ = strings.Cut(lines[i], ": ")
+	}
+	return lines[:len(lines)-1]
+}
+
+// An application can have tables with the names of the views of earlier versions, made before the
+// store's or after. The store makes nothing without its prefix.
+//
+// spec: P-2, B-4
+func TestApplicationHasTheNamesOfTheViews(t *testing.T) {
+	const theirs = "create table runs (x); create table journal (x); create table inbox (x); " +
+		"insert into runs values (1); insert into journal values (2); insert into inbox values (3)"
+	use := func(path string) {
+		s := mustOpen(t, path)
+		got, err := join(s)
+		if err == nil {
+			err = s.Commit(t.Context(), start(s, got.Engine, int64(got.Engine)))
+		}
+		if err = errors.Join(err, s.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fresh := filepath.Join(t.TempDir(), "runs.db")
+	use(fresh)
+	for _, o := range objects(t, fresh) {
+		if !strings.Contains(o, " perdure_") {
+			t.Errorf("the store makes the %s in a new file", o)
+		}
+	}
+	c, err := dial(fresh, "rw")
+	if err == nil {
+		err = errors.Join(c.script(theirs), c.close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for when, path := range map[string]string{"after": fresh, "before": script(t, theirs)} {
+		use(path)
+		got := rows(t, path, "runs") + rows(t, path, "journal") + rows(t, path, "inbox")
+		if got != "runs: 1\njournal: 2\ninbox: 3\n" {
+			t.Errorf("tables of the application that were made %s: %s", when, got)
+		}
+		if rows(t, path, "perdure_journal") == "" || rows(t, path, "perdure_runs") == "" {
+			t.Errorf("tables of the application that were made %s: no journal is shown", when)
+		}
+	}
+}
+
+// The views without the prefix that versions 4 and 5 made are dropped. Tables and views of the
+// application with the same names stay.
+//
+// spec: P-2
+func TestShortViewsAreDropped(t *testing.T) {
+	short := func(name string) string {
+		return "create view " + name + " as select * from perdure_" + name + ";"
+	}
+	all := short("runs") + short("journal") + short("inbox")
+	for _, c := range []struct {
+		version int
+		sql     string
+		left    string
+	}{
+		{4, all, ""},
+		{5, all, ""},
+		{5, short("runs") + short("inbox") + "create table journal (x)", "table journal"},
+		{5, short("runs") + "create table journal (x);" +
+			"create view inbox as select * from perdure_inbox where taken is null",
+			"view inbox, table journal"},
+		{5, "create view journal as select 1", "view journal"},
+		{5, all + "create trigger bin instead of delete on runs begin select 1; end", ""},
+		{6, all, "view inbox, view journal, view runs"},
+	} {
+		path := firstVersion(t)
+		w, err := (&Store{path: path}).dialWriter()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for v := 2; v <= c.version; v++ {
+			err = errors.Join(err, w.script(migration(t, v)))
+		}
+		err = errors.Join(err, w.script(fmt.Sprint(
+			"update perdure_meta set value = ", c.version, " where key = 'schema';", c.sql)),
+			begin(w), dropShortViews(w), w.close()) // a migration that is killed
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustOpen(t, path).Close()
+		left := slices.DeleteFunc(objects(t, path), func(o string) bool {
+			return strings.Contains(o, " perdure_") || strings.HasPrefix(o, "index ")
+		})
+		if got := strings.Join(left, ", "); got != c.left {
+			t.Errorf("version %d with %s: %q is left, want %q", c.version, c.sql, got, c.left)
+		}
+	}
+}

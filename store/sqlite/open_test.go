@@ -264,17 +264,17 @@ func TestViews(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := strings.ReplaceAll(
-		`runs: DB-1-5|order-4711|w|WORKFLOW|RUNNING|1|2026-05-06T12:00:00.000000000Z|2026-05-06T12:00:00.000000000Z|<nil>||0|2|1|{"city":"Köln"}|DB-1-4|DB-1-3|137438953477
-journal: DB-1-5|order-4711|1|RunStarted|RUNNING|<nil>|<nil>|<nil>|<nil>|2026-05-06T12:00:00.000000000Z|<nil>|{"order":1}|{"attributes":{"city":"Köln"}}|137438953477
-journal: DB-1-5|order-4711|2|StepCompleted|<nil>|<nil>|charge|<nil>|1|2026-05-06T12:00:00.000000000Z|1.5|x'FF00'|<nil>|137438953477
-journal: DB-1-5|order-4711|3|RunFailed|FAILED|2|<nil>|k|<nil>|2026-05-06T12:00:00.000000001Z|<nil>|große Zahl|{"failure":{"message":"no money"}}|137438953477
-journal: DB-1-5|order-4711|4|StepCompleted|<nil>|<nil>|charge|<nil>|3|2026-05-06T12:00:00.000000000Z|1.5|12 €|{"mail":1}|137438953477
-inbox: DB-1-5|order-4711|1|SignalReceived|paid|<nil>|m-1|2026-05-06T12:00:00.000000000Z|4|<nil>|<nil>|<nil>|137438953477
-inbox: DB-1-5|order-4711|2|SignalReceived|raw|<nil>|<nil>|2026-05-06T12:00:00.000000000Z|<nil>|<nil>|x'FF'|<nil>|137438953477
-inbox: <nil>|order-4712|1|SignalReceived|paid|<nil>|m-2|2026-05-06T12:00:00.000000000Z|<nil>|2026-05-06T12:00:00.000000002Z|<nil>|<nil>|<nil>
+		`perdure_runs: DB-1-5|order-4711|w|WORKFLOW|RUNNING|1|2026-05-06T12:00:00.000000000Z|2026-05-06T12:00:00.000000000Z|<nil>||0|2|1|{"city":"Köln"}|DB-1-4|DB-1-3|137438953477
+perdure_journal: DB-1-5|order-4711|1|RunStarted|RUNNING|<nil>|<nil>|<nil>|<nil>|2026-05-06T12:00:00.000000000Z|<nil>|{"order":1}|{"attributes":{"city":"Köln"}}|137438953477
+perdure_journal: DB-1-5|order-4711|2|StepCompleted|<nil>|<nil>|charge|<nil>|1|2026-05-06T12:00:00.000000000Z|1.5|x'FF00'|<nil>|137438953477
+perdure_journal: DB-1-5|order-4711|3|RunFailed|FAILED|2|<nil>|k|<nil>|2026-05-06T12:00:00.000000001Z|<nil>|große Zahl|{"failure":{"message":"no money"}}|137438953477
+perdure_journal: DB-1-5|order-4711|4|StepCompleted|<nil>|<nil>|charge|<nil>|3|2026-05-06T12:00:00.000000000Z|1.5|12 €|{"mail":1}|137438953477
+perdure_inbox: DB-1-5|order-4711|1|SignalReceived|paid|<nil>|m-1|2026-05-06T12:00:00.000000000Z|4|<nil>|<nil>|<nil>|137438953477
+perdure_inbox: DB-1-5|order-4711|2|SignalReceived|raw|<nil>|<nil>|2026-05-06T12:00:00.000000000Z|<nil>|<nil>|x'FF'|<nil>|137438953477
+perdure_inbox: <nil>|order-4712|1|SignalReceived|paid|<nil>|m-2|2026-05-06T12:00:00.000000000Z|<nil>|2026-05-06T12:00:00.000000002Z|<nil>|<nil>|<nil>
 `, "DB", s.database)
-	if shown := rows(t, path, "runs") + rows(t, path, "journal") +
-		rows(t, path, "inbox"); shown != want {
+	if shown := rows(t, path, "perdure_runs") + rows(t, path, "perdure_journal") +
+		rows(t, path, "perdure_inbox"); shown != want {
 		t.Errorf("the views show\n%s\nwant\n%s", shown, want)
 	}
 }

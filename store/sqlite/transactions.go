@@ -13,7 +13,9 @@ import (
 )
 
 // Transactions returns a source of transactions on db, the application's own handle on the file of
-// a [Store]. Each transaction has the lock for writing from its beginning to its end.
+// a [Store]. Each transaction has the lock for writing from its beginning to its end. If db is on
+// another file, the error is a [store.TransactionError], and a step that gets it fails without
+// further attempts.
 func Transactions(db *sql.DB) *SQLTransactions { return &SQLTransactions{db} }
 
 // SQLTransactions is a source of transactions of a *[sql.DB]. A transaction ends when the context
@@ -23,13 +25,17 @@ type SQLTransactions struct{ db *sql.DB }
 // takeLock takes the lock and writes nothing.
 const takeLock = `delete from perdure_meta where 0`
 
-// Begin begins a transaction that has the lock. It waits at most 30 seconds for the lock.
+// Begin begins a transaction that has the lock. It waits at most 30 seconds for the lock. The error
+// wraps a [store.TransactionError] if the file has no store.
 func (t *SQLTransactions) Begin(ctx context.Context) (*sql.Tx, error) {
 	for began := time.Now(); ; {
 		tx, err := t.db.BeginTx(ctx, nil)
 		if err == nil {
 			if _, err = tx.ExecContext(ctx, takeLock); err == nil {
 				return tx, nil
+			}
+			if code(err) == sqlite3.SQLITE_ERROR { // there is no such table
+				err = withoutStore()
 			}
 			err = errors.Join(err, tx.Rollback())
 		}
@@ -52,7 +58,7 @@ func takeLockIn(ctx context.Context, c *conn) error {
 			return &store.TransactionError{
 				Driver: "sqlite", Want: "one that writes before it reads, or that begins with " +
 					"the lock for writing (_txlock=immediate, or sqlite.Transactions)",
-				Got: "one that has read what others have written since",
+				Got: "one that has read what others have written since", Stale: true,
 			}
 		case ctx.Err() != nil:
 			return context.Cause(ctx)

@@ -26,10 +26,13 @@ func (s *Store) In(tx any) (store.Transaction, error) {
 	if t, ok := tx.(*sql.Tx); ok && t != nil {
 		return &txPart{store: s, tx: t}, nil
 	}
-	return nil, s.foreign(fmt.Sprintf("a %T", tx))
+	return nil, foreign(fmt.Sprintf("a %T", tx))
 }
 
-func (s *Store) foreign(got string) error {
+// withoutStore refuses a transaction on a file that has no store.
+func withoutStore() error { return foreign("one on a file without a store") }
+
+func foreign(got string) error {
 	return &store.TransactionError{Driver: "sqlite", Want: "a *sql.Tx on the same file", Got: got}
 }
 
@@ -64,9 +67,9 @@ func (p *txPart) use(ctx context.Context, f func(*conn) error) error {
 		return err
 	case errors.Is(err, store.ErrForeign), code(err) == sqlite3.SQLITE_ERROR:
 		// there is no such table
-		return s.foreign("one elsewhere")
+		return withoutStore()
 	case err == nil && database != s.database:
-		return s.foreign("one on database " + database)
+		return foreign("one on database " + database)
 	}
 	if err == nil {
 		err = f(c)

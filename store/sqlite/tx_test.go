@@ -146,7 +146,8 @@ func TestTransactionThatIsTooOldIsRefused(t *testing.T) {
 	}
 	err = part.Commit(t.Context(), start(s, 0, 1))
 	var refused *store.TransactionError
-	if !errors.As(err, &refused) || !strings.Contains(err.Error(), "_txlock=immediate") {
+	if !errors.As(err, &refused) || !refused.Stale ||
+		!strings.Contains(err.Error(), "_txlock=immediate") {
 		t.Errorf("it is told %v", err)
 	}
 }
@@ -191,5 +192,37 @@ func TestATransactionWaitsForNobodyWhoWaitsForIt(t *testing.T) {
 	}
 	if err := errors.Join(tx.Rollback(), <-waits, <-closes); err != nil {
 		t.Error(err)
+	}
+}
+
+// A transaction on a file without a store is refused as one on another store is, whether it was
+// begun by [Transactions] or not.
+//
+// spec: B-4
+func TestTransactionOnAFileWithoutAStoreIsRefused(t *testing.T) {
+	s := mustOpen(t, filepath.Join(t.TempDir(), "runs.db"))
+	db := users(t, script(t, "create table theirs (x)"))
+	tx, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	part, err := s.In(tx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, reserved := part.ReserveID(t.Context())
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	_, begun := Transactions(db).Begin(t.Context())
+	for name, err := range map[string]error{"ReserveID": reserved, "Begin": begun} {
+		var refused *store.TransactionError
+		if !errors.As(err, &refused) || refused.Stale ||
+			refused.Got != "one on a file without a store" {
+			t.Errorf("%s returns %v", name, err)
+		}
+	}
+	if open := db.Stats().InUse; open != 0 {
+		t.Errorf("%d transactions are open", open)
 	}
 }

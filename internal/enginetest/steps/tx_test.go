@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -213,3 +214,77 @@ func TestATransactionTakesStartsAndSignalsOnly(t *testing.T) {
 
 // onlyStore hides the other interfaces of a store.
 type onlyStore struct{ store.Store }
+
+// A step whose transactions are on another file than the store fails at its first attempt.
+//
+// spec: B-4
+func TestAStepInATransactionElsewhereFailsAtOnce(t *testing.T) {
+	for name, c := range map[string]struct {
+		opens bool // the other file has a store
+		want  string
+	}{
+		"another database": {true, "one on database "},
+		"no store":         {false, "this is one on a file without a store"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				till := &world.Till{}
+				w := world.NewShop(t, perdure.Options{}, bookings(till))
+				path := filepath.Join(t.TempDir(), "other.db")
+				if c.opens {
+					defer world.Must[*sqlite.Store](t)(sqlite.Open(path)).Close()
+				}
+				db := world.OpenTables(t, path)
+				defer db.Close()
+				till.Transactions = sqlite.Transactions(db)
+				run := world.Must[*perdure.Run[json.RawMessage]](t)(w.Engine.Start(t.Context(),
+					"booking", []byte("7")))
+				_, err := run.Result(t.Context())
+				if err == nil || !strings.Contains(err.Error(), c.want) || till.Begun != 1 {
+					t.Errorf("after %d attempts: %v", till.Begun, err)
+				}
+			})
+		})
+	}
+}
+
+// A plainTx begins transactions as package database/sql does by default: without the lock.
+type plainTx struct {
+	*sqlite.SQLTransactions
+	db *sql.DB
+}
+
+func (p *plainTx) Begin(ctx context.Context) (*sql.Tx, error) { return p.db.BeginTx(ctx, nil) }
+
+// A step whose transaction has read what others have changed since is tried again.
+//
+// spec: B-4
+func TestAStepInAStaleTransactionIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		till := &world.Till{}
+		var w *world.Shop
+		reads := perdure.Define("reads", func(ctx context.Context, _ int) (int, error) {
+			return perdure.StepTx(ctx, "read", till, func(ctx context.Context, tx *sql.Tx) (n int,
+				err error) {
+				err = tx.QueryRowContext(ctx, "select count(*) from invoices").Scan(&n)
+				if till.Begun == 1 && err == nil {
+					_, err = w.DB.ExecContext(ctx, "insert into invoices values ('a', 1)")
+				}
+				return n, err
+			})
+		})
+		w = world.NewShop(t, perdure.Options{}, reads)
+		var path string
+		err := w.DB.QueryRow("select file from pragma_database_list").Scan(&path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		db := world.Must[*sql.DB](t)(sql.Open("sqlite", path))
+		defer db.Close()
+		till.Transactions = &plainTx{sqlite.Transactions(db), db}
+		run := world.Must[*perdure.Run[int]](t)(reads.Start(t.Context(), w.Engine, 1))
+		if n, err := run.Result(t.Context()); n != 1 || err != nil || till.Begun != 2 {
+			t.Errorf("%d invoices after %d attempts, %v", n, till.Begun, err)
+		}
+	})
+}

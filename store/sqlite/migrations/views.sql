@@ -58,7 +58,7 @@ left join perdure_kinds k on k.kind = e.kind
 left join perdure_statuses s on s.status = e.status;
 
 -- Messages that came to a run, then those that wait for one. Payloads are shown
--- as in the view journal; that of a message which was taken is there.
+-- as in the view perdure_journal; that of a message which was taken is there.
 create view perdure_inbox as
 select
     iif(i.run is null, null, m.value || '-' || (i.run >> 37) || '-' || (i.run & 0x1fffffffff)) as run,

@@ -1,0 +1,2 @@
+-- The names of all views begin with perdure_. The views runs, journal and inbox of versions 4 and 5
+-- are dropped by migrate.go: only those that the store made, and no table or view of an application.
