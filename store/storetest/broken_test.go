@@ -16,8 +16,7 @@ import (
 func failures(t *testing.T, fresh func() Database) []string {
 	var names []string
 	for _, c := range checks() {
-		if strings.HasPrefix(c.name, "payload/a payload of 64 MB") ||
-			strings.HasPrefix(c.name, "take/about 32 MB") {
+		if c.isLarge() {
 			continue // slow, and not part of this test
 		}
 		if len(c.failures(t.Context(), fresh())) > 0 {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/perdure/perdure/journal"
@@ -51,6 +52,18 @@ type check struct {
 
 // Run tests a driver against the contract, each row on a database of its own.
 func Run(t *testing.T, fresh func(t *testing.T) Database) { hold(t, checks(), fresh) }
+
+// RunLight is [Run] without the rows that move tens of megabytes. It is for a second way in which
+// a driver sends the same statements.
+func RunLight(t *testing.T, fresh func(t *testing.T) Database) {
+	hold(t, slices.DeleteFunc(checks(), check.isLarge), fresh)
+}
+
+// isLarge reports whether the check moves tens of megabytes.
+func (c check) isLarge() bool {
+	return strings.HasPrefix(c.name, "payload/a payload of 64 MB") ||
+		strings.HasPrefix(c.name, "take/about 32 MB")
+}
 
 // RunCommits tests the commits of a driver against the rows of the contract that are about
 // commits.
