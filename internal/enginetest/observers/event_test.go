@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -629,12 +630,12 @@ func TestEventsThatWereNotTakenWaitForAnEngineThatHasASubscriber(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s world.Subscriber
 		s.Do = func(context.Context, int, perdure.Event) error { return errors.New("not now") }
-		ended := 0
+		var ended atomic.Int32
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
 			return perdure.Step(ctx, "one", emits(nil, "a"))
 		}, perdure.Listener{
 			Statuses: []journal.Status{journal.Completed, journal.Confirmed},
-			Call:     func(context.Context, perdure.Ended) error { ended++; return nil },
+			Call:     func(context.Context, perdure.Ended) error { ended.Add(1); return nil },
 		})
 		w := &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{wf}}
 		w.Options.Build, w.Options.Publisher = "test", s.Take
@@ -647,16 +648,16 @@ func TestEventsThatWereNotTakenWaitForAnEngineThatHasASubscriber(t *testing.T) {
 		w.Begin()
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if ended != 0 {
-			t.Errorf("without a subscriber the listener was called %d times", ended)
+		if n := ended.Load(); n != 0 {
+			t.Errorf("without a subscriber the listener was called %d times", n)
 		}
 		w.End()
 		s.Told, s.Do, w.Options.Publisher = nil, nil, s.Take
 		w.Begin()
 		defer w.End()
 		time.Sleep(time.Minute)
-		if got := s.Types(); !slices.Equal(got, []string{"a"}) || ended != 1 {
-			t.Errorf("the third engine was told %q, and %d ends", got, ended)
+		if got := s.Types(); !slices.Equal(got, []string{"a"}) || ended.Load() != 1 {
+			t.Errorf("the third engine was told %q, and %d ends", got, ended.Load())
 		}
 	})
 }
