@@ -307,8 +307,8 @@ func (b *bench) again(c Call) {
 		return
 	}
 	if s := r.State.Steps[i]; s.Status == journal.StepIsDone && c.Began.After(s.Ended) {
-		b.wrong("%s was called again %v after its result was recorded", c.Label,
-			c.Began.Sub(s.Ended))
+		b.wrong("%s was called again %v after its result was recorded, in attempt %d by engine %d",
+			c.Label, c.Began.Sub(s.Ended), c.Tries, c.Owner)
 	}
 }
 

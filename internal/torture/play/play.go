@@ -244,9 +244,16 @@ func (e *Env) effect(label string) func(context.Context) (int64, error) {
 	return func(ctx context.Context) (int64, error) { return e.call(ctx, label, "", 0) }
 }
 
-// call calls the world in the body of a step.
+// call calls the world at the beginning of the body of a step.
 func (e *Env) call(ctx context.Context, label, after string, number int64) (int64, error) {
-	began := time.Now()
+	return e.callIn(ctx, time.Now(), label, after, number)
+}
+
+// callIn calls the world in the body of a step that began at that time. The body may have waited
+// since, and its attempt may have been given up meanwhile.
+func (e *Env) callIn(
+	ctx context.Context, began time.Time, label, after string, number int64,
+) (int64, error) {
 	s, ok := perdure.StepOf(ctx)
 	if !ok {
 		return 0, errors.New("this is no step")

@@ -258,13 +258,14 @@ func (p *player) tx(ctx context.Context, op *program.Op) error {
 	child := op.ChildID(p.in.ID, p.in.Round)
 	n, err := perdure.StepTx(ctx, op.Name(), p.money, func(ctx context.Context, tx *sql.Tx) (int64,
 		error) {
+		began := time.Now()
 		if op.Way == "locks" { // takes SQLite's only lock from the beginning
 			if _, err := tx.ExecContext(
 				ctx, `delete from torture_money where label = ''`); err != nil {
 				return 0, err
 			}
 		}
-		n, err := p.call(ctx, label, after, number)
+		n, err := p.callIn(ctx, began, label, after, number)
 		if err != nil {
 			return 0, err
 		}
