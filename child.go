@@ -54,7 +54,7 @@ type Child[O any] struct {
 // others. While the parent waits for the child, the parent may be unloaded.
 func (w *Workflow[I, O]) Child(ctx context.Context, in I, opts ...ChildOption) *Child[O] {
 	c := &Child[O]{Future: &Future[O]{name: w.def.Name}}
-	spec, err := w.childSpec(ctx, in, opts)
+	spec, err := w.childSpec(in, opts)
 	if err != nil {
 		c.err = err
 		return c
@@ -63,8 +63,7 @@ func (w *Workflow[I, O]) Child(ctx context.Context, in I, opts ...ChildOption) *
 	return c
 }
 
-func (w *Workflow[I, O]) childSpec(ctx context.Context, in I, opts []ChildOption) (kernel.Child,
-	error) {
+func (w *Workflow[I, O]) childSpec(in I, opts []ChildOption) (kernel.Child, error) {
 	op := "child " + w.def.Name
 	if w.err != nil {
 		return kernel.Child{}, w.err
@@ -87,16 +86,12 @@ func (w *Workflow[I, O]) childSpec(ctx context.Context, in I, opts []ChildOption
 	if err := accepts(&w.def, data); err != nil {
 		return kernel.Child{}, err
 	}
-	c := kernel.Child{
+	return kernel.Child{
 		Name: w.def.Name, Key: o.Operation.Key, Change: o.Operation.Change, Workflow: w.def.Name,
 		Pattern: w.def.Pattern,
 		ID:      o.Start.ID, Input: data, Keep: o.Start.Dedup, Policy: o.Policy,
-		Headers: o.Start.Headers,
-	}
-	if o.Variables {
-		c.Variables, err = kernel.Variables(ctx)
-	}
-	return c, err
+		Headers: o.Start.Headers, Variables: o.Variables,
+	}, nil
 }
 
 // RunID returns the child's run ID.

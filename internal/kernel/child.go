@@ -31,7 +31,7 @@ type Child struct {
 	Policy   string // one of the above
 	// Headers are added to those of the run, which the child gets as well.
 	Headers   map[string]string
-	Variables map[string][]byte // the child begins with them
+	Variables bool // the child begins with the variables of the run
 }
 
 // StartChild starts a run as part of this one and returns the operation that ends with the child.
@@ -45,10 +45,6 @@ func StartChild(ctx context.Context, c Child) (*Operation, journal.RunID, error)
 	}
 	r, over := s.run, s.overBefore(ctx)
 	spill, failure := s.spillOver("the input", &c.Input)
-	var begins []journal.Entry
-	if failure == nil {
-		begins, failure = s.given(c.Variables)
-	}
 	if failure != nil {
 		return nil, "", &journal.Error{
 			Code: failure.Code, Op: what.String(), Message: failure.Message,
@@ -73,7 +69,7 @@ func StartChild(ctx context.Context, c Child) (*Operation, journal.RunID, error)
 		r.operations.track(o)
 		o.endBy(over)
 		return (*Operation)(o), "", nil
-	} else if err := o.create(c, spill, begins); err != nil {
+	} else if err := o.create(c, spill); err != nil {
 		return nil, "", err
 	}
 	if o.policy == ChildDetached {
@@ -91,27 +87,48 @@ func StartChild(ctx context.Context, c Child) (*Operation, journal.RunID, error)
 	return (*Operation)(o), o.child, nil
 }
 
-// given returns the entries of the variables that a child begins with.
-func (s *scope) given(variables map[string][]byte) ([]journal.Entry, *journal.Failure) {
-	var entries []journal.Entry
-	for _, name := range slices.Sorted(maps.Keys(variables)) {
-		data := variables[name]
-		spill, failure := s.spillOver("variable "+name, &data)
-		if failure != nil {
-			return nil, failure
-		}
-		entries = append(entries, withPayload(journal.Entry{
-			Kind:   journal.VariableSet,
-			Detail: &journal.Detail{VariableDetail: journal.VariableDetail{Variable: name}},
-		}, data, spill))
+// given returns the entries of the variables that a child begins with: copies of those that the run
+// has. The code of the run does not see them, so it learns nothing. It is called, and returns, with
+// the lock.
+func (s *scope) given() (entries []journal.Entry, err error) {
+	variables := s.run.values.variablesOf(nil)
+	if len(variables) == 0 {
+		return nil, nil
 	}
-	return entries, nil
+	s.branch.withoutLock(func() {
+		for _, name := range slices.Sorted(maps.Keys(variables)) {
+			data, failed := s.valueOf(variables[name])
+			if err = failed; err != nil {
+				return
+			}
+			spill, f := s.spillOver("variable "+name, &data)
+			if f != nil {
+				err = &journal.Error{Code: f.Code, Op: "variable " + name, Message: f.Message}
+				return
+			}
+			entries = append(entries, withPayload(journal.Entry{
+				Kind:   journal.VariableSet,
+				Detail: &journal.Detail{VariableDetail: journal.VariableDetail{Variable: name}},
+			}, data, spill))
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return entries, s.ended()
 }
 
 // create records the child and makes it durable with that record. A child whose workflow ID is
 // taken ends as failed, before it has begun.
-func (o *operation) create(c Child, spill journal.Number, begins []journal.Entry) error {
+func (o *operation) create(c Child, spill journal.Number) error {
 	r := o.run
+	var begins []journal.Entry
+	if c.Variables {
+		var err error
+		if begins, err = o.scope.given(); err != nil {
+			return err
+		}
+	}
 	n, err := r.k.number()
 	if err != nil {
 		return &journal.Error{Code: journal.CodeStopped, Op: "child " + c.Name, Err: err}
