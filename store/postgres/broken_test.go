@@ -12,7 +12,7 @@ import (
 //
 // spec: B-5, P-1
 func TestSuiteFailsBrokenVariants(t *testing.T) {
-	f := newFarm(t)
+	f := newFarm(t).cleared()
 	for name, v := range map[string]struct {
 		statement *string
 		broken    string

@@ -287,21 +287,30 @@ func (c *cluster) kill(p *process) error {
 	return p.cmd.Wait()
 }
 
-// load starts transfers until ctx ends. A transfer whose start has not failed is durable.
+// load starts transfers until ctx ends, ten at a time, and waits until these have ended: a busy
+// machine then gets no more of them than it can execute. A transfer whose start has not failed
+// is durable.
 func (c *cluster) load(ctx context.Context, seed uint64) {
 	random := rand.New(rand.NewPCG(seed, 1))
-	for n := 0; ctx.Err() == nil; n++ {
-		t := transfer{random.IntN(accounts), random.IntN(accounts), 1 + random.IntN(30)}
-		id := fmt.Sprintf("t-%d-%d", seed, n)
-		if c.start(ctx, id, t) == nil {
-			c.mu.Lock()
-			c.acked = append(c.acked, id)
-			c.mu.Unlock()
+	for n := 0; ctx.Err() == nil; {
+		var ids []string
+		for range 10 {
+			t := transfer{random.IntN(accounts), random.IntN(accounts), 1 + random.IntN(30)}
+			id := fmt.Sprintf("t-%d-%d", seed, n)
+			if c.start(ctx, id, t) == nil {
+				ids = append(ids, id)
+			}
+			n++
 		}
-		select {
-		case <-time.After(10 * time.Millisecond):
-		case <-ctx.Done():
-		}
+		c.mu.Lock()
+		c.acked = append(c.acked, ids...)
+		c.mu.Unlock()
+		_ = c.within(ctx, func() bool {
+			all, err := c.client.Statuses(ctx, ids...)
+			return err == nil && !slices.ContainsFunc(all, func(s perdure.Status) bool {
+				return !s.IsTerminal()
+			})
+		})
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 //
 // spec: P-2, R-25
 func TestCopiedInboxesAreMigrated(t *testing.T) {
-	url := newFarm(t).empty(t)
+	url := newFarm(t).url(t)
 	script := "create schema perdure;\n"
 	for _, file := range []string{"0001", "0002"} {
 		sql, err := migrations.ReadFile("migrations/" + file + ".sql")

@@ -215,7 +215,7 @@ func TestAMigrationThatIsCutOffLeavesWhatWasThere(t *testing.T) {
 	f := newFarm(t)
 	cuts := 0
 	for n := int64(200); ; n += n / 4 {
-		url := f.empty(t)
+		url := f.url(t)
 		config, err := pgx.ParseConfig(url)
 		if err != nil {
 			t.Fatal(err)

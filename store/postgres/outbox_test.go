@@ -15,7 +15,7 @@ import (
 //
 // spec: P-2
 func TestOutboxEntriesAreNumberedInTheOrderOfCommits(t *testing.T) {
-	url := newFarm(t).empty(t)
+	url := newFarm(t).url(t)
 	s := mustOpen(t, url, Options{})
 	engine := joined(t, s)
 	one, two := started(t, s, engine, 1), started(t, s, engine, 2)

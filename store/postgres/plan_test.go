@@ -28,7 +28,7 @@ end $$`
 // spec: P-1, P-2
 func TestNoPlanReadsAWholeTable(t *testing.T) {
 	f := newFarm(t)
-	url := f.empty(t)
+	url := f.url(t)
 	var mu sync.Mutex
 	plans := map[string]string{} // by statement
 	open := func() (store.Store, error) {

@@ -18,9 +18,9 @@ func TestConformanceInTransactions(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes a minute")
 	}
-	f := newFarm(t)
+	f := newFarm(t).cleared()
 	storetest.RunCommits(t, func(t *testing.T) storetest.Database {
-		url := f.empty(t)
+		url := f.url(t)
 		d := at(t, url, Options{})
 		db, err := sql.Open("pgx", url)
 		if err != nil {
