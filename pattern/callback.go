@@ -107,10 +107,13 @@ type Calls struct {
 // Begin is called when an execution begins.
 func (c Callbacks) Begin() *Calls { return &Calls{of: c} }
 
+// clones replaces the characters of a clone's ID that a key must not have.
+var clones = strings.NewReplacer("[", ".", "]", "")
+
 // StepEnded calls the callbacks for the success of a step, and waits for them. The step may have
 // other IDs too: a step for an item of a list also has the ID of the list.
 func (c *Calls) StepEnded(ctx context.Context, step string, also ...string) error {
-	return c.call(ctx, strings.ReplaceAll(step, "#", "."), c.of.ordered(func(b Callback) bool {
+	return c.call(ctx, clones.Replace(step), c.of.ordered(func(b Callback) bool {
 		return b.Step != nil && b.isFor(append(also, step))
 	}), func(ctx context.Context, b Callback) (bool, error) { return false, b.Step(ctx, step) },
 		nil)

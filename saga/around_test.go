@@ -73,7 +73,7 @@ func TestAPartIsUndoneWhenWhatIsAroundItEndsIt(t *testing.T) {
 	for _, fails := range []bool{false, true} {
 		for after := 100 * time.Microsecond; after <
 			60*time.Millisecond; after += 2700 * time.Microsecond {
-			s := &shop{fails: map[string]bool{"pay/each:y": fails}}
+			s := &shop{fails: map[string]bool{"pay/each[y]": fails}}
 			pay, _ := s.member("pay")
 			ended := false
 			inline := func(ctx context.Context) error {

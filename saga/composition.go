@@ -89,9 +89,7 @@ func (c *Composition[I]) Execute(ctx context.Context, to perdure.Caller, in I,
 }
 
 // ResultOf returns the result of a run of this composition, made from the run's report.
-func (c *Composition[I]) ResultOf(r report.Run) Composed {
-	return Composed{Run: r, of: c.def.compile()}
-}
+func (c *Composition[I]) ResultOf(r report.Run) Composed { return Composed{r} }
 
 // A compositionPlan is a complete definition: a copy that never changes.
 type compositionPlan struct {

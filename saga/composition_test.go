@@ -64,10 +64,11 @@ func (s *shop) member(alias string) (*saga.Saga[any], *saga.Step[any, string]) {
 		})
 	saga.AddEach(def, "each", func(any) []string { return []string{"x", "y"} },
 		func(ctx context.Context, item string) (string, error) {
-			return do(ctx, alias+"/each:"+item, length+time.Duration(item[0])*time.Millisecond/10)
+			return do(ctx, alias+"/each["+item+"]",
+				length+time.Duration(item[0])*time.Millisecond/10)
 		}).Named(func(item string) string { return item }).After(first).
 		Undo(func(ctx context.Context, item, out string) error {
-			return undo(ctx, alias+"/each:"+item, out)
+			return undo(ctx, alias+"/each["+item+"]", out)
 		})
 	return def, first
 }
@@ -99,7 +100,7 @@ func (s *shop) effects() string {
 func of(aliases ...string) string {
 	var out []string
 	for _, a := range aliases {
-		out = append(out, a+"/each:x", a+"/each:y", a+"/first")
+		out = append(out, a+"/each[x]", a+"/each[y]", a+"/first")
 	}
 	slices.Sort(out)
 	return strings.Join(out, " ")
@@ -160,12 +161,12 @@ func TestACompositionBearsACrashAtEveryCommit(t *testing.T) {
 			left:    of("order", "bill", "ship", "advert", "mail"), err: "none",
 		},
 		"an optional member": {
-			fails:   []string{"advert/each:y"},
+			fails:   []string{"advert/each[y]"},
 			members: "order DONE, bill DONE, ship DONE, advert FAILED, mail DONE",
 			left:    of("order", "bill", "ship", "mail"), err: "none",
 		},
 		"a required one": {
-			fails: []string{"mail/each:y"},
+			fails: []string{"mail/each[y]"},
 			members: "order COMPENSATED, bill COMPENSATED, ship COMPENSATED, advert COMPENSATED, " +
 				"mail FAILED", err: "step mail",
 		},
@@ -175,12 +176,12 @@ func TestACompositionBearsACrashAtEveryCommit(t *testing.T) {
 				"mail PENDING", err: "step ship",
 		},
 		"two at once": {
-			fails:   []string{"order/first", "bill/each:x"},
+			fails:   []string{"order/first", "bill/each[x]"},
 			members: "order FAILED, bill FAILED, ship PENDING, advert PENDING, mail PENDING",
 			err:     "step order",
 		},
 		"a compensation": {
-			fails: []string{"mail/first"}, undo: []string{"bill/each:x"}, left: "bill/each:x",
+			fails: []string{"mail/first"}, undo: []string{"bill/each[x]"}, left: "bill/each[x]",
 			members: "order COMPENSATED, bill COMPENSATION_FAILED, ship COMPENSATED, advert " +
 				"COMPENSATED, mail FAILED", err: "step mail",
 		},
@@ -220,7 +221,7 @@ func TestMembersAreUndoneInReverse(t *testing.T) {
 		saga.StrictSequential: "mail advert ship order bill", // order has ended last of its layer
 	} {
 		s := newShop(policy)
-		s.fails = set([]string{"mail/each:y"})
+		s.fails = set([]string{"mail/each[y]"})
 		perduretest.Test(t, func(env *perduretest.Env) {
 			s.reset()
 			r := s.result(env, perduretest.Start(env, s.def.Workflow, any(1)).ID())
@@ -235,7 +236,7 @@ func TestMembersAreUndoneInReverse(t *testing.T) {
 				env.Errorf("undone by %s: %s, want %s", r.Undo.Policy, got, want)
 			}
 			m := r.Member("ship")
-			if got := statuses(m); got != "first COMPENSATED, each:x COMPENSATED, each:y "+
+			if got := statuses(m); got != "first COMPENSATED, each[x] COMPENSATED, each[y] "+
 				"COMPENSATED" || len(m.Undo.Steps) != 3 || !m.Undo.All {
 				env.Errorf("member ship: %s, %+v", got, m.Undo)
 			}
@@ -249,7 +250,7 @@ func TestACompositionThatIsStoppedAtAnyPointIsUndone(t *testing.T) {
 		for after := time.Duration(
 			0); after < 130*time.Millisecond; after += 2700 * time.Microsecond {
 			s := newShop(policy)
-			s.fails = set([]string{"mail/each:y", "advert/each:x"})
+			s.fails = set([]string{"mail/each[y]", "advert/each[x]"})
 			perduretest.Test(t, func(env *perduretest.Env) {
 				s.reset()
 				id := perduretest.Start(env, s.def.Workflow, any(1)).ID()

@@ -10,20 +10,32 @@ import (
 // Composed is the result of a run of a composition. The IDs of its steps are alias/step.
 type Composed struct {
 	report.Run
-	of *compositionPlan
 }
 
 // Member returns the result of one member: the steps of its saga and their compensations, by the
 // IDs that they have in the saga. All other fields are about the whole run.
 func (c Composed) Member(alias string) Result {
-	p := c.of.plans[alias]
-	return Result{renamed(c.Run, func(id string) (string, bool) {
-		step, is := strings.CutPrefix(id, alias+"/")
-		if is && p != nil {
-			step = p.cloneID(step)
+	r := c.Run
+	r.Steps = nil
+	for _, s := range c.Steps {
+		var is bool
+		if s.ID, is = strings.CutPrefix(s.ID, alias+"/"); is {
+			r.Steps = append(r.Steps, s)
 		}
-		return step, is
-	})}
+	}
+	if c.Undo == nil {
+		return Result{r}
+	}
+	u := *c.Undo
+	u.Steps, u.All = nil, true
+	for _, s := range c.Undo.Steps {
+		var is bool
+		if s.ID, is = strings.CutPrefix(s.ID, alias+"/"); is {
+			u.Steps, u.All = append(u.Steps, s), u.All && s.Undone
+		}
+	}
+	r.Undo = &u
+	return Result{r}
 }
 
 // MemberStatus returns the status of a member. PENDING, RUNNING and DONE are as for a step. SKIPPED

@@ -36,7 +36,7 @@ func TestASagaWithIssuesIsRefusedWithAllOfThem(t *testing.T) {
 	saga.Add(def, "a b", nothing).Variable("x y").Event(pattern.StepEvent{Type: "no type"})
 	saga.Add(def, "undo:ok", nothing)
 	saga.Add(def, "perdure:own", nothing)
-	saga.Add(def, "compensate", nothing).Key("a#b")
+	saga.Add(def, "compensate", nothing).Key("a[b]")
 	saga.Add(def, strings.Repeat("x", 252), nothing)
 	saga.Add(def, "tags", func(context.Context, two) (int, error) { return 0, nil }).
 		Named(func(two) string { return "" })
@@ -46,7 +46,7 @@ func TestASagaWithIssuesIsRefusedWithAllOfThem(t *testing.T) {
 	saga.UndoWith(twice, func(context.Context, two) (int, error) { return 0, nil })
 	each := saga.AddEach(def, "each", func(int) []int { return nil }, nothing).
 		Named(func(int) string { return "" })
-	saga.Add(def, "each:x", nothing).After(each)
+	saga.Add(def, "each[x]", nothing).After(each)
 	saga.AddEach[int, int, int](def, "listless", nil, nothing).Named(nil)
 	err := newEngine(t).Register(def)
 	for _, want := range []string{
@@ -58,11 +58,11 @@ func TestASagaWithIssuesIsRefusedWithAllOfThem(t *testing.T) {
 		`a b: ID "a b" is not valid`, `a b.variable: variable "x y" is not valid`,
 		`a b.event: event type "no type" is not valid`, `undo:ok: an ID cannot begin with "undo:"`,
 		`perdure:own: an ID cannot begin with "perdure:"`,
-		`compensate: ID "compensate" is reserved`, "compensate.key: a key cannot have #",
+		`compensate: ID "compensate" is reserved`, "compensate.key: a key must not end with ]",
 		`xx…" is not valid: allowed are 1 to 250 of`, `tags.A: there is no step "nobody"`, "tags.B: two sources",
 		"tags.named: only clones have suffixes",
 		"twice.undo: two compensations", `twice.undo.A: there is no step "nobody"`,
-		"each:x: a clone of each could be called so",
+		`each[x]: ID "each[x]" is not valid`,
 		"listless.items: a step over a list needs the list",
 		"listless.named: the suffix needs a function",
 	} {

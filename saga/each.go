@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"reflect"
 	"strconv"
-	"strings"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/deadletter"
@@ -21,23 +20,14 @@ type each struct {
 	list  func(results []json.RawMessage) (json.RawMessage, error)
 }
 
-// separator returns the text between the ID of the step and the suffix of a clone.
-func (e *each) separator() string {
-	if e.name != nil {
-		return ":"
-	}
-	return "#"
-}
-
-// A clone is one of the steps that a step over a list becomes.
+// A clone is one of the steps that a step over a list becomes. Its ID is the path of its operation,
+// so that reports, descriptions and decisions say the same. It is not id#1, which is the path of
+// an operation whose name occurs again.
 type clone struct {
 	key  string // of the operation
 	id   string // of the step
 	item json.RawMessage
 }
-
-// name returns the clone's ID in the form that an operation's name may have.
-func (c clone) name() string { return strings.ReplaceAll(c.id, "#", ".") }
 
 // keys returns the key of the operation as an option; nothing if it has no key.
 func (c clone) keys() []deadletter.Option {
@@ -49,7 +39,7 @@ func (c clone) keys() []deadletter.Option {
 
 // AddEach adds a step over a list. The function items takes the list from the saga's input, and the
 // step becomes one step, a clone, for each item. The result of items must depend on its argument
-// alone. Clones have the IDs id#0, id#1 and so on; see [Step.Named]. A step that comes after this
+// alone. Clones have the IDs id[0], id[1] and so on; see [Step.Named]. A step that comes after this
 // step waits for all clones and gets their results as a list, in the order of the items. For an
 // empty list there is no clone. Each clone is undone separately, and has its own idempotency key.
 func AddEach[I, T, R any](s *Saga[I], id string, items func(I) []T, fn func(context.Context, T) (R,
@@ -70,7 +60,7 @@ func AddEach[I, T, R any](s *Saga[I], id string, items func(I) []T, fn func(cont
 	return step
 }
 
-// Named sets the IDs of the clones of a step over a list to id:suffix. Suffixes must be different,
+// Named sets the IDs of the clones of a step over a list to id[suffix]. Suffixes must be different,
 // must depend on the item alone, and must be valid names.
 func (s *Step[A, R]) Named(suffix func(item A) string) *Step[A, R] {
 	switch {
@@ -143,16 +133,15 @@ func (t *step) over(input json.RawMessage) (out []clone, err error) {
 				return nil, err
 			}
 		}
-		c := clone{id: t.id + t.each.separator()}
 		if err := pattern.CheckName(fmt.Sprintf("the suffix of item %d,", i), key,
-			undone(c.name())); err != nil {
+			t.id+"."); err != nil {
 			return nil, err
 		}
 		if seen[key] {
 			return nil, fmt.Errorf("two items have the suffix %q", key)
 		}
 		seen[key] = true
-		out = append(out, clone{key: key, id: c.id + key, item: item})
+		out = append(out, clone{key: key, id: t.id + "[" + key + "]", item: item})
 	}
 	return out, nil
 }

@@ -91,11 +91,11 @@ func TestAStepOverAListIsOneForEachItem(t *testing.T) {
 			want) {
 			env.Errorf("seen %q, want %q", seen[3:], want)
 		}
-		if got := statuses(r); got != "pack#0 COMPENSATED, pack#1 COMPENSATED, ship FAILED" {
+		if got := statuses(r); got != "pack[0] COMPENSATED, pack[1] COMPENSATED, ship FAILED" {
 			env.Error(got)
 		}
 		all, err := pack.AllOf(r)
-		if len(all) != 2 || string(all["pack#1"]) != "box of cup" || err != nil {
+		if len(all) != 2 || string(all["pack[1]"]) != "box of cup" || err != nil {
 			env.Errorf("the results are %q, %v", all, err)
 		}
 		if _, _, err := pack.Of(r); !errors.Is(err, &perdure.Error{Code: perdure.CodeMisuse}) {
@@ -153,7 +153,7 @@ func TestAListThatCannotBeHadFailsItsStepBeforeAnyBegins(t *testing.T) {
 		},
 		"a long name": {
 			suffix: func(item string) string { return item + strings.Repeat("x", 250) },
-			says:   "is not valid: allowed are 1 to 245 of",
+			says:   "is not valid: allowed are 1 to 250 of",
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -196,13 +196,13 @@ func TestClonesOfAKeyedStepHaveAKeyEach(t *testing.T) {
 	}).Key("k").After(pack)
 	perduretest.Test(t, func(env *perduretest.Env) {
 		r := execute(env, def, order{[]string{"tea", "cup"}})
-		if want := []string{"k#0", "k#1"}; !slices.Equal(r.Keys, want) {
+		if want := []string{"k[0]", "k[1]"}; !slices.Equal(r.Keys, want) {
 			env.Errorf("the keys are %q, want %q", r.Keys, want)
 		}
-		if got := statuses(r); got != "pack#0 DONE, pack#1 DONE, again#0 DONE, again#1 DONE" {
+		if got := statuses(r); got != "pack[0] DONE, pack[1] DONE, again[0] DONE, again[1] DONE" {
 			env.Error(got)
 		}
-		if s, _ := r.Step("again#0"); s.Attempts != 0 || s.Result != nil {
+		if s, _ := r.Step("again[0]"); s.Attempts != 0 || s.Result != nil {
 			env.Errorf("a repeated step is %+v", s)
 		}
 	}, def)
@@ -332,12 +332,12 @@ func TestACallbackForAStepOverAListIsForItsClones(t *testing.T) {
 	saga.Add(def, "mail", func(context.Context, order) (int, error) { return 1, nil })
 	perduretest.Test(t, func(env *perduretest.Env) {
 		r := execute(env, def, order{[]string{"tea", "cup"}})
-		if want := []string{"pack#0", "step pack#1 failed: broken"}; !slices.Equal(seen, want) {
+		if want := []string{"pack[0]", "step pack[1] failed: broken"}; !slices.Equal(seen, want) {
 			env.Errorf("called for %q, want %q", seen, want)
 		}
 		var of *pattern.StepError
 		if r.Status != perdure.StatusCompleted || r.Err != nil || !errors.As(r.Suppressed, &of) ||
-			of.Step != "pack#1" {
+			of.Step != "pack[1]" {
 			env.Errorf("it is %v: %v, suppressed %v", r.Status, r.Err, r.Suppressed)
 		}
 	}, def)

@@ -105,10 +105,10 @@ func ExampleAddEach() {
 		fmt.Println(sizes, err)
 	}, order)
 	// Unordered output:
-	// pack:small DONE 5
-	// pack:larger DONE 6
+	// pack[small] DONE 5
+	// pack[larger] DONE 6
 	// weigh DONE "[5 6]"
-	// map[pack:larger:6 pack:small:5] <nil>
+	// map[pack[larger]:6 pack[small]:5] <nil>
 }
 
 // A handler decides, by its argument alone, how the saga continues after a failed compensation.

@@ -40,11 +40,12 @@ func shapes() []shape {
 		{
 			name: "fan-out",
 			units: []unit{
-				plain("a"), clone("e#0", "e", "a"), clone("e#1", "e", "a"), clone("e#2", "e", "a"),
+				plain("a"), clone("e[0]", "e", "a"), clone("e[1]", "e", "a"),
+				clone("e[2]", "e", "a"),
 				plain("z", "e"),
 			},
 		},
-		{name: "named", units: []unit{clone("e:x", "e"), clone("e:y", "e"), plain("z", "e")}},
+		{name: "named", units: []unit{clone("e[x]", "e"), clone("e[xy]", "e"), plain("z", "e")}},
 	}
 }
 

@@ -74,9 +74,9 @@ func TestAWorkflowRunsSagasWhereverItCrashes(t *testing.T) {
 			nil, of("day1", "day2", "end"), "result of day1/firsttrue <nil> <nil> <nil>none[] []",
 		},
 		"the last": {
-			[]string{"end/each:y"},
+			[]string{"end/each[y]"},
 			"",
-			"result of day1/firsttrue <nil> <nil> <nil>step each:y[each:y] [each:x first]",
+			"result of day1/firsttrue <nil> <nil> <nil>step each[y][each[y]] [each[x] first]",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -98,7 +98,7 @@ func TestAWorkflowRunsSagasWhereverItCrashes(t *testing.T) {
 
 // spec: F-44, L-10
 func TestAWorkflowThatIsCancelledUndoesItsSagas(t *testing.T) {
-	for _, fails := range [][]string{nil, {"end/each:y"}} {
+	for _, fails := range [][]string{nil, {"end/each[y]"}} {
 		for after := time.Duration(
 			0); after < 150*time.Millisecond; after += 2700 * time.Microsecond {
 			s := newTrip()

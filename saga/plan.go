@@ -136,22 +136,14 @@ func (p *plan) checkNames(t *step) {
 	if slices.Contains(ownNames, t.id) {
 		p.complain(t.id, "ID %q is reserved for records of sagas: choose another", t.id)
 	}
-	if strings.Contains(t.key, "#") {
-		p.complain(t.id+".key", "a key cannot have #: those of clones have it")
+	if strings.HasSuffix(t.key, "]") {
+		p.complain(t.id+".key", "a key must not end with ]: those of clones do")
 	}
 	if t.variable != "" {
 		p.checkName(t.id+".variable", "variable", t.variable, "")
 	}
 	if e := t.event; e != nil && e.Type != "" {
 		p.checkName(t.id+".event", "event type", e.Type, "")
-	}
-	if t.each == nil || t.each.name == nil {
-		return
-	}
-	for _, other := range p.steps {
-		if strings.HasPrefix(other.id, t.id+t.each.separator()) {
-			p.complain(other.id, "a clone of %s could be called so", t.id)
-		}
 	}
 }
 

@@ -34,10 +34,10 @@ func random(rng *rand.Rand) shape {
 			s.units = append(s.units, u)
 			continue
 		}
-		separator := []string{"#", ":"}[rng.IntN(2)]
+		named := []string{"", "x"}[rng.IntN(2)]
 		u.of = u.id
 		for clone := range 1 + rng.IntN(4) {
-			u.id = fmt.Sprintf("%s%s%d", u.of, separator, clone)
+			u.id = fmt.Sprintf("%s[%s%d]", u.of, named, clone)
 			s.units = append(s.units, u)
 		}
 	}

@@ -174,7 +174,7 @@ func (x *execution) task(u *unit) pattern.Task {
 func (x *execution) beginStep(ctx context.Context, u *unit, alone bool) (pattern.Awaitable, error) {
 	if key := u.step.key; key != "" {
 		if u.each != nil {
-			key += "#" + u.clone.key
+			key += "[" + u.clone.key + "]"
 		}
 		isNew, err := pattern.AddKey(ctx, x.path+key) // a part is a separate execution
 		if err != nil {

@@ -169,4 +169,4 @@ func (s *Saga[I]) Execute(ctx context.Context, c perdure.Caller, in I,
 }
 
 // ResultOf returns the result of a run of this saga, made from the run's report.
-func (s *Saga[I]) ResultOf(r report.Run) Result { return s.def.compile().result(r) }
+func (s *Saga[I]) ResultOf(r report.Run) Result { return Result{r} }

@@ -271,7 +271,7 @@ func (s *Step[A, R]) AllOf(e Execution) (map[string]R, error) {
 		return nil, err
 	}
 	out := map[string]R{}
-	for id, data := range e.resultsOf(s.s.id + s.s.each.separator()) {
+	for id, data := range e.resultsOf(s.s.id + "[") {
 		v, err := pattern.Decode[R](data)
 		if err != nil {
 			return nil, err

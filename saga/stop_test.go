@@ -24,7 +24,7 @@ func stoppable() (out []shape) {
 		good.handler, bad.handler, odd.handler = "continue", "continue", "retry"
 		bad.fails, bad.undoFail = map[string]int{"b": 1, "d": forever},
 			map[string]int{"b": forever, "c": 1}
-		odd.undoFail = map[string]int{"e#1": 2}
+		odd.undoFail = map[string]int{"e[1]": 2}
 		out = append(out, good, bad, odd)
 	}
 	return out

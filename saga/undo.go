@@ -250,7 +250,8 @@ func (x *execution) park(ctx context.Context, u *unit, why error) (done bool, er
 	}
 	reason := fmt.Sprintf("rollback incomplete: %d not yet undone: %v", open,
 		pattern.FailedUndo(u.clone.id, why))
-	d, err := perdure.Park(ctx, undone(x.part+u.name()), reason, "retry", "skip", "handled")
+	d, err := pattern.Park(ctx, undone(x.part+u.step.id), u.clone.key, reason, "retry", "skip",
+		"handled")
 	switch {
 	case err != nil:
 		return true, err

@@ -176,8 +176,10 @@ func (w *world) build(s shape) *saga.Saga[string] {
 				func(ctx context.Context, item string) (string, error) {
 					return w.do(ctx, s, item)
 				})
-			if strings.Contains(u.id, ":") {
-				step.Named(func(item string) string { return strings.TrimPrefix(item, u.of+":") })
+			if strings.HasPrefix(u.id, u.of+"[x") {
+				step.Named(func(item string) string {
+					return strings.TrimSuffix(strings.TrimPrefix(item, u.of+"["), "]")
+				})
 			}
 		}
 		steps[u.step()] = step
@@ -310,9 +312,9 @@ func (w *world) look(env *perduretest.Env, def *saga.Saga[string], id string) (r
 			case strings.HasPrefix(e.Op.Name, "perdure:") ||
 				e.Detail != nil && e.Detail.Phase != "":
 			case e.Kind == journal.StepCompleted, e.Kind == journal.StepFailed:
-				ended = append(ended, unitID(e.Op, def))
+				ended = append(ended, unitID(e.Op))
 			case e.Kind == journal.DeadLettered:
-				letters = append(letters, unitID(e.Op, def))
+				letters = append(letters, unitID(e.Op))
 			}
 		}
 		slices.Sort(letters)
@@ -343,11 +345,8 @@ func (w *world) repeated(r report.Run, entries []journal.Entry) {
 }
 
 // unitID returns the ID of the unit of an operation.
-func unitID(op journal.Op, def *saga.Saga[string]) string {
-	r := def.ResultOf(report.Run{
-		Steps: []report.Step{{ID: journal.Op{Name: op.Name, Key: op.Key, Occ: 1}.String()}},
-	})
-	return r.Steps[0].ID
+func unitID(op journal.Op) string {
+	return journal.Op{Name: op.Name, Key: op.Key, Occ: 1}.String()
 }
 
 // operate is the operator: he retries compensations that fail a few times, and reports as handled
@@ -376,13 +375,13 @@ func (w *world) operate(env *perduretest.Env, s shape, id string) {
 			len(parked[0].Decisions) != 1:
 			env.Fatalf("%v: it is %v, and parked are %+v", s, status, parked)
 		}
-		w.decide(env, s, id, parked[0].Decisions[0].Op.Name)
+		w.decide(env, s, id, parked[0].Decisions[0].Path)
 	}
 }
 
 func (w *world) decide(env *perduretest.Env, s shape, id, name string) {
 	env.Helper()
-	unit := strings.Replace(strings.TrimPrefix(name, "undo:"), ".", "#", 1)
+	unit, _, _ := strings.Cut(strings.TrimPrefix(name, "undo:"), "#")
 	d := perdure.Decision{Choice: "retry"}
 	if s.undoFail[unit] == forever {
 		d.Choice = "handled"
