@@ -176,8 +176,8 @@ type rule struct {
 
 func rules() []rule {
 	return slices.Concat(
-		planRules(), rootRules(), optionRules(), budgetRules(), wordRules(), vocabularyRules(),
-		languageRules(), kernelRules(),
+		planRules(), rootRules(), borrowedRules(), optionRules(), budgetRules(), wordRules(),
+		vocabularyRules(), languageRules(), kernelRules(),
 	)
 }
 
