@@ -238,13 +238,13 @@ func noDryRun(workflow string, def *sealed.Workflow) error {
 	return e
 }
 
-// underPressure reports whether a workflow uses a backpressure policy.
-func underPressure(w *sealed.Workflow) bool {
+// takesPolicy reports whether a workflow uses a backpressure policy.
+func takesPolicy(w *sealed.Workflow) bool {
 	if w == nil || w.Declared == nil {
 		return false
 	}
 	about, _ := w.Examined()
-	return about.Pressured
+	return about.Backpressure
 }
 
 // checkPolicy refuses a name that no policy has, and a policy that would change nothing. An empty
@@ -253,18 +253,18 @@ func checkPolicy(workflow string, def *sealed.Workflow, name string) error {
 	if name == "" {
 		return nil
 	}
-	if underPressure(def) {
+	if takesPolicy(def) {
 		_, err := backpressure.Lookup(name)
 		return err
 	}
 	e := &Error{
 		Code: journal.CodeInvalid, Op: "start " + workflow,
-		Message: "the workflow does nothing under a backpressure policy",
+		Message: "the workflow uses no backpressure policy",
 		Hint:    "graphs, sagas and compositions of TCCs do; start it without backpressure.Named",
 	}
 	if def == nil {
-		e.Message = "this program does not know the workflow, nor whether it does anything under " +
-			"a backpressure policy"
+		e.Message = "this program does not know the workflow, nor whether it uses a backpressure " +
+			"policy"
 		e.Hint = "start it where it is registered, or pass its definition to NewClient"
 	}
 	return e

@@ -9,7 +9,7 @@ import (
 // Named is the name of a registered [Policy]. As an option of a start of a graph, a saga or a
 // composition of TCCs it replaces the policy of the definition for that run. As an option of a
 // saga's Inline it replaces the policy for that part. A start with it is refused if no policy has
-// the name, or if the workflow does nothing under a policy.
+// the name, or if the workflow uses no policy.
 //
 // The name is kept with the run and with the runs that it continues as. Every engine that loads the
 // run looks the name up. An engine that does not know the name parks the run.
@@ -17,7 +17,7 @@ type Named string
 
 func (n Named) ApplyToStart(o *sealed.Start) error {
 	if n == "" {
-		return failure.Invalid("start", "an empty name of a pressure")
+		return failure.Invalid("start", "an empty name of a policy")
 	}
 	o.Note(sealed.HeaderPolicy, string(n))
 	return nil
@@ -25,7 +25,8 @@ func (n Named) ApplyToStart(o *sealed.Start) error {
 
 func (Named) ApplyToBranch(*sealed.Operation) error {
 	return &journal.Error{
-		Code: journal.CodeInvalid, Message: "what runs here does nothing under a pressure",
-		Hint: "Named is an option of a start, or of a saga's Inline",
+		Code:    journal.CodeInvalid,
+		Message: "this operation uses no backpressure policy",
+		Hint:    "Named is an option of a start, or of a saga's Inline",
 	}
 }

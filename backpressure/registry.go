@@ -45,7 +45,7 @@ func Register(name string, p Policy) error {
 	v := reflect.ValueOf(p)
 	switch {
 	case !journal.ValidName(name):
-		return failure.Invalid("register pressure", "not a name: %s", failure.Quoted(name))
+		return failure.Invalid("register policy", "not a name: %s", failure.Quoted(name))
 	case p == nil || v.Kind() == reflect.Pointer && v.IsNil():
 		return failure.Invalid(op, "a policy is needed")
 	}

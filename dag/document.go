@@ -25,7 +25,7 @@ type Registry struct {
 	// that is undone.
 	Compensations map[string]Func
 	Workflows     map[string]Child               // workflows of children
-	Pressures     map[string]backpressure.Policy // limits for the number of steps at once
+	Policies      map[string]backpressure.Policy // limits for the number of steps at once
 	Errors        map[string]error               // errors that are retried
 	Condition     func(text string) (pattern.Condition, error)
 }
@@ -95,8 +95,8 @@ func ChildOf[I, O any](wf *perdure.Workflow[I, O]) Child {
 //	}
 //
 // Times have the format of [time.ParseDuration]. The input of a child is the result of the step
-// that "input" names; without "input" it is the input of the graph. "pressure" names a policy and
-// replaces "concurrency". "all" replaces "any". A child may be "detached".
+// that "input" names; without "input" it is the input of the graph. "backpressure" names a policy,
+// and replaces "concurrency". "all" replaces "any". A child may be "detached".
 //
 // Read reports all defects at once, each with its place, as a [definition.Error]. Anything that is
 // not known is refused. A named compensation that does not exist is a warning, which is reported
@@ -126,19 +126,19 @@ func Read(document []byte, r Registry) (*Graph[json.RawMessage], error) {
 
 // A form is a document that was read.
 type form struct {
-	name     string
-	about    perdure.About
-	options  []perdure.WorkflowOption
-	mode     Mode
-	events   bool
-	pressure backpressure.Policy
-	output   string
-	steps    []*step
+	name         string
+	about        perdure.About
+	options      []perdure.WorkflowOption
+	mode         Mode
+	events       bool
+	backpressure backpressure.Policy
+	output       string
+	steps        []*step
 }
 
 // fill puts the form into a definition.
 func (f *form) fill(d *declaration) {
-	d.output, d.events.On, d.pressure = f.output, f.events, f.pressure
+	d.output, d.events.On, d.backpressure = f.output, f.events, f.backpressure
 	for _, s := range f.steps {
 		if s.id != "" { // else the issue is in the list already
 			d.steps = append(d.steps, s)
@@ -208,8 +208,8 @@ func (d *reader) graph(document []byte) *form {
 		"concurrency": func(at string, v json.RawMessage) {
 			d.limit(at, f, backpressure.Limit(number(d, at, v, 0, math.MaxInt)))
 		},
-		"pressure": func(at string, v json.RawMessage) {
-			d.limit(at, f, lookUp(d, at, v, d.registry.Pressures))
+		"backpressure": func(at string, v json.RawMessage) {
+			d.limit(at, f, lookUp(d, at, v, d.registry.Policies))
 		},
 		"output": func(at string, v json.RawMessage) { f.output = d.name(at, v) },
 		"steps": func(at string, v json.RawMessage) {
@@ -228,10 +228,10 @@ func (d *reader) graph(document []byte) *form {
 }
 
 func (d *reader) limit(at string, f *form, p backpressure.Policy) {
-	if f.pressure != nil {
-		d.complain(at, "there are a concurrency and a pressure")
+	if f.backpressure != nil {
+		d.complain(at, "set concurrency or backpressure, not both")
 	}
-	f.pressure = p
+	f.backpressure = p
 }
 
 // step reads one step.

@@ -62,8 +62,8 @@ func registry(d *diary) dag.Registry {
 			"billing": dag.ChildOf(perdure.Define("billing", bill)),
 			"nil":     dag.ChildOf[int, int](nil),
 		},
-		Pressures: map[string]backpressure.Policy{"one": backpressure.Limit(1), "nil": nil},
-		Errors:    map[string]error{"down": errDown},
+		Policies: map[string]backpressure.Policy{"one": backpressure.Limit(1), "nil": nil},
+		Errors:   map[string]error{"down": errDown},
 		Condition: func(text string) (pattern.Condition, error) {
 			switch text {
 			case "":
@@ -81,7 +81,7 @@ func bill(_ context.Context, order string) (string, error) { return "bill of " +
 const whole = `{
 	"name": "doc", "version": "3", "description": "sends orders", "mode": "BOTH", "trigger": "order.placed",
 	"timeout": "72h", "retry": {"attempts": 2, "first": "1s", "cap": "5m", "factor": 2, "jitter": 0.1},
-	"publish_events": true, "pressure": "one", "output": "bill",
+	"publish_events": true, "backpressure": "one", "output": "bill",
 	"steps": [
 		{"id": "check", "handler": "check", "undo": "refund", "timeout": "30s", "variable": "receipt", "retry": {"attempts": 1}},
 		{"id": "gift", "handler": "note", "after": ["check"], "when": "gift", "async": true, "order": 1},
@@ -155,7 +155,7 @@ func TestACompensationThatIsNotThereIsAWarning(t *testing.T) {
 func TestWhatIsWrongWithADocumentIsToldAtOnceWithItsPlace(t *testing.T) {
 	document := `{
 		"name": "not a name", "mode": "SOMETIMES", "timeout": "-1h", "retry": {"attempts": 0, "factor": 0.5, "jitter": 2, "first": "-1s", "cap": 7, "on": ["gone", "down"], "times": 1},
-		"concurrency": -1, "pressure": "gone", "output": "nobody", "version": 3, "trigger": "a b", "trigger": "x", "surprise": 1,
+		"concurrency": -1, "backpressure": "gone", "output": "nobody", "version": 3, "trigger": "a b", "trigger": "x", "surprise": 1,
 		"steps": [
 			{"id": "a", "handler": "gone", "timeout": "soon", "order": 1.5, "async": "yes", "when": "", "variable": null, "undo": "gone"},
 			{"handler": "note"},
@@ -187,8 +187,9 @@ func TestWhatIsWrongWithADocumentIsToldAtOnceWithItsPlace(t *testing.T) {
 		"retry.cap: it must be a text", `retry.on.0: there is no "gone" here`,
 		"retry: perdure: retry: On has an error that is not registered",
 		"retry.times: this field is not known",
-		"concurrency: it is -1: at least 0", "pressure: there is no \"gone\" here",
-		"pressure: there are a concurrency and a pressure", "output: there is no step nobody",
+		"concurrency: it is -1: at least 0", "backpressure: there is no \"gone\" here",
+		"backpressure: set concurrency or backpressure, not both",
+		"output: there is no step nobody",
 		"version: it must be a text", `trigger: name "a b" is not valid`, "trigger: it is there twice",
 		"surprise: this field is not known",
 		`steps.0.handler: there is no "gone" here`, `steps.0.timeout: "soon" is no time`,

@@ -255,7 +255,7 @@ func ExampleGraph() {
 		return 0, errors.New("nobody minds")
 	}).Async().Retry(perdure.NoRetry)
 	g.Output(add).
-		Pressure(backpressure.Limit(1)).
+		Backpressure(backpressure.Limit(1)).
 		Again(func(k pattern.View) (int, bool) {
 			n, _ := pattern.Decode[int](k.Results[add.ID()])
 			return n, n < 3

@@ -44,17 +44,17 @@ type declaration struct {
 
 // declared has the declarations of the author.
 type declared struct {
-	name     string
-	input    reflect.Type
-	steps    []*step
-	mode     Mode
-	output   string
-	pressure backpressure.Policy
-	events   pattern.ExecutionEvents
-	again    func(pattern.View) (json.RawMessage, bool, error)
-	calls    pattern.Callbacks
-	queries  map[string]Query
-	issues   []definition.Issue
+	name         string
+	input        reflect.Type
+	steps        []*step
+	mode         Mode
+	output       string
+	backpressure backpressure.Policy
+	events       pattern.ExecutionEvents
+	again        func(pattern.View) (json.RawMessage, bool, error)
+	calls        pattern.Callbacks
+	queries      map[string]Query
+	issues       []definition.Issue
 }
 
 // copied returns a copy that later declarations do not change.
@@ -103,7 +103,7 @@ func New[I any](name string, opts ...perdure.WorkflowOption) *Graph[I] {
 		[]perdure.WorkflowOption{pattern.Declared(func() (definition.Outline, []definition.Issue) {
 			p := d.finish()
 			return definition.Outline{
-				Graph: &p.graph, DryRuns: true, Pressured: true, Mode: string(p.mode),
+				Graph: &p.graph, DryRuns: true, Backpressure: true, Mode: string(p.mode),
 			}, p.issues
 		}), pattern.Calling(func() pattern.Callbacks { return d.finish().calls })})
 	return &Graph[I]{def: d, Workflow: perdure.Define(
@@ -143,14 +143,14 @@ func (g *Graph[I]) Concurrency(n int) *Graph[I] {
 	if n < 0 {
 		g.def.complain("concurrency", "it is %d: at least 0", n)
 	}
-	return g.Pressure(backpressure.Limit(max(n, 0)))
+	return g.Backpressure(backpressure.Limit(max(n, 0)))
 }
 
-// Pressure sets the policy for the number of steps that go on at once, and for the start of further
-// steps. Without it, and if it is nil, all steps of a layer go on at once. A step that the policy
-// refuses has failed.
-func (g *Graph[I]) Pressure(p backpressure.Policy) *Graph[I] {
-	g.def.pressure = p
+// Backpressure sets the policy for the number of steps that go on at once, and for the start of
+// further steps. Without it, and if it is nil, all steps of a layer go on at once. A step that the
+// policy refuses has failed.
+func (g *Graph[I]) Backpressure(p backpressure.Policy) *Graph[I] {
+	g.def.backpressure = p
 	return g
 }
 

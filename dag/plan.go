@@ -47,7 +47,7 @@ func newPlan(d declared) *plan {
 	if p.output != "" && p.byID[p.output] == nil {
 		p.complain("output", "there is no step %s", p.output)
 	}
-	p.issues = append(p.issues, backpressure.Check("pressure", p.pressure)...)
+	p.issues = append(p.issues, backpressure.Check("backpressure", p.backpressure)...)
 	p.issues = append(p.issues, p.calls.Check(func(id string) bool { return p.byID[id] != nil })...)
 	return p
 }

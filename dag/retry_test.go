@@ -196,7 +196,7 @@ func TestARetriedGraphKeepsWhatBeganBesideTheFailure(t *testing.T) {
 		}
 		return "in", nil
 	}
-	g := dag.New[int]("g", perdure.NoRetry).Pressure(backpressure.Limit(3))
+	g := dag.New[int]("g", perdure.NoRetry).Backpressure(backpressure.Limit(3))
 	all := []dag.Dependency{
 		dag.Add(g, "bad", did("bad")), dag.Add(g, "timer", did("timer")).WaitTimer("t", time.Hour),
 		dag.AddBranch(g, "inline", inner), dag.Add(g, "later", did("later")),

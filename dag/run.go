@@ -97,7 +97,7 @@ func (x *execution) skip(s *step, why string) error {
 // walk does the steps, layer by layer. It fails if the run ends meanwhile.
 func (x *execution) walk() error {
 	return pattern.Walk{
-		Layers: x.layers, Policy: x.pressure,
+		Layers: x.layers, Policy: x.backpressure,
 		More:   func() bool { return len(x.failed) == 0 },
 		Beside: func(id string) bool { return x.byID[id].async },
 		Begin: func(id string, alone bool) (pattern.Awaitable, error) {

@@ -21,8 +21,8 @@ type Outline struct {
 	// Mode is the mode of a declaration: SYNC, ASYNC or BOTH, see pattern.Mode. Empty leaves the
 	// choice to the caller.
 	Mode string `json:"mode,omitempty"`
-	// Pressured is set for a declaration that uses a policy of package backpressure.
-	Pressured bool `json:"pressured,omitempty"`
+	// Backpressure is set for a declaration that uses a policy of package backpressure.
+	Backpressure bool `json:"backpressure,omitempty"`
 }
 
 // Over returns a, with the fields that are empty in a taken from b.

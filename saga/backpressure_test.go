@@ -23,7 +23,7 @@ import (
 func TestABreakerSparesAStepOverAList(t *testing.T) {
 	var mu sync.Mutex
 	executed := map[int]bool{}
-	def := saga.New[int]("saga").Pressure(backpressure.CircuitBreaker{
+	def := saga.New[int]("saga").Backpressure(backpressure.CircuitBreaker{
 		Failures: 2, Recovery: time.Hour,
 	})
 	before := saga.Add(def, "before", nothing).Undo(func(context.Context, int, int) error {
@@ -70,20 +70,20 @@ func TestABreakerSparesAStepOverAList(t *testing.T) {
 }
 
 // spec: P-12, F-8
-func TestAPressureThatCannotBeIsRefused(t *testing.T) {
-	def := saga.New[int]("saga").Pressure(backpressure.Limit(-1))
+func TestAnInvalidPolicyIsRefused(t *testing.T) {
+	def := saga.New[int]("saga").Backpressure(backpressure.Limit(-1))
 	saga.Add(def, "a", nothing)
 	if err := newEngine(t).Register(def); err == nil ||
-		!strings.Contains(err.Error(), "pressure: ") {
+		!strings.Contains(err.Error(), "backpressure: ") {
 		t.Errorf("registered: %v", err)
 	}
-	def = saga.New[int]("odd").Pressure((*odd)(nil))
+	def = saga.New[int]("odd").Backpressure((*odd)(nil))
 	saga.Add(def, "a", nothing)
 	if err := newEngine(t).Register(def); err == nil ||
-		!strings.Contains(err.Error(), "pressure: panic: ") {
+		!strings.Contains(err.Error(), "backpressure: panic: ") {
 		t.Errorf("registered: %v", err)
 	}
 }
 
-// odd is a pressure that reads its own state.
+// odd is a policy that reads its own state.
 type odd struct{ backpressure.Limit }

@@ -27,7 +27,7 @@ type Part struct {
 // same name and its own [perdure.Key]. Inline waits until the saga has ended. A saga that has
 // failed has been undone by then. This is not an error of Inline: see [Part.Err]. The saga's own
 // timeout has no effect, and the saga need not be registered. The option [backpressure.Named]
-// replaces the saga's pressure.
+// replaces the saga's backpressure policy.
 //
 // While a compensation waits for an operator, the run is SUSPENDED. The operator decides for the
 // name undo:NAME.STEP, or undo:NAME.KEY.STEP if the part has a key.
@@ -48,7 +48,7 @@ func (s *Saga[I]) Inline(ctx context.Context, name string, in I,
 	if err != nil {
 		return nil, err
 	}
-	pressure, opts, err := pressureOf(p.pressure, opts)
+	policy, opts, err := backpressureOf(p.backpressure, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +70,7 @@ func (s *Saga[I]) Inline(ctx context.Context, name string, in I,
 		if err != nil {
 			return err
 		}
-		own.x.part, own.x.pressure = place, pressure
+		own.x.part, own.x.backpressure = place, policy
 		if err := perdure.OnCancel(within, "compensate", own.cleanUp); err != nil {
 			return err
 		}
@@ -80,9 +80,9 @@ func (s *Saga[I]) Inline(ctx context.Context, name string, in I,
 	return part, err
 }
 
-// pressureOf removes the names of policies from the options of a part. It returns the policy that
-// applies, and the other options.
-func pressureOf(p backpressure.Policy, opts []perdure.BranchOption) (backpressure.Policy,
+// backpressureOf removes the names of policies from the options of a part. It returns the policy
+// that applies, and the other options.
+func backpressureOf(p backpressure.Policy, opts []perdure.BranchOption) (backpressure.Policy,
 	[]perdure.BranchOption, error) {
 	var left []perdure.BranchOption
 	for _, o := range opts {

@@ -51,7 +51,7 @@ func (d *declaration) plan() *plan {
 	if own.handler == nil {
 		p.complain("handler", "a nil handler")
 	}
-	p.issues = append(p.issues, backpressure.Check("pressure", own.pressure)...)
+	p.issues = append(p.issues, backpressure.Check("backpressure", own.backpressure)...)
 	p.issues = append(p.issues, own.calls.Check(func(id string) bool {
 		return p.byID[id] != nil
 	})...)
@@ -191,7 +191,7 @@ func (p *plan) types(t *step, own reflect.Type) pattern.SourceTypes {
 // declare returns the outline and the issues of the definition when it is registered.
 func (d *declaration) declare() (definition.Outline, []definition.Issue) {
 	p := d.compile()
-	return definition.Outline{Graph: &p.graph, Pressured: true}, p.issues
+	return definition.Outline{Graph: &p.graph, Backpressure: true}, p.issues
 }
 
 // callbacks returns the callbacks of the definition.

@@ -15,10 +15,10 @@ import (
 	"github.com/perdure/perdure/saga"
 )
 
-// calling is a saga that calls six times at once, unless a pressure prevents it, and fails each
+// calling is a saga that calls six times at once, unless a policy prevents it, and fails each
 // time.
 func calling(p backpressure.Policy) *saga.Saga[int] {
-	def := saga.New[int]("calling").Pressure(p)
+	def := saga.New[int]("calling").Backpressure(p)
 	saga.AddEach(def, "call", func(int) []int { return []int{0, 1, 2, 3, 4, 5} },
 		func(context.Context, int) (int, error) { return 0, errBroken })
 	return def
@@ -34,10 +34,10 @@ func refusals(r report.Run) (n int) {
 	return n
 }
 
-// The pressure that a start names holds for that run alone, also after a crash.
+// The policy that a start names holds for that run alone, also after a crash.
 //
 // spec: P-12
-func TestAStartNamesThePressureOfItsRun(t *testing.T) {
+func TestAStartNamesThePolicyOfItsRun(t *testing.T) {
 	def := calling(nil)
 	perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
 		for want, opts := range map[int][]perdure.StartOption{
@@ -61,10 +61,10 @@ func TestAStartNamesThePressureOfItsRun(t *testing.T) {
 	}, def)
 }
 
-// An option of Inline names the pressure of a part.
+// An option of Inline names the policy of a part.
 //
 // spec: P-12
-func TestAPartIsUnderThePressureThatItNames(t *testing.T) {
+func TestAPartHasThePolicyThatItNames(t *testing.T) {
 	part := calling(backpressure.Limit(1))
 	whole := perdure.Define("whole", func(ctx context.Context, name string) (int, error) {
 		p, err := part.Inline(ctx, "part", 1, backpressure.Named(name))
@@ -94,11 +94,11 @@ func TestAPartIsUnderThePressureThatItNames(t *testing.T) {
 	}, whole)
 }
 
-// Two calls are refused: with a name that no pressure has, and of a workflow that does nothing
-// under a pressure. An engine that does not know the name parks the run.
+// Two calls are refused: with a name that no policy has, and of a workflow that does nothing
+// under a policy. An engine that does not know the name parks the run.
 //
 // spec: P-12
-func TestAPressureThatMeansNothingIsRefusedAtTheCall(t *testing.T) {
+func TestAPolicyNameThatMeansNothingIsRefusedAtTheCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		def, code := calling(nil), perdure.Define("code", nothing)
 		members, eng := saga.Compose[int]("members"), newEngine(t)
@@ -135,7 +135,7 @@ func TestAPressureThatMeansNothingIsRefusedAtTheCall(t *testing.T) {
 }
 
 // spec: P-12
-func TestAnEngineWithoutThePressureParksTheRun(t *testing.T) {
+func TestAnEngineWithoutThePolicyParksTheRun(t *testing.T) {
 	defer backpressure.Reset()
 	def := saga.New[int]("saga")
 	saga.Add(def, "a", func(ctx context.Context, n int) (int, error) {

@@ -173,13 +173,13 @@ func TestASuppressedErrorHasNoLetter(t *testing.T) {
 	}, def)
 }
 
-// A step that begins after a sibling has failed, because the pressure has room for it, and then
+// A step that begins after a sibling has failed, because the limiter has room for it, and then
 // succeeds and is not undone, is not run again by a retry.
 //
 // spec: F-18, F-29, P-4
 func TestARetriedSagaKeepsWhatBeganBesideTheFailure(t *testing.T) {
 	var l patterntest.Ledger
-	def := saga.New[int]("order").Pressure(backpressure.Limit(1))
+	def := saga.New[int]("order").Backpressure(backpressure.Limit(1))
 	for _, id := range []string{"bad", "keeps", "undone"} {
 		s := saga.Add(def, id, func(ctx context.Context, _ int) (string, error) {
 			return id, l.Book(ctx, id)

@@ -14,7 +14,7 @@ import (
 // replay computes it again. Workflow code writes it, and the bodies of steps read it.
 type execution struct {
 	*plan
-	pressure backpressure.Policy
+	backpressure backpressure.Policy
 	// its name, with a dot, in the run that it is a part of; empty if it is the run
 	part     string
 	path     string          // of its scope, with a slash; empty if it is the run
@@ -62,7 +62,7 @@ type failure struct {
 
 func (p *plan) begin(input json.RawMessage) *execution {
 	x := &execution{
-		plan: p, pressure: p.pressure, input: input, calls: p.calls.Begin(),
+		plan: p, backpressure: p.backpressure, input: input, calls: p.calls.Begin(),
 		units: map[string]*unit{}, clones: map[string][]*unit{}, left: map[string]int{},
 		results: map[string]json.RawMessage{}, undone: map[string]json.RawMessage{},
 		undoErrs: map[string]error{}, judged: map[string]bool{},
@@ -79,7 +79,7 @@ func (x *execution) forward(ctx context.Context) error {
 		return pattern.EndedBy(ctx)
 	}
 	return pattern.Walk{
-		Layers: x.layers, Policy: x.pressure,
+		Layers: x.layers, Policy: x.backpressure,
 		More: func() bool { return len(x.failed) == 0 },
 		Begin: func(id string, alone bool) (pattern.Awaitable, error) {
 			return x.beginStep(ctx, x.units[id], alone)

@@ -34,17 +34,17 @@ type Inputs map[string]json.RawMessage
 
 // A declaration is a saga without its types.
 type declaration struct {
-	name     string
-	input    reflect.Type
-	steps    []*step
-	output   *step // nil if there is none
-	policy   Policy
-	handler  Handler
-	parks    bool
-	pressure backpressure.Policy
-	calls    pattern.Callbacks
-	events   pattern.ExecutionEvents
-	issues   []definition.Issue
+	name         string
+	input        reflect.Type
+	steps        []*step
+	output       *step // nil if there is none
+	policy       Policy
+	handler      Handler
+	parks        bool
+	backpressure backpressure.Policy
+	calls        pattern.Callbacks
+	events       pattern.ExecutionEvents
+	issues       []definition.Issue
 
 	key     *declaration // itself, also in copies
 	compile func() *plan // once
@@ -136,9 +136,9 @@ func (s *Saga[I]) ParkOnUndoError() *Saga[I] {
 	return s
 }
 
-// Pressure limits how many steps of a layer run at a time. By default all steps of a layer do.
-func (s *Saga[I]) Pressure(p backpressure.Policy) *Saga[I] {
-	s.def.pressure = p
+// Backpressure limits how many steps of a layer run at a time. By default all steps of a layer do.
+func (s *Saga[I]) Backpressure(p backpressure.Policy) *Saga[I] {
+	s.def.backpressure = p
 	return s
 }
 

@@ -210,12 +210,12 @@ func TestASagaThatIsCancelledIsUndoneWhereverItCrashes(t *testing.T) {
 	}
 }
 
-// A slowFlow keeps the workflow's code busy for a while whenever a step has ended.
-type slowFlow struct{ backpressure.Limit }
+// A slowLimiter keeps the workflow's code busy for a while whenever a step has ended.
+type slowLimiter struct{ backpressure.Limit }
 
-func (s slowFlow) Begin() backpressure.Limiter { return s }
+func (s slowLimiter) Begin() backpressure.Limiter { return s }
 
-func (slowFlow) Ended(error, time.Time) { time.Sleep(50 * time.Millisecond) }
+func (slowLimiter) Ended(error, time.Time) { time.Sleep(50 * time.Millisecond) }
 
 // A result that was recorded after the cancel of the run, and that its code has not read, counts as
 // a step that is done.
@@ -223,7 +223,7 @@ func (slowFlow) Ended(error, time.Time) { time.Sleep(50 * time.Millisecond) }
 // spec: F-29, L-10
 func TestAStepThatEndsWhileItsSagaIsBeingCancelledIsUndone(t *testing.T) {
 	undone := map[string]int{}
-	def := saga.New[int]("saga").Pressure(slowFlow{})
+	def := saga.New[int]("saga").Backpressure(slowLimiter{})
 	for i, id := range []string{"a", "b", "c"} {
 		saga.Add(def, id, func(ctx context.Context, _ int) (string, error) {
 			return id, sleep(ctx, time.Duration(i+1)*20*time.Millisecond)

@@ -35,12 +35,12 @@ type Composition[I any] struct {
 }
 
 type composition struct {
-	name     string
-	input    reflect.Type
-	members  []*Member
-	pressure backpressure.Policy
-	calls    pattern.Callbacks
-	events   pattern.ExecutionEvents
+	name         string
+	input        reflect.Type
+	members      []*Member
+	backpressure backpressure.Policy
+	calls        pattern.Callbacks
+	events       pattern.ExecutionEvents
 
 	compile func() *assembly // once
 }
@@ -108,9 +108,10 @@ func (m *Member) Optional() *Member {
 	return m
 }
 
-// Pressure limits how many members run at a time, and may refuse more. A refused member has failed.
-func (c *Composition[I]) Pressure(p backpressure.Policy) *Composition[I] {
-	c.def.pressure = p
+// Backpressure limits how many members run at a time, and may refuse more. A refused member has
+// failed.
+func (c *Composition[I]) Backpressure(p backpressure.Policy) *Composition[I] {
+	c.def.backpressure = p
 	return c
 }
 
@@ -174,7 +175,7 @@ func (c *composition) assemble() *assembly {
 	for _, m := range whole.members {
 		a.issues = append(a.issues, a.examine(m)...)
 	}
-	a.issues = append(a.issues, backpressure.Check("pressure", whole.pressure)...)
+	a.issues = append(a.issues, backpressure.Check("backpressure", whole.backpressure)...)
 	a.issues = append(a.issues, whole.calls.Check(func(alias string) bool {
 		return a.byAlias[alias] != nil
 	})...)
@@ -247,7 +248,7 @@ func (a *assembly) before(alias string, known map[string]bool) map[string]bool {
 // declare returns the outline and the issues of the composition when it is registered.
 func (c *composition) declare() (definition.Outline, []definition.Issue) {
 	a := c.compile()
-	return definition.Outline{Graph: &a.graph, Pressured: true}, a.issues
+	return definition.Outline{Graph: &a.graph, Backpressure: true}, a.issues
 }
 
 func (c *composition) callbacks() pattern.Callbacks { return c.compile().calls }

@@ -74,7 +74,7 @@ func (w *tour) act(ctx context.Context, tried string) (string, error) {
 type leg struct{ Name, Before string }
 
 // define makes the tour: flight; then hotel and car at the same time; then insurance.
-func (w *tour) define(pressure backpressure.Policy, optional ...string) *tcc.Composition[string] {
+func (w *tour) define(policy backpressure.Policy, optional ...string) *tcc.Composition[string] {
 	one := func(name string) *tcc.TCC[leg] {
 		t := tcc.New[leg](name).Retry(perdure.NoRetry)
 		for _, id := range []string{"a", "b"} {
@@ -101,7 +101,7 @@ func (w *tour) define(pressure backpressure.Policy, optional ...string) *tcc.Com
 		}
 		return t
 	}
-	c := tcc.Compose[string]("tour", perdure.Timeout(100*time.Hour)).Pressure(pressure)
+	c := tcc.Compose[string]("tour", perdure.Timeout(100*time.Hour)).Backpressure(policy)
 	first := func(in string) (leg, error) { return leg{Name: in}, nil }
 	flight := tcc.Include(c, "flight", one("flight"), first)
 	hotel := tcc.Include(c, "hotel", one("hotel"), func(in struct {
@@ -171,13 +171,13 @@ func of(order []string, phase string, aliases ...string) []string {
 
 // spec: F-42
 func TestMembersAreConfirmedInOrder(t *testing.T) {
-	for name, pressure := range map[string]backpressure.Policy{
+	for name, policy := range map[string]backpressure.Policy{
 		"free":          nil,
 		"one at a time": backpressure.Limit(1),
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := &tour{}
-			w.made(t, w.define(pressure), func(env *perduretest.Env, r tcc.Result, order []string) {
+			w.made(t, w.define(policy), func(env *perduretest.Env, r tcc.Result, order []string) {
 				if !r.IsConfirmed() || r.Err != nil || len(of(order, "try")) != 8 ||
 					len(of(order, "confirm")) != 8 || len(of(order, "cancel")) != 0 {
 					env.Errorf("%v %v", r.Status, r.Err)
@@ -191,7 +191,7 @@ func TestMembersAreConfirmedInOrder(t *testing.T) {
 					first("insurance") < max(last("hotel"), last("car")) {
 					env.Error("a member begins before those that it comes after")
 				}
-				if beside := first("car") < last("hotel"); beside != (pressure == nil) {
+				if beside := first("car") < last("hotel"); beside != (policy == nil) {
 					env.Errorf("car and hotel are made beside each other: %v", beside)
 				}
 			})
@@ -358,7 +358,7 @@ func TestCompositionIsToldToEnd(t *testing.T) {
 	}
 }
 
-// A pressure that lets nothing begin after the first end.
+// A policy that lets nothing begin after the first end.
 type onlyOne struct{}
 
 func (onlyOne) Begin() backpressure.Limiter { return &refusing{} }

@@ -40,7 +40,7 @@ func (a *assembly) run(ctx context.Context, input json.RawMessage) error {
 		return err
 	}
 	err := pattern.Walk{
-		Layers: a.layers, Policy: a.pressure,
+		Layers: a.layers, Policy: a.backpressure,
 		More: func() bool { return e.why == nil },
 		Begin: func(alias string, _ bool) (pattern.Awaitable, error) {
 			m := a.byAlias[alias]

@@ -13,8 +13,10 @@ import (
 var goneWords = map[string]string{
 	"announcer": "dispatcher",
 	"fallen":    "expired",
+	"flow":      "workflow, or limiter",
 	"guest":     "client, or the name of the reserved ID",
 	"owed":      "outbox",
+	"pressure":  "backpressure (one word), policy or limiter",
 	"salvage":   "reusable",
 	"stranger":  "client, or the other process",
 	"teller":    "dispatcher",

@@ -10,7 +10,7 @@
 //   - cluster: several engines, leases, orders that meet the loss of one
 //   - faults: killed processes, disks and stores that fail, damaged journals, code that panics
 //   - races: random calls against random programs, judged by a model
-//   - patterns: definitions and their issues, arguments, pressures, graphs, statuses
+//   - patterns: definitions and their issues, arguments, policies, graphs, statuses
 //
 // Package world has what they share.
 package enginetest

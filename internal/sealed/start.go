@@ -10,7 +10,7 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// The headers that a start sets to describe itself.
+// The headers that a start sets to describe itself. They are stored with runs.
 const (
 	HeaderDryRun    = "perdure:dry-run"
 	HeaderTriggered = "perdure:triggered-by"

@@ -220,15 +220,15 @@ func unreal(k program.Kind, what string) bool {
 	return k == program.Blocked && what == "mutex"
 }
 
-// Every declared flow ends as the oracle foresees, on SQLite, so that it has transactions, while
+// Every declaration ends as the oracle foresees, on SQLite, so that it has transactions, while
 // the engine ends and comes back.
-func TestEveryFlowOnSQLite(t *testing.T) {
+func TestEveryDeclarationOnSQLite(t *testing.T) {
 	for seed := range seeds(t, 1) {
 		var programs []*program.Program
-		for i, f := range program.Flows {
+		for i, f := range program.Declarations {
 			for k := range uint64(3) {
 				programs = append(programs, program.Generate(seed*1000+uint64(i)*10+k,
-					program.Limits{Tx: true, Flow: f.Name}))
+					program.Limits{Tx: true, Workflow: f.Name}))
 			}
 		}
 		for _, bad := range onSQLite(t).torture(seed, programs, 4, 300*time.Millisecond) {
@@ -285,7 +285,7 @@ func TestCodeThatGoesWrongIsReplayedInAnotherProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var programs []*program.Program
 		for i, way := range program.Ways[program.Code] {
-			p := &program.Program{Seed: uint64(i), Flow: "code", End: "returns"}
+			p := &program.Program{Seed: uint64(i), Workflow: "code", End: "returns"}
 			for id := 1; id <= 20; id += 2 {
 				p.Body = append(p.Body, &program.Op{ID: id, Kind: program.Code, Way: way},
 					&program.Op{ID: id + 1, Kind: program.Nap, Way: "sleep"})

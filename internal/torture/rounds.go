@@ -283,16 +283,16 @@ func (s *supervisor) orphans(ctx context.Context) ([]string, error) {
 
 // replay replays the journal of every program with its code.
 func (s *supervisor) replay(r *round) (wrong []string) {
-	flows := map[string]perdure.Definition{s.env.Workflow().Name(): s.env.Workflow()}
-	for _, f := range program.Flows {
-		flows[f.Name] = s.env.Flow(f.Name)
+	workflows := map[string]perdure.Definition{s.env.Workflow().Name(): s.env.Workflow()}
+	for _, f := range program.Declarations {
+		workflows[f.Name] = s.env.Definition(f.Name)
 	}
 	unordered := map[string]bool{}
 	for _, c := range r.cases {
 		unordered[c.ID] = c.Program.Has(program.Blocked, "")
 	}
 	for _, run := range r.runs {
-		flow, known := flows[run.Head.Workflow]
+		workflow, known := workflows[run.Head.Workflow]
 		instance, _, _ := strings.Cut(run.Head.WorkflowID, ".")
 		if !known || unordered[instance] || len(run.Bad) > 0 || !run.Head.Status.IsTerminal() {
 			continue
@@ -303,7 +303,7 @@ func (s *supervisor) replay(r *round) (wrong []string) {
 		}
 		var differs []perduretest.Difference
 		s.t.Run("replay", func(t *testing.T) {
-			differs = perduretest.Replay(t, history.Bytes(), flow).Differences
+			differs = perduretest.Replay(t, history.Bytes(), workflow).Differences
 		})
 		s.report.Replayed++
 		for _, d := range differs {

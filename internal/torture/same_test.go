@@ -93,13 +93,13 @@ func TestTheSameProgramComesToTheSame(t *testing.T) {
 	var beside []*program.Program
 	for range 8 {
 		beside = append(beside, &program.Program{
-			Flow: "code",
-			End:  "returns",
-			Body: program.Block{{ID: 1, Kind: program.Loop, Way: "spread", N: 20}},
+			Workflow: "code",
+			End:      "returns",
+			Body:     program.Block{{ID: 1, Kind: program.Loop, Way: "spread", N: 20}},
 		})
 	}
 	for seed := range seeds(t, 10_000) {
-		p := program.Generate(seed, program.Limits{Flow: "code", Avoid: unreal})
+		p := program.Generate(seed, program.Limits{Workflow: "code", Avoid: unreal})
 		if !p.Calm() {
 			continue
 		}

@@ -23,7 +23,7 @@ func newSaturation(began, until time.Time) *saturation {
 func (s *saturation) add(programs []*program.Program, faults []string) {
 	for _, p := range programs {
 		for _, fault := range faults {
-			s.see(p.Flow, fault)
+			s.see(p.Workflow, fault)
 			p.Body.All(func(o *program.Op) { s.see(string(o.Kind)+"/"+o.Way+"/"+o.Odd, fault) })
 			for _, act := range p.Acts {
 				s.see("act "+act, fault)

@@ -13,7 +13,7 @@ import (
 // it, though it fails in three of five runs only.
 func TestShrinkLeavesWhatFails(t *testing.T) {
 	for seed := range uint64(200) {
-		p := program.Generate(seed, program.Limits{Flow: "code", Tx: true})
+		p := program.Generate(seed, program.Limits{Workflow: "code", Tx: true})
 		if !p.Has(program.Gather, "") || !p.Has(program.Branches, "") {
 			continue
 		}
@@ -39,7 +39,7 @@ func TestShrinkLeavesWhatFails(t *testing.T) {
 // one.
 func TestShrinkTakesNoInterruptedRunForAFailure(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
-	p := program.Generate(1, program.Limits{Flow: "code", Tx: true})
+	p := program.Generate(1, program.Limits{Workflow: "code", Tx: true})
 	runs := 0
 	small := shrink(ctx, p, func(*program.Program) bool {
 		if runs++; runs == 3 {

@@ -213,7 +213,7 @@ func TestEveryVerbIsPlayed(t *testing.T) {
 }
 
 // The generator makes every kind of operation in each of its ways, every odd error, end,
-// clean-up and act, and every declared flow; and the oracle knows them.
+// clean-up and act, and every declaration; and the oracle knows them.
 func TestEveryWayIsGenerated(t *testing.T) {
 	seen := map[string]bool{}
 	for seed := range uint64(6000) {
@@ -222,7 +222,7 @@ func TestEveryWayIsGenerated(t *testing.T) {
 		if len(want.Ends) == 0 {
 			t.Fatalf("seed %d has no end", seed)
 		}
-		seen["flow "+p.Flow], seen["clean "+p.Clean], seen["end "+p.End] = true, true, true
+		seen["workflow "+p.Workflow], seen["clean "+p.Clean], seen["end "+p.End] = true, true, true
 		seen["start "+p.Start] = true
 		for _, a := range p.Acts {
 			seen["act "+a] = true
@@ -239,9 +239,9 @@ func TestEveryWayIsGenerated(t *testing.T) {
 			t.Fatalf("seed %d does not come back from JSON: %v", seed, err)
 		}
 	}
-	want := []string{"flow code", "clean ", "clean finally", "clean odd", "clean cancel"}
-	for _, f := range program.Flows {
-		want = append(want, "flow "+f.Name)
+	want := []string{"workflow code", "clean ", "clean finally", "clean odd", "clean cancel"}
+	for _, f := range program.Declarations {
+		want = append(want, "workflow "+f.Name)
 	}
 	for kind, ways := range program.Ways {
 		for _, way := range ways {

@@ -310,16 +310,16 @@ func TestTwoBuildsWorkSideBySide(t *testing.T) {
 		}
 		c := world.NewCluster(t, 0)
 		defer c.End()
-		var flows []*perdure.Workflow[int, int]
+		var workflows []*perdure.Workflow[int, int]
 		for _, name := range []string{"old", "new"} {
-			flows = append(flows, build(name))
-			w := c.Node(flows[len(flows)-1])
+			workflows = append(workflows, build(name))
+			w := c.Node(workflows[len(workflows)-1])
 			w.Options.Build = name
 			w.Begin()
 		}
 		var runs []*perdure.Run[int]
 		for i := range 20 {
-			run, err := flows[i%2].Start(t.Context(), c.Nodes[i%2].Engine, i)
+			run, err := workflows[i%2].Start(t.Context(), c.Nodes[i%2].Engine, i)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -16,8 +16,8 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// A flowCall is one call of a limiter: a question for room, or the end of one task.
-type flowCall struct {
+// A limiterCall is one call of a limiter: a question for room, or the end of one task.
+type limiterCall struct {
 	asked   bool
 	running int
 	now     time.Time
@@ -27,26 +27,26 @@ type flowCall struct {
 	err  error
 }
 
-// A flowUsage is one use of a pressure by a caller that obeys it and acts at random.
-type flowUsage struct {
-	t        *testing.T
-	rng      *rand.Rand
-	pressure backpressure.Policy
-	flow     backpressure.Limiter
-	now      time.Time
-	running  int
-	past     []flowCall
-	met      map[string]int // number of situations by name, so that the test knows its coverage
+// A limiterUse is one use of a policy by a caller that obeys it and acts at random.
+type limiterUse struct {
+	t       *testing.T
+	rng     *rand.Rand
+	policy  backpressure.Policy
+	limiter backpressure.Limiter
+	now     time.Time
+	running int
+	past    []limiterCall
+	met     map[string]int // number of situations by name, so that the test knows its coverage
 }
 
-// flowCrowd is the number of tasks that run at a time if there is no limit.
-const flowCrowd = 40
+// limiterCrowd is the number of tasks that run at a time if there is no limit.
+const limiterCrowd = 40
 
-// usePressure uses a pressure for a while.
-func usePressure(t *testing.T, rng *rand.Rand, p backpressure.Policy,
-	met map[string]int) *flowUsage {
-	u := &flowUsage{t: t, rng: rng, pressure: p, flow: p.Begin(), now: flowBegan, met: met}
-	rules := flowRulesOf(p)
+// usePolicy uses a policy for a while.
+func usePolicy(t *testing.T, rng *rand.Rand, p backpressure.Policy,
+	met map[string]int) *limiterUse {
+	u := &limiterUse{t: t, rng: rng, policy: p, limiter: p.Begin(), now: limiterBegan, met: met}
+	rules := limiterRulesOf(p)
 	bad := 0.0 // the share of failures among the ends
 	for range 30 {
 		if rng.IntN(8) == 0 {
@@ -56,7 +56,7 @@ func usePressure(t *testing.T, rng *rand.Rand, p backpressure.Policy,
 			0, 1, time.Second, 7 * time.Second, time.Minute,
 		}[rng.IntN(5)])
 		n := u.ask(rules)
-		for range min(n, flowCrowd-u.running) {
+		for range min(n, limiterCrowd-u.running) {
 			if rng.IntN(20) == 0 {
 				break // there are not that many
 			}
@@ -64,7 +64,7 @@ func usePressure(t *testing.T, rng *rand.Rand, p backpressure.Policy,
 			if rules.begun != nil {
 				rules.begun(u)
 			}
-			if rng.IntN(4) == 0 && u.running < flowCrowd {
+			if rng.IntN(4) == 0 && u.running < limiterCrowd {
 				if u.ask(rules) <= 0 { // one by one, too
 					break
 				}
@@ -78,9 +78,9 @@ func usePressure(t *testing.T, rng *rand.Rand, p backpressure.Policy,
 }
 
 // ask asks whether more may begin, and checks the answer.
-func (u *flowUsage) ask(r flowRules) int {
-	n, err := u.flow.Room(u.running, u.now)
-	h := flowCall{asked: true, running: u.running, now: u.now, room: n, err: err}
+func (u *limiterUse) ask(r limiterRules) int {
+	n, err := u.limiter.Room(u.running, u.now)
+	h := limiterCall{asked: true, running: u.running, now: u.now, room: n, err: err}
 	u.past = append(u.past, h)
 	want, refused := r.model(u.past, u.running)
 	switch {
@@ -100,35 +100,35 @@ func (u *flowUsage) ask(r flowRules) int {
 }
 
 // end ends one task, if any task runs.
-func (u *flowUsage) end(bad float64) {
+func (u *limiterUse) end(bad float64) {
 	if u.running == 0 {
 		return
 	}
-	h := flowCall{now: u.now}
+	h := limiterCall{now: u.now}
 	if u.rng.Float64() < bad {
 		h.ended = world.ErrOdd
 	}
-	u.flow.Ended(h.ended, u.now)
+	u.limiter.Ended(h.ended, u.now)
 	u.running--
 	u.past = append(u.past, h)
 }
 
-func (u *flowUsage) fault(format string, args ...any) {
+func (u *limiterUse) fault(format string, args ...any) {
 	u.t.Helper()
-	u.t.Fatalf("%T%+v, %d run, call %d: %s\n%s", u.pressure, u.pressure, u.running, len(u.past),
-		fmt.Sprintf(format, args...), flowStory(u.past))
+	u.t.Fatalf("%T%+v, %d run, call %d: %s\n%s", u.policy, u.policy, u.running, len(u.past),
+		fmt.Sprintf(format, args...), limiterStory(u.past))
 }
 
-// flowStory returns the calls as text: the number of running tasks before a question, s for a
+// limiterStory returns the calls as text: the number of running tasks before a question, s for a
 // success, f for a failure.
-func flowStory(past []flowCall) string {
+func limiterStory(past []limiterCall) string {
 	var b strings.Builder
 	for _, h := range past {
 		switch {
 		case h.asked && h.err != nil:
-			fmt.Fprintf(&b, " %v:%d?no", h.now.Sub(flowBegan), h.running)
+			fmt.Fprintf(&b, " %v:%d?no", h.now.Sub(limiterBegan), h.running)
 		case h.asked:
-			fmt.Fprintf(&b, " %v:%d?%d", h.now.Sub(flowBegan), h.running, h.room)
+			fmt.Fprintf(&b, " %v:%d?%d", h.now.Sub(limiterBegan), h.running, h.room)
 		case h.ended != nil:
 			b.WriteString(" f")
 		default:
@@ -138,12 +138,12 @@ func flowStory(past []flowCall) string {
 	return b.String()
 }
 
-// flowRules are the rules of a pressure.
-type flowRules struct {
+// limiterRules are the rules of a policy.
+type limiterRules struct {
 	// model returns the answer to the last question, computed from all calls so far.
-	model    func(past []flowCall, running int) (room int, refused bool)
-	begun    func(u *flowUsage)             // checks a task that has just begun; may be nil
-	answered func(u *flowUsage, h flowCall) // checks an answer; may be nil
+	model    func(past []limiterCall, running int) (room int, refused bool)
+	begun    func(u *limiterUse)                // checks a task that has just begun; may be nil
+	answered func(u *limiterUse, h limiterCall) // checks an answer; may be nil
 }
 
 // orElse returns n, or otherwise if n is the zero value.
@@ -155,29 +155,29 @@ func orElse[T comparable](n, otherwise T) T {
 	return n
 }
 
-func flowRulesOf(p backpressure.Policy) flowRules {
+func limiterRulesOf(p backpressure.Policy) limiterRules {
 	if p.(interface{ Validate() error }).Validate() != nil {
-		return flowRulesOfNone()
+		return limiterRulesOfNone()
 	}
 	switch p := p.(type) {
 	case backpressure.Limit:
-		return flowRulesOfAtMost(int(p))
+		return limiterRulesOfAtMost(int(p))
 	case backpressure.Adaptive:
-		return flowRulesOfAdaptive(p)
+		return limiterRulesOfAdaptive(p)
 	case backpressure.Batched:
-		return flowRulesOfBatched(orElse(p.Size, 10))
+		return limiterRulesOfBatched(orElse(p.Size, 10))
 	case backpressure.CircuitBreaker:
-		return flowRulesOfBreaker(orElse(p.Failures, 5), orElse(p.Recovery, 30*time.Second),
+		return limiterRulesOfBreaker(orElse(p.Failures, 5), orElse(p.Recovery, 30*time.Second),
 			orElse(p.Successes, 3))
 	}
-	return flowRules{}
+	return limiterRules{}
 }
 
-// flowRulesOfNone are the rules of an invalid pressure: it refuses everything.
-func flowRulesOfNone() flowRules {
-	return flowRules{
-		model: func([]flowCall, int) (int, bool) { return 0, true },
-		answered: func(u *flowUsage, h flowCall) {
+// limiterRulesOfNone are the rules of an invalid policy: it refuses everything.
+func limiterRulesOfNone() limiterRules {
+	return limiterRules{
+		model: func([]limiterCall, int) (int, bool) { return 0, true },
+		answered: func(u *limiterUse, h limiterCall) {
 			u.met["cannot be"]++
 			if journal.CodeOf(h.err) != journal.CodeInvalid {
 				u.fault("it says %v", h.err)
@@ -186,31 +186,31 @@ func flowRulesOfNone() flowRules {
 	}
 }
 
-func flowRulesOfAtMost(n int) flowRules {
-	return flowRules{
-		model: func(_ []flowCall, running int) (int, bool) {
+func limiterRulesOfAtMost(n int) limiterRules {
+	return limiterRules{
+		model: func(_ []limiterCall, running int) (int, bool) {
 			return orElse(n, math.MaxInt) - running*min(n, 1), false
 		},
-		begun: func(u *flowUsage) { u.atMost(orElse(n, flowCrowd)) },
+		begun: func(u *limiterUse) { u.atMost(orElse(n, limiterCrowd)) },
 	}
 }
 
 // atMost checks that at most n tasks run.
-func (u *flowUsage) atMost(n int) {
+func (u *limiterUse) atMost(n int) {
 	if u.running > n {
 		u.fault("more than %d run", n)
 	}
 }
 
-// flowRulesOfAdaptive divides all ends into tens, and uses their failures.
-func flowRulesOfAdaptive(a backpressure.Adaptive) flowRules {
+// limiterRulesOfAdaptive divides all ends into tens, and uses their failures.
+func limiterRulesOfAdaptive(a backpressure.Adaptive) limiterRules {
 	lowest, highest, every, halve := orElse(a.Min, 1), orElse(a.Max, 16), orElse(a.Every, 10),
 		orElse(a.Halve, 0.1)
-	limit := func(met map[string]int, past []flowCall) int {
+	limit := func(met map[string]int, past []limiterCall) int {
 		at := orElse(a.Start, min(max(4, lowest), highest))
-		ends := slices.DeleteFunc(slices.Clone(past), func(h flowCall) bool { return h.asked })
+		ends := slices.DeleteFunc(slices.Clone(past), func(h limiterCall) bool { return h.asked })
 		for tens := range slices.Chunk(ends, every) {
-			failed := float64(len(slices.DeleteFunc(slices.Clone(tens), func(h flowCall) bool {
+			failed := float64(len(slices.DeleteFunc(slices.Clone(tens), func(h limiterCall) bool {
 				return h.ended == nil
 			})))
 			switch {
@@ -231,20 +231,20 @@ func flowRulesOfAdaptive(a backpressure.Adaptive) flowRules {
 		}
 		return at
 	}
-	return flowRules{
-		model: func(past []flowCall, running int) (int, bool) {
+	return limiterRules{
+		model: func(past []limiterCall, running int) (int, bool) {
 			return limit(map[string]int{}, past) - running, false
 		},
-		begun:    func(u *flowUsage) { u.atMost(highest) },
-		answered: func(u *flowUsage, _ flowCall) { limit(u.met, u.past) },
+		begun:    func(u *limiterUse) { u.atMost(highest) },
+		answered: func(u *limiterUse, _ limiterCall) { limit(u.met, u.past) },
 	}
 }
 
-// flowRulesOfBatched looks back to the start of the batch: at that time nothing ran.
-func flowRulesOfBatched(size int) flowRules {
+// limiterRulesOfBatched looks back to the start of the batch: at that time nothing ran.
+func limiterRulesOfBatched(size int) limiterRules {
 	began, from := 0, 0 // tasks begun in the batch; the start of the batch in past
-	return flowRules{
-		model: func(past []flowCall, running int) (int, bool) {
+	return limiterRules{
+		model: func(past []limiterCall, running int) (int, bool) {
 			for i := len(past) - 1; !past[i].asked || past[i].running > 0; i-- {
 				if !past[i].asked {
 					return 0, false
@@ -252,12 +252,12 @@ func flowRulesOfBatched(size int) flowRules {
 			}
 			return size - running, false
 		},
-		begun: func(u *flowUsage) {
+		begun: func(u *limiterUse) {
 			if u.running == 1 {
 				began, from = 0, len(u.past)
 			}
 			began++
-			if slices.ContainsFunc(u.past[from:], func(h flowCall) bool { return !h.asked }) {
+			if slices.ContainsFunc(u.past[from:], func(h limiterCall) bool { return !h.asked }) {
 				u.fault("one begins in a batch of which one has ended")
 			}
 			if began > size {
@@ -270,9 +270,9 @@ func flowRulesOfBatched(size int) flowRules {
 	}
 }
 
-// flowRulesOfBreaker reads the ends since the last change of state as a word.
-func flowRulesOfBreaker(failures int, recovery time.Duration, successes int) flowRules {
-	state := func(past []flowCall) (name, word string, since time.Time) {
+// limiterRulesOfBreaker reads the ends since the last change of state as a word.
+func limiterRulesOfBreaker(failures int, recovery time.Duration, successes int) limiterRules {
+	state := func(past []limiterCall) (name, word string, since time.Time) {
 		name = "closed"
 		for _, h := range past {
 			switch {
@@ -295,8 +295,8 @@ func flowRulesOfBreaker(failures int, recovery time.Duration, successes int) flo
 	left := func(word string) int {
 		return failures - len(word) + len(strings.TrimRight(word, "f"))
 	}
-	return flowRules{
-		model: func(past []flowCall, running int) (int, bool) {
+	return limiterRules{
+		model: func(past []limiterCall, running int) (int, bool) {
 			name, word, _ := state(past)
 			switch name {
 			case "open":
@@ -306,7 +306,7 @@ func flowRulesOfBreaker(failures int, recovery time.Duration, successes int) flo
 			}
 			return left(word) - running, false
 		},
-		begun: func(u *flowUsage) {
+		begun: func(u *limiterUse) {
 			name, word, _ := state(u.past)
 			u.met[name]++
 			switch name {
@@ -318,7 +318,7 @@ func flowRulesOfBreaker(failures int, recovery time.Duration, successes int) flo
 				u.atMost(left(word))
 			}
 		},
-		answered: func(u *flowUsage, h flowCall) {
+		answered: func(u *limiterUse, h limiterCall) {
 			var open *backpressure.OpenError
 			if h.err == nil {
 				return
@@ -333,8 +333,8 @@ func flowRulesOfBreaker(failures int, recovery time.Duration, successes int) flo
 	}
 }
 
-// somePressure returns a pressure of a random kind. Some are invalid.
-func somePressure(rng *rand.Rand) backpressure.Policy {
+// somePolicy returns a policy of a random kind. Some are invalid.
+func somePolicy(rng *rand.Rand) backpressure.Policy {
 	n := func(most int) int { return rng.IntN(most+2) - rng.IntN(10)/9 } // sometimes one too few
 	some := func(x float64) float64 { return x * float64(rng.IntN(2)) }
 	switch rng.IntN(5) {
@@ -356,20 +356,20 @@ func somePressure(rng *rand.Rand) backpressure.Policy {
 	}
 }
 
-// In every situation a pressure answers like its model. When nothing runs, there is room or an
+// In every situation a policy answers like its model. When nothing runs, there is room or an
 // error. No more tasks run than are allowed. Batches do not overlap. Nothing begins while a breaker
 // is open, and few tasks while it is half-open. Two uses do not affect each other, and the same
 // calls have the same answers.
 //
 // spec: P-12
-func TestPressuresDoAsTheirModels(t *testing.T) {
+func TestPoliciesDoAsTheirModels(t *testing.T) {
 	seed := rand.Uint64()
 	t.Log("seed", seed)
 	rng := rand.New(rand.NewPCG(seed, 12))
 	met := map[string]int{}
 	for range 600 {
-		p := somePressure(rng)
-		first := usePressure(t, rng, p, met)
+		p := somePolicy(rng)
+		first := usePolicy(t, rng, p, met)
 		other, again := p.Begin(), p.Begin()
 		for _, h := range first.past {
 			other.Ended(world.ErrOdd, h.now)

@@ -16,13 +16,13 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// flowBegan is the time when uses of pressures begin.
-var flowBegan = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+// limiterBegan is the time when uses of policies begin.
+var limiterBegan = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// roomIn asks a limiter at a time after flowBegan. It returns the room, such as "3"; "none" for no
-// room; "any" for room without limit; or the text of an error.
+// roomIn asks a limiter at a time after limiterBegan. It returns the room, such as "3"; "none" for
+// no room; "any" for room without limit; or the text of an error.
 func roomIn(f backpressure.Limiter, running int, after time.Duration) string {
-	n, err := f.Room(running, flowBegan.Add(after))
+	n, err := f.Room(running, limiterBegan.Add(after))
 	switch {
 	case err != nil:
 		return err.Error()
@@ -34,13 +34,13 @@ func roomIn(f backpressure.Limiter, running int, after time.Duration) string {
 	return fmt.Sprint(n)
 }
 
-// endIn reports ends to a limiter at a time after flowBegan: s is a success, f a failure.
+// endIn reports ends to a limiter at a time after limiterBegan: s is a success, f a failure.
 func endIn(f backpressure.Limiter, how string, after time.Duration) {
 	for _, c := range how {
 		if c == 'f' {
-			f.Ended(world.ErrOdd, flowBegan.Add(after))
+			f.Ended(world.ErrOdd, limiterBegan.Add(after))
 		} else {
-			f.Ended(nil, flowBegan.Add(after))
+			f.Ended(nil, limiterBegan.Add(after))
 		}
 	}
 }
@@ -175,7 +175,7 @@ func TestBreakerTakesItsNumbers(t *testing.T) {
 	endIn(f, "f", 0)
 	isRoom(t, "one failure", roomIn(f, 0, 0), "1")
 	endIn(f, "f", 0)
-	if _, err := f.Room(0, flowBegan); !errors.As(err, new(*backpressure.OpenError)) {
+	if _, err := f.Room(0, limiterBegan); !errors.As(err, new(*backpressure.OpenError)) {
 		t.Error("two failures:", err)
 	}
 	isRoom(t, "a minute later", roomIn(f, 0, time.Minute), "1")
@@ -184,7 +184,7 @@ func TestBreakerTakesItsNumbers(t *testing.T) {
 }
 
 // spec: P-12
-func TestPressuresThatCannotBe(t *testing.T) {
+func TestInvalidPoliciesAreRefused(t *testing.T) {
 	nan := math.NaN()
 	for _, c := range []struct {
 		p    backpressure.Policy
@@ -220,7 +220,7 @@ func TestPressuresThatCannotBe(t *testing.T) {
 		}
 		f := c.p.Begin()
 		endIn(f, "sf", 0)
-		if _, got := f.Room(0, flowBegan); journal.CodeOf(got) != journal.CodeInvalid ||
+		if _, got := f.Room(0, limiterBegan); journal.CodeOf(got) != journal.CodeInvalid ||
 			got.Error() != err.Error() {
 			t.Errorf("%T%+v: one begins with %v, want %v", c.p, c.p, got, err)
 		}
@@ -247,18 +247,18 @@ func TestBreakerErrorIsFoundAfterACrash(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var seen []string
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
-			flow := backpressure.CircuitBreaker{Failures: 2, Recovery: time.Hour}.Begin()
+			limiter := backpressure.CircuitBreaker{Failures: 2, Recovery: time.Hour}.Begin()
 			for n := 1; ; n++ {
 				now, err := perdure.Now(ctx)
 				if err != nil {
 					return 0, err
 				}
-				_, refused := flow.Room(0, now)
+				_, refused := limiter.Room(0, now)
 				if refused == nil {
 					_, err = perdure.Step(ctx, fmt.Sprint("s", n),
 						world.Work("s", time.Minute, world.ErrOdd),
 						perdure.NoRetry)
-					flow.Ended(err, now)
+					limiter.Ended(err, now)
 					continue
 				}
 				seen = append(seen, fmt.Sprintf("%d %v", n, refused))

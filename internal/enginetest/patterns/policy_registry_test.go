@@ -17,14 +17,14 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// A moodyPressure is a user's own pressure. It decides itself whether it is valid.
-type moodyPressure struct{ err error }
+// A moodyPolicy is a user's own policy. It decides itself whether it is valid.
+type moodyPolicy struct{ err error }
 
-func (*moodyPressure) Begin() backpressure.Limiter { return backpressure.Limit(3) }
-func (m *moodyPressure) Validate() error           { return m.err }
+func (*moodyPolicy) Begin() backpressure.Limiter { return backpressure.Limit(3) }
+func (m *moodyPolicy) Validate() error           { return m.err }
 
 // spec: P-12
-func TestFivePressuresHaveNames(t *testing.T) {
+func TestFivePoliciesHaveNames(t *testing.T) {
 	t.Cleanup(backpressure.Reset)
 	five := map[string]backpressure.Policy{
 		"adaptive": backpressure.Adaptive{},
@@ -70,9 +70,9 @@ func TestFivePressuresHaveNames(t *testing.T) {
 }
 
 // spec: P-12
-func TestPressuresAreRegisteredOnce(t *testing.T) {
+func TestPoliciesAreRegisteredOnce(t *testing.T) {
 	t.Cleanup(backpressure.Reset)
-	own := &moodyPressure{}
+	own := &moodyPolicy{}
 	if err := backpressure.Register("own", own); err != nil {
 		t.Fatal(err)
 	}
@@ -88,8 +88,8 @@ func TestPressuresAreRegisteredOnce(t *testing.T) {
 		{"a b", backpressure.Limit(1), journal.CodeInvalid},
 		{strings.Repeat("x", 256), backpressure.Limit(1), journal.CodeInvalid},
 		{"none", nil, journal.CodeInvalid},
-		{"nil", (*moodyPressure)(nil), journal.CodeInvalid},
-		{"moody", &moodyPressure{world.ErrOdd}, journal.CodeInvalid},
+		{"nil", (*moodyPolicy)(nil), journal.CodeInvalid},
+		{"moody", &moodyPolicy{world.ErrOdd}, journal.CodeInvalid},
 		{"few", backpressure.Limit(-1), journal.CodeInvalid},
 		{"small", backpressure.Batched{Size: -1}, journal.CodeInvalid},
 		{"own", backpressure.Limit(1), journal.CodeDuplicate},
@@ -109,7 +109,7 @@ func TestPressuresAreRegisteredOnce(t *testing.T) {
 }
 
 // spec: P-12
-func TestPressuresAreRegisteredByMany(t *testing.T) {
+func TestPoliciesAreRegisteredByMany(t *testing.T) {
 	t.Cleanup(backpressure.Reset)
 	var won atomic.Int32
 	var all sync.WaitGroup
@@ -151,9 +151,9 @@ func TestPressuresAreRegisteredByMany(t *testing.T) {
 }
 
 // spec: P-12
-func TestPressuresFromConfiguration(t *testing.T) {
+func TestPoliciesFromConfiguration(t *testing.T) {
 	t.Cleanup(backpressure.Reset)
-	own := &moodyPressure{}
+	own := &moodyPolicy{}
 	for name, p := range map[string]backpressure.Policy{
 		"own": own, "three": backpressure.Limit(3), "careful": backpressure.Adaptive{
 			Start: 2, Halve: 0.5, Grow: 0.4, Every: 5,
@@ -220,7 +220,7 @@ func TestPressuresFromConfiguration(t *testing.T) {
 }
 
 // spec: P-12
-func TestConfigurationsOfPressuresThatCannotBe(t *testing.T) {
+func TestInvalidConfigurationsOfPoliciesAreRefused(t *testing.T) {
 	t.Cleanup(backpressure.Reset)
 	if err := backpressure.Register("three", backpressure.Limit(3)); err != nil {
 		t.Fatal(err)

@@ -107,7 +107,7 @@ func (x *dealing) read(ctx context.Context, c *perdure.Client) error {
 	_, _, e11 := c.List(ctx, perdure.Query{Statuses: journal.Statuses(), Limit: 3})
 	env, c := x.Now()
 	var e12 error
-	if x.Program.Flow == "code" {
+	if x.Program.Workflow == "code" {
 		e12 = env.Look(ctx, c, x.ID)
 	}
 	return errors.Join(e1, e2, e3, e4, e5, e6, e7, e8, e9, e10, e11, e12)

@@ -82,7 +82,7 @@ func (d *Desk) Deal(ctx context.Context, c *Case) error {
 		Desk: d, Case: c, rng: rand.New(rand.NewPCG(d.Seed, c.Program.Seed)), acts: c.Program.Acts,
 	}
 	// some messages come before the run exists
-	if x.rng.IntN(2) == 0 && !strings.HasPrefix(c.Program.Flow, "graph") {
+	if x.rng.IntN(2) == 0 && !strings.HasPrefix(c.Program.Workflow, "graph") {
 		if err := x.some(ctx); err != nil {
 			return err
 		}
@@ -249,10 +249,10 @@ func (x *dealing) look(ctx context.Context) (over bool, err error) {
 	return over && !x.hasChildren(ctx, all[0]), nil
 }
 
-// hasChildren reports whether a declared flow has, or may have, children that go on, which have no
-// workflow ID.
+// hasChildren reports whether a run of a declaration has, or may have, children that go on, which
+// have no workflow ID.
 func (x *dealing) hasChildren(ctx context.Context, s perdure.Status) bool {
-	if x.Program.Flow == "code" {
+	if x.Program.Workflow == "code" {
 		return false
 	}
 	heads, _, err := x.client().List(ctx, perdure.Query{Parent: string(s.Head.ID), Open: true})

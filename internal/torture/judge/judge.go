@@ -371,7 +371,7 @@ func (b *bench) verdict(c *desk.Case, seen map[string]map[int64]bool) {
 		b.wrong("%s ended %v, not %v%s", c.ID, last.Head.Status, c.Want.Ends, why)
 		return
 	}
-	if last.Head.Status == journal.Completed && c.Program.Flow == "code" {
+	if last.Head.Status == journal.Completed && c.Program.Workflow == "code" {
 		b.facts(c, output(last).Facts)
 	}
 	stopped := last.Head.Status == journal.Cancelled && c.Program.End != "cancels"

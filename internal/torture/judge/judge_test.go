@@ -21,9 +21,9 @@ import (
 func good(t *testing.T) Evidence {
 	t.Helper()
 	p := &program.Program{
-		Flow: "code",
-		End:  "returns",
-		Body: program.Block{{ID: 1, Kind: program.Tx, Way: "plain"}},
+		Workflow: "code",
+		End:      "returns",
+		Body:     program.Block{{ID: 1, Kind: program.Tx, Way: "plain"}},
 	}
 	label := "p/1.0/do"
 	out, err := json.Marshal(play.Output{
@@ -257,7 +257,7 @@ func TestJudgeTellsTriesFromConfirms(t *testing.T) {
 			held: map[string]int64{},
 			byID: map[string][]*Run{"p": {{Head: journal.Head{Status: journal.Confirmed}}}},
 		}
-		b.Cases = []*desk.Case{{ID: "p", Program: &program.Program{Flow: "tcc-money"}}}
+		b.Cases = []*desk.Case{{ID: "p", Program: &program.Program{Workflow: "tcc-money"}}}
 		for i := range 2 {
 			for _, n := range amounts {
 				b.Money = append(b.Money, Money{

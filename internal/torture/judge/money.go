@@ -80,7 +80,7 @@ const held = "/held"
 // holds checks that a TCC has booked with all of its participants, or with none.
 func (b *bench) holds() {
 	for _, c := range b.Cases {
-		f, _ := program.FlowOf(c.Program.Flow)
+		f, _ := program.DeclarationOf(c.Program.Workflow)
 		if !f.NeedsTx() || len(b.byID[c.ID]) == 0 {
 			continue
 		}

@@ -215,13 +215,13 @@ func (p *player) walk(ctx context.Context, op *program.Op) error {
 		N int `perdure:"input"`
 	}
 	args := pattern.NewArguments[argument]()
-	var pressure backpressure.Policy = backpressure.Limit(2)
-	if op.Way == "pressed" {
+	var policy backpressure.Policy = backpressure.Limit(2)
+	if op.Way == "limited" {
 		named, err := backpressure.Lookup("adaptive")
 		if err != nil {
 			return err
 		}
-		pressure = named
+		policy = named
 	}
 	var nodes []string
 	for i := range op.N {
@@ -246,7 +246,7 @@ func (p *player) walk(ctx context.Context, op *program.Op) error {
 		return nil, p.walked(op, node, out)
 	}
 	err := pattern.Walk{
-		Layers: [][]string{nodes}, Policy: pressure, Begin: task,
+		Layers: [][]string{nodes}, Policy: policy, Begin: task,
 		Ended: func(node string, f pattern.Awaitable, refused error) (pattern.Awaitable, error) {
 			if refused != nil {
 				return nil, refused

@@ -12,12 +12,12 @@ import (
 	"github.com/perdure/perdure/pattern"
 )
 
-func (e *Env) graph(f program.Flow) {
+func (e *Env) graph(f program.Declaration) {
 	g := dag.New[Deeds](f.Name, keep, brisk).Mode(dag.Async).PublishEvents().On(calm())
 	if len(f.Steps) > 3 {
 		g.Concurrency(2)
 	} else {
-		g.Pressure(backpressure.Limit(2))
+		g.Backpressure(backpressure.Limit(2))
 	}
 	if f.IsAgain() {
 		g.Again(again)
@@ -37,7 +37,7 @@ func (e *Env) graph(f program.Flow) {
 		steps = append(steps, s)
 	}
 	g.Output(steps[len(steps)-1])
-	e.flows[f.Name], e.start[f.Name] = g, startOf(g.Start, g.StartAll)
+	e.declared[f.Name], e.start[f.Name] = g, startOf(g.Start, g.StartAll)
 }
 
 // again makes a graph continue as new once.

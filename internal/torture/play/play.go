@@ -1,5 +1,5 @@
 // Package play runs programs as workflows: it interprets a program with the verbs of package
-// perdure, and declares the flows that programs name.
+// perdure, and declares the workflows that programs name.
 package play
 
 import (
@@ -64,7 +64,7 @@ type Env struct {
 	brief    *perdure.Workflow[string, string]
 	failing  *perdure.Workflow[string, string] // fails when it has done its step
 	fleeting *perdure.Workflow[string, string] // its runs have a retention of zero
-	flows    map[string]perdure.Definition
+	declared map[string]perdure.Definition
 	start    map[string]starter[Deeds]
 	parts    *parts
 
@@ -113,8 +113,8 @@ func (e *Env) caller() perdure.Caller {
 // Definitions returns the workflows that an engine must have.
 func (e *Env) Definitions() []perdure.Definition {
 	out := []perdure.Definition{e.code, e.brief, e.failing, e.fleeting}
-	for _, name := range slices.Sorted(maps.Keys(e.flows)) {
-		out = append(out, e.flows[name])
+	for _, name := range slices.Sorted(maps.Keys(e.declared)) {
+		out = append(out, e.declared[name])
 	}
 	return out
 }

@@ -12,15 +12,15 @@ import (
 	"github.com/perdure/perdure/saga"
 )
 
-func newSaga(f program.Flow) *saga.Saga[Deeds] {
+func newSaga(f program.Declaration) *saga.Saga[Deeds] {
 	return saga.New[Deeds](f.Name, keep, perdure.Timeout(time.Hour)).
 		Policy(policies[len(f.Steps)%len(policies)]).
-		Publish("torture").On(calm()).Pressure(backpressure.Limit(2))
+		Publish("torture").On(calm()).Backpressure(backpressure.Limit(2))
 }
 
 var policies = []saga.Policy{saga.StrictSequential, saga.GroupedParallel, saga.RetryWithBackoff}
 
-func (e *Env) saga(f program.Flow) *saga.Saga[Deeds] {
+func (e *Env) saga(f program.Declaration) *saga.Saga[Deeds] {
 	s := newSaga(f)
 	var steps []*saga.Step[Deeds, int64]
 	for i, n := range f.Steps {
@@ -95,7 +95,7 @@ func (it item) label(what string) string {
 }
 
 // each returns a saga whose first step is done for each item of a list.
-func (e *Env) each(f program.Flow) *saga.Saga[Deeds] {
+func (e *Env) each(f program.Declaration) *saga.Saga[Deeds] {
 	s := newSaga(f)
 	items := func(in Deeds) []item { return []item{{in.Instance, 0}, {in.Instance, 1}} }
 	each := saga.AddEach(s, stepID(0), items, func(ctx context.Context, it item) (int64, error) {
@@ -117,7 +117,7 @@ func (e *Env) each(f program.Flow) *saga.Saga[Deeds] {
 }
 
 // sagas returns a composition of sagas of one step each.
-func (e *Env) sagas(f program.Flow) {
+func (e *Env) sagas(f program.Declaration) {
 	c := saga.Compose[Deeds](f.Name, keep, perdure.Timeout(time.Hour)).Publish("torture").
 		On(calm()).Policy(saga.GroupedParallel)
 	var members []*saga.Member
@@ -150,7 +150,7 @@ func (e *Env) sagas(f program.Flow) {
 		}
 		members = append(members, m)
 	}
-	e.flows[f.Name], e.start[f.Name] = c, startOf(c.Start, c.StartAll)
+	e.declared[f.Name], e.start[f.Name] = c, startOf(c.Start, c.StartAll)
 }
 
 // mapped returns the function of a step whose input comes from other members in part.

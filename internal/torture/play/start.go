@@ -81,12 +81,12 @@ func StartLabel(id string) string { return program.Label(id, 0, 0, "start") }
 // begin starts a program in the way that it defines.
 func (e *Env) begin(ctx context.Context, c *perdure.Client, tx any, p *program.Program,
 	id string) (bool, error) {
-	if p.Flow != "code" {
+	if p.Workflow != "code" {
 		in := Deeds{Instance: id, Deeds: p.Deeds, Extra: map[string]string{"who": id}}
 		if strings.HasPrefix(p.Start, "name") {
-			return byName(ctx, c, tx, p.Flow, in, id)
+			return byName(ctx, c, tx, p.Workflow, in, id)
 		}
-		return e.start[p.Flow](ctx, c, tx, in, id)
+		return e.start[p.Workflow](ctx, c, tx, in, id)
 	}
 	in := Input{Instance: id, ID: id, Program: p}
 	switch {

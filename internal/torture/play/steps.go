@@ -352,7 +352,7 @@ func (p *player) broken(ctx context.Context, op *program.Op) error {
 		in.ID = op.ChildID(p.in.ID, p.in.Round)
 		tail := &program.Op{ID: op.ID, Kind: program.Broken, Way: "plain"}
 		in.Program = &program.Program{
-			Flow: "code", End: "returns",
+			Workflow: "code", End: "returns",
 			Body: append(op.Bodies[0][:len(op.Bodies[0]):len(op.Bodies[0])], tail),
 		}
 		in.Round = p.in.Round

@@ -208,7 +208,7 @@ func (p *player) gather(ctx context.Context, op *program.Op) error {
 func (p *player) child(ctx context.Context, op *program.Op) error {
 	in := p.in
 	in.ID = op.ChildID(p.in.ID, p.in.Round)
-	in.Program = &program.Program{Flow: "code", End: "returns", Body: op.Bodies[0]}
+	in.Program = &program.Program{Workflow: "code", End: "returns", Body: op.Bodies[0]}
 	opts := []perdure.ChildOption{
 		perdure.ID(in.ID), perdure.Key("child"), pattern.WithVariables(),
 	}

@@ -7,8 +7,8 @@ import (
 
 // Limits restrict generated programs.
 type Limits struct {
-	Tx   bool   // the store takes part in transactions of the user
-	Flow string // only programs with this flow; empty for all
+	Tx       bool   // the store takes part in transactions of the user
+	Workflow string // only programs with this workflow; empty for all
 	// reports which ways and odd errors are left out; nil for none
 	Avoid func(k Kind, what string) bool
 }
@@ -44,10 +44,10 @@ type maker struct {
 // Generate returns the program of a seed.
 func Generate(seed uint64, l Limits) *Program {
 	m := &maker{Rand: rand.New(rand.NewPCG(seed, 7)), limits: l}
-	p := &Program{Seed: seed, Flow: "code", End: "returns"}
-	if flow := m.flow(); flow != "code" {
-		p.Flow = flow
-		p.Deeds = m.deeds(flow)
+	p := &Program{Seed: seed, Workflow: "code", End: "returns"}
+	if name := m.workflow(); name != "code" {
+		p.Workflow = name
+		p.Deeds = m.deeds(name)
 		p.Start, p.Acts = m.start(Starts[:4]), m.acts()
 		return p
 	}
@@ -70,14 +70,14 @@ func Generate(seed uint64, l Limits) *Program {
 	return p
 }
 
-func (m *maker) flow() string {
-	if m.limits.Flow != "" {
-		return m.limits.Flow
+func (m *maker) workflow() string {
+	if m.limits.Workflow != "" {
+		return m.limits.Workflow
 	}
 	if m.IntN(3) > 0 {
 		return "code"
 	}
-	f := Flows[m.IntN(len(Flows))]
+	f := Declarations[m.IntN(len(Declarations))]
 	if f.NeedsTx() && !m.limits.Tx {
 		return "code"
 	}

@@ -42,14 +42,14 @@ func Foresee(p *Program, instance string) Expect {
 	o := &oracle{instance: instance, Expect: Expect{Effects: map[string]bool{}}}
 	cancelled := slices.Contains(p.Acts, "cancel")
 	o.maybe = cancelled
-	if p.Flow == "code" {
+	if p.Workflow == "code" {
 		o.code(p)
 	} else {
-		o.flow(p)
+		o.declared(p)
 	}
 	if cancelled {
 		o.Ends = append(o.Ends, "CANCELLED")
-		if strings.HasPrefix(p.Flow, "tcc") {
+		if strings.HasPrefix(p.Workflow, "tcc") {
 			o.Ends = append(o.Ends, "CANCELED")
 		}
 	}

@@ -62,7 +62,7 @@ var Ways = map[Kind][]string{
 	},
 	Scope:  {"plain", "stands"},
 	Part:   {"saga", "saga-bad", "saga-undone", "saga-keyed", "tcc", "tcc-bad"},
-	Walk:   {"plain", "pressed"},
+	Walk:   {"plain", "limited"},
 	Code:   {"panics", "retryable"},
 	Broken: {"plain", "child"},
 }
@@ -88,15 +88,15 @@ type Block []*Op
 
 // A Program is the work of one run, of its children and of the runs that it continues as.
 type Program struct {
-	Seed   uint64   `json:"seed"`
-	Flow   string   `json:"flow"` // code, or a declared flow: see [Flows]
-	Body   Block    `json:"body,omitempty"`
-	Deeds  []Deed   `json:"deeds,omitempty"`  // of a declared flow
-	Rounds int      `json:"rounds,omitempty"` // how often it continues as new
-	Clean  string   `json:"clean,omitempty"`  // finally, odd, cancel, or empty
-	Start  string   `json:"start,omitempty"`  // see [Starts]
-	End    string   `json:"end"`              // see [Ends]
-	Acts   []string `json:"acts,omitempty"`   // acts of operators meanwhile: see [Acts]
+	Seed     uint64   `json:"seed"`
+	Workflow string   `json:"workflow"` // code, or the name of one of [Declarations]
+	Body     Block    `json:"body,omitempty"`
+	Deeds    []Deed   `json:"deeds,omitempty"`  // of a declaration
+	Rounds   int      `json:"rounds,omitempty"` // how often it continues as new
+	Clean    string   `json:"clean,omitempty"`  // finally, odd, cancel, or empty
+	Start    string   `json:"start,omitempty"`  // see [Starts]
+	End      string   `json:"end"`              // see [Ends]
+	Acts     []string `json:"acts,omitempty"`   // acts of operators meanwhile: see [Acts]
 }
 
 // Ends are the ways in which code ends.

@@ -13,11 +13,11 @@ import (
 	"github.com/perdure/perdure/tcc"
 )
 
-// A start can name the pressure for the members of a composition's run. It replaces the
-// composition's own pressure.
+// A start can name the policy for the members of a composition's run. It replaces the
+// composition's own policy.
 //
 // spec: P-12
-func TestAStartNamesThePressureOfItsComposition(t *testing.T) {
+func TestAStartNamesThePolicyOfItsComposition(t *testing.T) {
 	defer backpressure.Reset()
 	if err := backpressure.Register("one-at-a-time", backpressure.Limit(1)); err != nil {
 		t.Fatal(err)
@@ -33,7 +33,7 @@ func TestAStartNamesThePressureOfItsComposition(t *testing.T) {
 		return "", ctx.Err()
 	}
 	then := func(context.Context, int, string) error { return nil }
-	whole := tcc.Compose[int]("whole").Pressure(backpressure.Limit(3))
+	whole := tcc.Compose[int]("whole").Backpressure(backpressure.Limit(3))
 	for i := range 4 {
 		member := tcc.New[int](fmt.Sprint("member", i))
 		tcc.Add(member, "a", tries).Confirm(then).Cancel(then)

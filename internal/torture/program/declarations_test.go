@@ -5,7 +5,7 @@ import "testing"
 // The steps that a saga may undo when it gives up, and those that it must.
 func TestASagaThatGivesUpUndoesUpToTheFailure(t *testing.T) {
 	undo := func(deeds ...Deed) (allowed, must bool) {
-		want := Foresee(&Program{Flow: "saga-fast", Deeds: deeds}, "x")
+		want := Foresee(&Program{Workflow: "saga-fast", Deeds: deeds}, "x")
 		must, allowed = want.Effects[Label("x", 1, 0, "undo")]
 		return allowed, must
 	}

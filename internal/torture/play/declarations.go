@@ -14,7 +14,7 @@ import (
 	"github.com/perdure/perdure/tcc"
 )
 
-// Deeds are the input of a declared flow: how each of its steps goes.
+// Deeds are the input of a declaration: how each of its steps goes.
 type Deeds struct {
 	Instance string
 	Deeds    []program.Deed
@@ -31,7 +31,7 @@ var brisk = perdure.Retry{Attempts: 12, First: time.Millisecond, Factor: 1}
 
 const attemptTime = 2 * time.Second
 
-// do returns the function of the i-th step of a flow.
+// do returns the function of the i-th step of a declaration.
 func (e *Env) do(i int) func(context.Context, Deeds) (int64, error) {
 	return func(ctx context.Context, in Deeds) (int64, error) {
 		d := in.Deeds[i]
@@ -80,24 +80,24 @@ func reluctant(do func(context.Context, Deeds, int64) error) func(context.Contex
 	}
 }
 
-// declare makes the declared flows.
+// declare defines a workflow for each declaration.
 func (e *Env) declare() {
 	e.parts = e.declareParts()
-	e.flows = map[string]perdure.Definition{}
+	e.declared = map[string]perdure.Definition{}
 	e.start = map[string]starter[Deeds]{}
-	for _, f := range program.Flows {
+	for _, f := range program.Declarations {
 		switch f.Pattern {
 		case "graph":
 			e.graph(f)
 		case "saga":
 			s := e.saga(f)
-			e.flows[f.Name], e.start[f.Name] = s, startOf(s.Start, s.StartAll)
+			e.declared[f.Name], e.start[f.Name] = s, startOf(s.Start, s.StartAll)
 		case "tcc":
 			t := e.tcc(f)
-			e.flows[f.Name], e.start[f.Name] = t, startOf(t.Start, t.StartAll)
+			e.declared[f.Name], e.start[f.Name] = t, startOf(t.Start, t.StartAll)
 		case "each":
 			s := e.each(f)
-			e.flows[f.Name], e.start[f.Name] = s, startOf(s.Start, s.StartAll)
+			e.declared[f.Name], e.start[f.Name] = s, startOf(s.Start, s.StartAll)
 		case "sagas":
 			e.sagas(f)
 		case "tccs":
@@ -118,7 +118,7 @@ func calm() pattern.Callback {
 	}}
 }
 
-func (e *Env) tcc(f program.Flow) *tcc.TCC[Deeds] {
+func (e *Env) tcc(f program.Declaration) *tcc.TCC[Deeds] {
 	t := tcc.New[Deeds](f.Name, keep, perdure.Timeout(time.Hour)).Retry(brisk).
 		AttemptTimeout(attemptTime).Publish("torture").On(calm())
 	for i, n := range f.Steps {
@@ -161,9 +161,9 @@ func (e *Env) tried(what string) func(context.Context, tried) (int64, error) {
 }
 
 // tccs returns a composition of TCCs of one participant each.
-func (e *Env) tccs(f program.Flow) {
+func (e *Env) tccs(f program.Declaration) {
 	c := tcc.Compose[Deeds](f.Name, keep, perdure.Timeout(time.Hour)).Publish("torture").On(calm()).
-		Pressure(backpressure.Limit(2))
+		Backpressure(backpressure.Limit(2))
 	var members []*tcc.Member
 	for i, n := range f.Steps {
 		t := tcc.New[Deeds](fmt.Sprint(f.Name, i)).Retry(brisk)
@@ -177,17 +177,18 @@ func (e *Env) tccs(f program.Flow) {
 		}
 		members = append(members, m)
 	}
-	e.flows[f.Name], e.start[f.Name] = c, startOf(c.Start, c.StartAll)
+	e.declared[f.Name], e.start[f.Name] = c, startOf(c.Start, c.StartAll)
 }
 
-// Flow returns the definition of a declared flow.
-func (e *Env) Flow(name string) perdure.Definition {
-	if i := slices.IndexFunc(program.Flows, func(f program.Flow) bool {
+// Definition returns the workflow of the declaration with that name. Without such a declaration it
+// is the workflow of code.
+func (e *Env) Definition(name string) perdure.Definition {
+	if i := slices.IndexFunc(program.Declarations, func(f program.Declaration) bool {
 		return f.Name == name
 	}); i < 0 {
 		return e.code
 	}
-	return e.flows[name]
+	return e.declared[name]
 }
 
 // Listeners returns listeners that report the ends of runs to the world. Each panics the first

@@ -14,7 +14,7 @@ import (
 // The policy that a start names replaces the policy of the graph, for that run.
 //
 // spec: P-12
-func TestAStartNamesThePressureOfAGraph(t *testing.T) {
+func TestAStartNamesThePolicyOfAGraph(t *testing.T) {
 	g := dag.New[int]("g").Concurrency(6)
 	for i := range 6 {
 		dag.Add(g, fmt.Sprint("s", i), does(1, errors.New("broken"))).Retry(perdure.NoRetry)

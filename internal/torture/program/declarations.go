@@ -5,22 +5,22 @@ import (
 	"strconv"
 )
 
-// A Flow is a declared flow: the shape of a graph, a saga or a TCC. Programs with the flow define
-// how its steps go.
-type Flow struct {
+// A Declaration is the shape of a declared workflow: a graph, a saga or a TCC. A program that names
+// it defines how its steps go.
+type Declaration struct {
 	Name    string
 	Pattern string // graph, saga, tcc, sagas or tccs: a composition
 	Steps   []Node
 }
 
-// A Node is a step of a flow, or a participant.
+// A Node is a step of a declaration, or a participant.
 type Node struct {
 	After []int // by index
 	Undo  bool
 	Way   string // special features
 }
 
-// A Deed defines how a step of a declared flow goes.
+// A Deed defines how a step of a declaration goes.
 type Deed struct {
 	Fails   int    `json:"fails,omitempty"` // number of failed attempts before it succeeds
 	Odd     string `json:"odd,omitempty"`   // how these fail
@@ -28,8 +28,8 @@ type Deed struct {
 	UndoBad bool   `json:"undo_bad,omitempty"`
 }
 
-// Flows are the declared flows, which nodes know by name.
-var Flows = []Flow{
+// Declarations are the declared workflows that programs name.
+var Declarations = []Declaration{
 	{
 		"graph-chain",
 		"graph",
@@ -123,33 +123,33 @@ var Flows = []Flow{
 	},
 }
 
-// IsAgain reports whether the flow continues as new once.
-func (f Flow) IsAgain() bool { return f.Name == "graph-again" }
+// IsAgain reports whether the declaration continues as new once.
+func (d Declaration) IsAgain() bool { return d.Name == "graph-again" }
 
-// NeedsTx reports whether steps of the flow have transactions of their own.
-func (f Flow) NeedsTx() bool {
-	return slices.ContainsFunc(f.Steps, func(n Node) bool { return n.Way == "money" })
+// NeedsTx reports whether steps of the declaration have transactions of their own.
+func (d Declaration) NeedsTx() bool {
+	return slices.ContainsFunc(d.Steps, func(n Node) bool { return n.Way == "money" })
 }
 
 // GivesUp reports whether a failed compensation prevents others.
-func (f Flow) GivesUp() bool { return f.Name == "saga-fast" || f.Name == "saga-insistent" }
+func (d Declaration) GivesUp() bool { return d.Name == "saga-fast" || d.Name == "saga-insistent" }
 
 // Parks reports whether an operator decides about a failed compensation.
-func (f Flow) Parks() bool { return f.Name == "saga-park" }
+func (d Declaration) Parks() bool { return d.Name == "saga-park" }
 
-// FlowOf returns the flow with that name.
-func FlowOf(name string) (Flow, bool) {
-	i := slices.IndexFunc(Flows, func(f Flow) bool { return f.Name == name })
+// DeclarationOf returns the declaration with that name.
+func DeclarationOf(name string) (Declaration, bool) {
+	i := slices.IndexFunc(Declarations, func(d Declaration) bool { return d.Name == name })
 	if i < 0 {
-		return Flow{}, false
+		return Declaration{}, false
 	}
-	return Flows[i], true
+	return Declarations[i], true
 }
 
 // Layers returns the indexes of the steps, layer by layer.
-func (f Flow) Layers() (out [][]int) {
-	depth := make([]int, len(f.Steps))
-	for i, n := range f.Steps {
+func (d Declaration) Layers() (out [][]int) {
+	depth := make([]int, len(d.Steps))
+	for i, n := range d.Steps {
 		for _, a := range n.After {
 			depth[i] = max(depth[i], depth[a]+1)
 		}
@@ -161,19 +161,19 @@ func (f Flow) Layers() (out [][]int) {
 	return out
 }
 
-// deeds returns how each step of a flow goes. At most one fails for good.
+// deeds returns how each step of a declaration goes. At most one fails for good.
 func (m *maker) deeds(name string) []Deed {
-	f, _ := FlowOf(name)
-	out := make([]Deed, len(f.Steps))
-	for i, n := range f.Steps {
+	d, _ := DeclarationOf(name)
+	out := make([]Deed, len(d.Steps))
+	for i, n := range d.Steps {
 		if m.IntN(3) == 0 && !slices.Contains(settled, n.Way) {
 			out[i].Fails, out[i].Odd = 1+m.IntN(2), m.odd()
 		}
-		out[i].UndoBad = n.Undo && f.Pattern == "saga" && m.IntN(6) == 0
+		out[i].UndoBad = n.Undo && d.Pattern == "saga" && m.IntN(6) == 0
 	}
 	if m.IntN(2) == 0 {
 		i := m.IntN(len(out))
-		if way := f.Steps[i].Way; way != "when" && !slices.Contains(settled, way) {
+		if way := d.Steps[i].Way; way != "when" && !slices.Contains(settled, way) {
 			out[i] = Deed{Bad: true}
 		}
 	}
@@ -192,28 +192,28 @@ func clones(n Node, what string) []string {
 	return []string{what}
 }
 
-// flow foresees the result of a declared flow.
-func (o *oracle) flow(p *Program) {
-	f, _ := FlowOf(p.Flow)
-	if o.flowRound(p, f) && f.IsAgain() {
+// declared foresees the result of a declaration.
+func (o *oracle) declared(p *Program) {
+	d, _ := DeclarationOf(p.Workflow)
+	if o.declaredRound(p, d) && d.IsAgain() {
 		o.round++
-		o.flowRound(p, f)
+		o.declaredRound(p, d)
 	}
 }
 
-// flowRound foresees one run of a flow. It reports whether the run succeeds.
-func (o *oracle) flowRound(p *Program, f Flow) bool {
+// declaredRound foresees one run of a declaration. It reports whether the run succeeds.
+func (o *oracle) declaredRound(p *Program, d Declaration) bool {
 	do := func(i int, what string) {
-		for _, w := range clones(f.Steps[i], what) {
+		for _, w := range clones(d.Steps[i], what) {
 			o.must(Label(o.instance, i, o.round, w))
 		}
 	}
 	var done []int
 	bad := false
-	layers := f.Layers()
-	if f.Pattern != "graph" && f.Pattern != "saga" {
+	layers := d.Layers()
+	if d.Pattern != "graph" && d.Pattern != "saga" {
 		layers = nil // members and participants go one after the other
-		for i := range f.Steps {
+		for i := range d.Steps {
 			layers = append(layers, []int{i})
 		}
 	}
@@ -222,7 +222,7 @@ func (o *oracle) flowRound(p *Program, f Flow) bool {
 			break
 		}
 		for _, i := range layer {
-			way := f.Steps[i].Way
+			way := d.Steps[i].Way
 			switch way {
 			case "signal":
 				o.send(o.instance, "go", 1)
@@ -243,7 +243,7 @@ func (o *oracle) flowRound(p *Program, f Flow) bool {
 			done = append(done, i)
 		}
 	}
-	tcc := f.Pattern == "tcc" || f.Pattern == "tccs"
+	tcc := d.Pattern == "tcc" || d.Pattern == "tccs"
 	o.Ends = []string{"COMPLETED"}
 	switch {
 	case bad && tcc:
@@ -255,31 +255,31 @@ func (o *oracle) flowRound(p *Program, f Flow) bool {
 	}
 	for _, i := range done {
 		switch {
-		case tcc && bad && f.Pattern == "tccs":
+		case tcc && bad && d.Pattern == "tccs":
 			do(i, "confirm")
 			do(i, "cancel")
 		case tcc && bad:
 			do(i, "cancel")
 		case tcc:
 			do(i, "confirm")
-		case bad && f.Steps[i].Undo && !p.Deeds[i].UndoBad:
+		case bad && d.Steps[i].Undo && !p.Deeds[i].UndoBad:
 			do(i, "undo")
-		case (bad || o.maybe) && p.Deeds[i].UndoBad && f.Parks():
+		case (bad || o.maybe) && p.Deeds[i].UndoBad && d.Parks():
 			name := "undo:step" + strconv.Itoa(i)
 			o.Messages = append(o.Messages, Message{
 				To: o.instance, Name: name, What: "decide", Choice: "skip", Key: o.instance + name,
 			})
 		}
 	}
-	if bad && f.GivesUp() {
+	if bad && d.GivesUp() {
 		o.givenUp(p, done)
 	}
 	if !o.maybe {
 		return !bad
 	}
-	for i := range f.Steps {
+	for i := range d.Steps {
 		for _, what := range []string{"do", "undo", "confirm", "cancel"} {
-			for _, w := range clones(f.Steps[i], what) {
+			for _, w := range clones(d.Steps[i], what) {
 				o.may(Label(o.instance, i, o.round, w))
 			}
 		}
