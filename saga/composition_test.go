@@ -76,13 +76,13 @@ func (s *shop) member(alias string) (*saga.Saga[any], *saga.Step[any, string]) {
 // newShop makes a composition: order and bill, then ship after both, then mail.
 func newShop(policy saga.Policy) *shop {
 	s := &shop{def: saga.Compose[any]("shop").Policy(policy)}
-	join := func(alias string, after ...*saga.Member) *saga.Member {
+	include := func(alias string, after ...*saga.Member) *saga.Member {
 		def, _ := s.member(alias)
-		return saga.Join(s.def, alias, def).After(after...)
+		return saga.Include(s.def, alias, def).After(after...)
 	}
-	ship := join("ship", join("order"), join("bill"))
-	join("advert", ship).Optional()
-	join("mail", ship)
+	ship := include("ship", include("order"), include("bill"))
+	include("advert", ship).Optional()
+	include("mail", ship)
 	return s
 }
 
@@ -296,15 +296,16 @@ func TestMembersGetWhatIsMeantForThem(t *testing.T) {
 	})
 	each := saga.AddEach(first, "each", func(input) []string { return []string{"x", "y"} },
 		func(_ context.Context, item string) (string, error) { return item, nil })
-	a := saga.Join(c, "a", first)
+	a := saga.Include(c, "a", first)
 	never := pattern.If(func(context.Context, pattern.View) (bool, error) { return false, nil })
 	skipped := saga.New[input]("skipped")
 	nothing := saga.Add(skipped, "step", func(context.Context, input) (string, error) {
 		return "", errBroken
 	})
-	b := saga.Join(c, "b", skipped).When(never).After(a)
+	b := saga.Include(c, "b", skipped).When(never).After(a)
 	var known pattern.View
-	saga.Join(c, "c", see("c")).After(a, b).With(map[string]string{"B": "static", "C": "static"}).
+	saga.Include(c, "c", see("c")).After(a, b).
+		With(map[string]string{"B": "static", "C": "static"}).
 		Map("C", saga.FromStep(a, step).Field("ID")).Map("D", saga.FromInput("A")).
 		Map("E", saga.FromStep(b, nothing)).
 		Map("List", saga.FromStep(a, each)).Map("F", saga.FromVariable("none")).
@@ -381,7 +382,7 @@ func TestAMemberThatCannotBeginFails(t *testing.T) {
 				def := saga.New[input]("def")
 				saga.Add(def, "step", func(context.Context, input) (int, error) { return 1, nil })
 				comp := saga.Compose[input]("composition")
-				m := saga.Join(comp, "odd", def).After(saga.Join(comp, "before", before))
+				m := saga.Include(comp, "odd", def).After(saga.Include(comp, "before", before))
 				c.build(m)
 				if optional {
 					m.Optional()
@@ -416,10 +417,10 @@ func TestACompositionWithIssuesIsRefused(t *testing.T) {
 	empty := saga.New[int]("empty")
 	elsewhere := saga.Compose[int]("elsewhere")
 	c := saga.Compose[int]("composition").Policy(saga.CircuitBreaker).On(pattern.Callback{})
-	a := saga.Join(c, "a", def).After(nil).With(7)
-	b := saga.Join(c, "b", empty).Map("x", saga.FromStep(a, step)).Map("y", saga.Source{})
-	saga.Join(c, "c d", def).After(b).Map("x", saga.FromStep(b, foreign)).When(pattern.If(nil))
-	saga.Join[int, int](c, "none", nil).After(saga.Join(elsewhere, "e", def))
+	a := saga.Include(c, "a", def).After(nil).With(7)
+	b := saga.Include(c, "b", empty).Map("x", saga.FromStep(a, step)).Map("y", saga.Source{})
+	saga.Include(c, "c d", def).After(b).Map("x", saga.FromStep(b, foreign)).When(pattern.If(nil))
+	saga.Include[int, int](c, "none", nil).After(saga.Include(elsewhere, "e", def))
 	eng := newEngine(t)
 	err := eng.Register(c)
 	for _, want := range []string{

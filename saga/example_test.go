@@ -146,8 +146,8 @@ func ExampleCompose() {
 	saga.Add(bank, "charge", charge).Undo(refund)
 
 	buy := saga.Compose[Order]("buy")
-	goods := saga.Join(buy, "goods", stock)
-	saga.Join(buy, "money", bank).After(goods).Map("Item", saga.FromStep(goods, held))
+	goods := saga.Include(buy, "goods", stock)
+	saga.Include(buy, "money", bank).After(goods).Map("Item", saga.FromStep(goods, held))
 
 	fmt.Print(buy.Graph().Mermaid())
 	with(func(ctx context.Context, engine *perdure.Engine) {

@@ -36,9 +36,9 @@ type mapping struct {
 	from Source
 }
 
-// Join adds a saga to a composition, under an alias. One saga may join under several aliases.
-// Mistakes in a member are reported when the composition is registered.
-func Join[I, M any](c *Composition[I], alias string, s *Saga[M]) *Member {
+// Include adds a saga to a composition, under an alias. One saga may be included under several
+// aliases. Mistakes in a member are reported when the composition is registered.
+func Include[I, M any](c *Composition[I], alias string, s *Saga[M]) *Member {
 	m := &member{of: c.def, alias: alias, input: reflect.TypeFor[M](),
 		decode: func(input json.RawMessage) error {
 			_, err := pattern.Decode[M](input)

@@ -38,21 +38,22 @@ func TestMembersAreCheckedByType(t *testing.T) {
 		func(context.Context, int) (string, error) { return "", nil })
 
 	c := saga.Compose[parcel]("composition")
-	a := saga.Join(c, "a", first)
-	saga.Join(c, "fine", ship[parcel]("fine")).After(a).With(map[string]any{"weight": 7}).
+	a := saga.Include(c, "a", first)
+	saga.Include(c, "fine", ship[parcel]("fine")).After(a).With(map[string]any{"weight": 7}).
 		Map("city", saga.FromStep(a, receipt).Field("city")).Map("weight", saga.FromVariable("any"))
-	saga.Join(c, "anything", ship[map[string]any]("anything")).After(a).
+	saga.Include(c, "anything", ship[map[string]any]("anything")).After(a).
 		Map("x", saga.FromStep(a, lines))
-	saga.Join(c, "text", ship[string]("text"))
-	saga.Join(c, "strange", ship[struct{ Other int }]("strange"))
-	saga.Join(c, "inherits", ship[odd]("inherits")).With(map[string]any{"colour": "red"})
-	saga.Join(c, "static", ship[parcel]("static")).
+	saga.Include(c, "text", ship[string]("text"))
+	saga.Include(c, "strange", ship[struct{ Other int }]("strange"))
+	saga.Include(c, "inherits", ship[odd]("inherits")).With(map[string]any{"colour": "red"})
+	saga.Include(c, "static", ship[parcel]("static")).
 		With(map[string]any{"weight": "heavy", "colour": "red"})
-	saga.Join(c, "mapped", ship[parcel]("mapped")).After(a).
+	saga.Include(c, "mapped", ship[parcel]("mapped")).After(a).
 		Map("weight", saga.FromStep(a, receipt).Field("city")).Map("city", saga.FromStep(a, lines)).
 		Map("colour", saga.FromInput("city")).Map("Weight", saga.FromInput("colour")).
 		Map("City", saga.FromStep(a, receipt).Field("colour"))
-	saga.Join(c, "inputs", ship[saga.Inputs]("inputs")).With(map[string]any{"ship": 1, "shipp": 2})
+	saga.Include(c, "inputs", ship[saga.Inputs]("inputs")).
+		With(map[string]any{"ship": 1, "shipp": 2})
 	want := []string{
 		`inherits.city: the input of the saga, of type saga_test.odd, does not take a value of type string`,
 		`inherits.colour: the input of the saga has no such key`,

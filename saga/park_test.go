@@ -171,11 +171,11 @@ func TestACompositionIsNotStoppedWhileAMemberIsUndone(t *testing.T) {
 		ship := saga.New[int]("ship")
 		saga.Add(ship, "c", nothing)
 		buy := saga.Compose[int]("buy", perdure.Timeout(time.Minute))
-		m := saga.Join(buy, "m", pay)
+		m := saga.Include(buy, "m", pay)
 		if optional {
 			m.Optional()
 		}
-		saga.Join(buy, "ship", ship).After(m)
+		saga.Include(buy, "ship", ship).After(m)
 		perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
 			run := perduretest.Start(env, buy.Workflow, 1)
 			env.Sleep(time.Hour)

@@ -166,8 +166,8 @@ func TestAKeyIsOfItsPart(t *testing.T) {
 	charged := map[string]string{}
 	pay := paying(charged)
 	buy := saga.Compose[int]("buy")
-	saga.Join(buy, "a", pay)
-	saga.Join(buy, "a.b", pay)
+	saga.Include(buy, "a", pay)
+	saga.Include(buy, "a.b", pay)
 	twice := func(ctx context.Context) (int, error) {
 		for range 2 {
 			if _, err := pay.Inline(ctx, "pay", 1); err != nil {
@@ -285,7 +285,7 @@ func TestAPartThatNobodyCouldDecideOnIsRefused(t *testing.T) {
 	pay := saga.New[int]("pay").ParkOnUndoError()
 	saga.Add(pay, long, nothing).Undo(func(context.Context, int, int) error { return nil })
 	buy := saga.Compose[int]("buy")
-	saga.Join(buy, long, pay)
+	saga.Include(buy, long, pay)
 	if err := newEngine(t).Register(buy); err == nil ||
 		!strings.Contains(err.Error(), "too long together for an operator") {
 		t.Errorf("registered: %v", err)

@@ -102,7 +102,7 @@ func TestAPolicyNameThatMeansNothingIsRefusedAtTheCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		def, code := calling(nil), perdure.Define("code", nothing)
 		members, eng := saga.Compose[int]("members"), newEngine(t)
-		saga.Join(members, "calling", def)
+		saga.Include(members, "calling", def)
 		if err := eng.Register(def, code, members); err != nil {
 			t.Fatal(err)
 		}

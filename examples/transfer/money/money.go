@@ -37,13 +37,13 @@ type Bank func(ctx context.Context, do Action, account string, cents int64) erro
 // waits for an operator, because the money is on its way.
 func Move(bank Bank) *tcc.TCC[Transfer] {
 	t := tcc.New[Transfer]("transfer", perdure.Timeout(time.Hour)).Park()
-	bank.join(t, "debit", func(t Transfer) string { return t.From }, Hold, Take, Return)
-	bank.join(t, "credit", func(t Transfer) string { return t.To }, Announce, Book, Recall)
+	bank.add(t, "debit", func(t Transfer) string { return t.From }, Hold, Take, Return)
+	bank.add(t, "credit", func(t Transfer) string { return t.To }, Announce, Book, Recall)
 	return t
 }
 
-// join adds an account as a participant, with its actions.
-func (bank Bank) join(
+// add adds an account as a participant, with its actions.
+func (bank Bank) add(
 	t *tcc.TCC[Transfer], name string, account func(Transfer) string, try, confirm, cancel Action,
 ) {
 	end := func(do Action) func(context.Context, Transfer, bool) error {

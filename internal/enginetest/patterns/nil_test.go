@@ -55,8 +55,8 @@ func TestWhatIsNilHidesNoOtherIssue(t *testing.T) {
 	saga.Add(steps, "step", fn).After(nil)
 	saga.Add(steps, "a b", fn)
 	sagas := saga.Compose[int]("sagas", nil)
-	saga.Join(sagas, "m", steps).After(nil, &saga.Member{}).When(nil)
-	saga.Join(sagas, "none", &saga.Saga[int]{}).Map("x", saga.Source{})
+	saga.Include(sagas, "m", steps).After(nil, &saga.Member{}).When(nil)
+	saga.Include(sagas, "none", &saga.Saga[int]{}).Map("x", saga.Source{})
 
 	hold := tcc.New[int]("tcc", nil)
 	tcc.Add(hold, "a b", fn)

@@ -155,9 +155,10 @@ func TestConditionCostsWhatItReads(t *testing.T) {
 			other := saga.New[int]("other")
 			saga.Add(other, "none", setVariables)
 			c := saga.Compose[int]("w")
-			before := saga.Join(c, "first", first)
+			before := saga.Include(c, "first", first)
 			for i := range conditions {
-				before = saga.Join(c, fmt.Sprint("s", i), other).When(m.condition(i)).After(before)
+				before = saga.Include(c, fmt.Sprint("s", i), other).When(m.condition(i)).
+					After(before)
 			}
 			return c
 		},

@@ -129,7 +129,7 @@ func (e *Env) sagas(f program.Declaration) {
 		}
 		s := saga.New[Deeds](fmt.Sprint(f.Name, i))
 		step := saga.Add(s, "only", do).Retry(brisk).Undo(e.then(i, "undo"))
-		m := saga.Join(c, fmt.Sprint("m", i), s)
+		m := saga.Include(c, fmt.Sprint("m", i), s)
 		for _, a := range n.After {
 			m.After(members[a])
 		}
