@@ -57,7 +57,7 @@ func (p *program) execute(ctx context.Context, args []string, stdin io.Reader, s
 	case !began:
 		return usage(cmd, err.Error())
 	case exitCode(err) == exitUsage:
-		return hinted(err, cmd.CommandPath()+" --help shows what can be")
+		return hinted(err, seeHelp(cmd))
 	}
 	return err
 }
@@ -170,14 +170,20 @@ func unknownCommand(root *cobra.Command, name string) error {
 	}
 	return &perdure.Error{
 		Code: journal.CodeInvalid, Message: "there is no command " + name,
-		Hint: didYouMean(nearest(name, names), root.CommandPath()+" --help lists them"),
+		Hint: didYouMean(nearest(name, names), seeHelp(root)),
 	}
 }
 
 // usage returns the error of an invalid command line.
 func usage(cmd *cobra.Command, message string) error {
-	return &perdure.Error{
-		Code: journal.CodeInvalid, Message: message, Hint: cmd.CommandPath() +
-			" --help shows what can be",
+	return &perdure.Error{Code: journal.CodeInvalid, Message: message, Hint: seeHelp(cmd)}
+}
+
+// seeHelp returns the hint that names the help of a command.
+func seeHelp(cmd *cobra.Command) string {
+	listed := "arguments"
+	if cmd.HasAvailableSubCommands() {
+		listed = "commands"
 	}
+	return "run '" + cmd.CommandPath() + " --help' for the " + listed + " and flags"
 }

@@ -149,8 +149,8 @@ func (s *starting) check(workflow string) error {
 	return &perdure.Error{
 		Code: journal.CodeUnregistered, Op: "start " + workflow,
 		Message: "this program does not know the workflow",
-		Hint: didYouMean(nearest(workflow, names), s.db.program.name+" workflows list shows what "+
-			"there is") + " (--force starts it all the same, for another program)",
+		Hint: didYouMean(nearest(workflow, names), s.db.program.name+
+			" workflows list shows the workflows") + " (--force starts it all the same, for another program)",
 	}
 }
 

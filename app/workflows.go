@@ -164,7 +164,7 @@ func newWorkflowsShow(db *database) *cobra.Command {
 			Code: journal.CodeNotFound, Op: "show " + args[0],
 			Message: "neither this program nor " + at.String() + " has such a workflow",
 			Hint: didYouMean(nearest(args[0], names), db.program.name+
-				" workflows list shows what there is"),
+				" workflows list shows the workflows"),
 		}
 	}
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, _ []string, typed string) ([]string,
