@@ -89,9 +89,9 @@ func (e *Engine) Workflows() []Registered {
 }
 
 // Retention sets how long runs are kept after their end. It is an option of an engine, and of a
-// workflow for its runs. It is recorded with each run at its start, so a changed setting applies
-// to new runs only. If the run was started by a client that does not know the workflow, it is
-// recorded at the first claim by an engine that does. A run is kept at least as long as it holds
+// workflow for its runs. It is recorded with each run at its start, so a changed setting applies to
+// new runs only. If the run was started by a client that does not know the workflow, it is recorded
+// when the first engine that knows it claims the run. A run is kept at least as long as it holds
 // its workflow ID ([Dedup]). Open runs are always kept.
 type Retention struct {
 	Period   time.Duration // 0 is 7 days, below 0 for ever
@@ -119,6 +119,6 @@ func (r Retention) kernel() journal.Retention {
 	return journal.NewRetention(or(r.Period, defaultRetention), r.ByStatus)
 }
 
-// Purge removes now what is no longer kept: runs, and unrouted signals that have expired. It
-// returns how many of each. The engine also does this by itself, see Options.CleanUp.
+// Purge removes the runs that are no longer kept and the unrouted signals that have expired. It
+// returns the number of each. The engine also does this by itself: see Options.CleanUp.
 func (e *Engine) Purge(ctx context.Context) (runs, signals int, err error) { return e.k.Purge(ctx) }

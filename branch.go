@@ -16,7 +16,7 @@ import (
 type Future[T any] struct {
 	name string
 	op   *kernel.Operation
-	err  error        // why there is no operation
+	err  error        // the reason if there is no operation
 	step *kernel.Step // nil if it is no step
 
 	// value returns the result of an outcome without a failure. If it is nil, the result is
@@ -35,9 +35,9 @@ func (f *Future[T]) result(out kernel.Outcome, err error) (T, error) {
 	return result[T]("future", f.name, out, err)
 }
 
-// Async runs fn as a step beside the workflow. Its start is recorded. It ends by itself, and a
-// failure that nobody awaits is recorded and does not fail the run. A step that still runs when
-// the workflow ends is cancelled.
+// Async runs fn as a step beside the workflow. Its start is recorded. Nobody need await the step: a
+// failure that nobody awaits is recorded and does not fail the run. A step that still runs when the
+// workflow ends is cancelled.
 func Async[T any](ctx context.Context, name string, fn func(context.Context) (T, error),
 	opts ...StepOption) *Future[T] {
 	f := &Future[T]{name: name}
@@ -83,7 +83,7 @@ func Scope(ctx context.Context, name string, opts ...BranchOption) (context.Cont
 	return kernel.Open(ctx, o.Naming(name))
 }
 
-// Await waits until the operation has ended, or ctx has, and returns the result of the operation.
+// Await waits until the operation or ctx has ended, and returns the result of the operation.
 func (f *Future[T]) Await(ctx context.Context) (T, error) {
 	if f.err != nil {
 		var zero T
@@ -145,8 +145,8 @@ func (f *Future[T]) Cancel(ctx context.Context, reason string) (bool, error) {
 	return f.op.Cancel(ctx, failure.Clip(reason))
 }
 
-// AsCompleted returns the futures in the order in which they end. If ctx or the run ends first,
-// it yields nil once with that error, and stops.
+// AsCompleted returns the futures in the order in which they end. If ctx or the run ends first, it
+// yields a nil future with that error once, and stops.
 func AsCompleted[T any](ctx context.Context, futures ...*Future[T]) iter.Seq2[*Future[T], error] {
 	return func(yield func(*Future[T], error) bool) {
 		byOp := make(map[*kernel.Operation]*Future[T], len(futures))

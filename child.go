@@ -27,8 +27,8 @@ type ChildPolicy string
 // and goes on when its parent ends in another way.
 const (
 	ChildEnds ChildPolicy = kernel.ChildEnds // it is cancelled however the parent ends
-	// The child is a run of its own: it is never cancelled with the parent. The parent is not
-	// notified of its end, nor of the case that its ID was taken; observers are.
+	// The child is a run of its own: it is never cancelled with the parent. Observers are notified
+	// of its end, or that its ID was taken; the parent is not.
 	ChildDetached ChildPolicy = kernel.ChildDetached
 )
 

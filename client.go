@@ -23,7 +23,7 @@ import (
 // store for the end of a run.
 type Client struct {
 	sealed sealed.Client
-	tx     *transaction // that starts and signals are written in; nil for none
+	tx     *transaction // the transaction that starts and signals are written in; nil for none
 }
 
 // A Caller is an [Engine] or a [Client].
@@ -38,8 +38,8 @@ func (c *Client) client() *Client { return c }
 // Sealed is for other packages of this module, such as admin.
 func (c *Client) Sealed() *sealed.Client { return &c.sealed }
 
-// NewClient returns a client of a store that this process has opened. A second process on an
-// SQLite file uses one. The client uses the definitions of workflows only to check starts by
+// NewClient returns a client of a store that this process has opened. A second process on an SQLite
+// file uses such a client. The client uses the definitions of workflows only to check starts by
 // name: whether a dry run and a mode are allowed.
 func NewClient(ctx context.Context, s store.Store, workflows ...Definition) (*Client, error) {
 	if s == nil {
@@ -113,11 +113,11 @@ func (c *Client) start(ctx context.Context, workflow string, def *sealed.Workflo
 	return desk.Begin(ctx, spec)
 }
 
-// Cancel ends a run, by run ID or workflow ID, as CANCELLED with a reason. Steps and branches
-// that still run are cancelled first, and the clean-ups of the workflow are done. If the run is
-// on this engine, or on none, Cancel on an engine returns when it is durable that the run ends
-// so. Otherwise, and on a client without an engine, it returns when the request is durable. A run
-// that is cancelled already is left unchanged. For a run that ended in another way, it returns an
+// Cancel ends a run, by run ID or workflow ID, as CANCELLED with a reason. Steps and branches that
+// still run are cancelled first, and the clean-ups of the workflow are done. If no other engine has
+// the run, Cancel on an engine returns when it is durable that the run ends as CANCELLED.
+// Otherwise, and on a client without an engine, it returns when the request is durable. A run that
+// is cancelled already is left unchanged. For a run that ended in another way, it returns an
 // [Error] of code wrong_state that names its status.
 func (c *Client) Cancel(ctx context.Context, id, reason string) error {
 	if err := c.outside("cancel " + id); err != nil {
@@ -127,9 +127,9 @@ func (c *Client) Cancel(ctx context.Context, id, reason string) error {
 }
 
 // Suspend parks a run, by run ID or workflow ID, until it is resumed. Steps in flight end, and
-// their results are kept. Nothing new begins, timers and messages are held, and only its overall
-// timeout and a cancel end it. Suspend returns when that is durable. If another engine has the
-// run, it returns when the request is durable.
+// their results are kept. Nothing new begins, and timers and messages are held. Only a cancel and
+// the timeout of the whole run end it. Suspend returns when the suspension is durable. If another
+// engine has the run, it returns when the request is durable.
 func (c *Client) Suspend(ctx context.Context, id, reason string) error {
 	if err := c.outside("suspend " + id); err != nil {
 		return err
@@ -154,16 +154,16 @@ func (c *Client) Resume(ctx context.Context, id string) error {
 // steps have the idempotency keys of the old run. Steps that were undone there have new keys.
 // Open timers and waits begin again, and messages that nobody took stay with the old run.
 //
-// Children go on too. An open child is adopted. A child that was FAILED, CANCELLED or TIMED_OUT
-// is retried in the same commit, and so are its own children; its dead letter counts that. A
-// child that ended well is not started again. While a child is being cancelled, the error has the
-// code conflict. If a child that failed no longer exists, the code is not_found.
+// Children go on too. An open child is adopted. A child that was FAILED, CANCELLED or TIMED_OUT is
+// retried in the same commit, and so are its own children; the child's dead letter counts the
+// retry. A child that ended well is not started again. While a child is being cancelled, the error
+// has the code conflict. If a child that failed no longer exists, the code is not_found.
 //
 // The error is an [Error] of code wrong_state in these cases:
 //
 //   - the run has another status;
-//   - a [StepTx] committed after a failure in the run, or a branch began a child after it had
-//     received something, and the name of that step or child occurs more than once without a [Key];
+//   - a [StepTx] committed after a failure in the run, or a branch that had received something
+//     began a child, and several operations without a [Key] have the name of that step or child;
 //   - another run has had the workflow ID since. While that run is open, the code is conflict.
 //
 // If the run was retried already, Retry returns the run that was made then, and [Run.New] is
@@ -182,11 +182,11 @@ func (c *Client) Retry(ctx context.Context, id string) (*Run[json.RawMessage], e
 // Decide answers a run that waits in [Park]. The name is a path, as [Client.Describe] and
 // admin.Client.Parked show it, or a bare name if the run asks for only one decision of that name.
 // Otherwise the error has the code conflict and lists the paths. A name or path that the run does
-// not ask for returns an [Error] of code not_found; a choice that is not offered, of code
-// invalid; a run that has ended, of code wrong_state. Decide answers only that one wait: a second
-// answer that comes before the run has taken the first changes nothing. The last decision under
-// that name may also be repeated, with the same choice and data, and changes nothing. So a caller
-// that does not know whether an answer arrived repeats it.
+// not ask for returns an [Error] of code not_found; a choice that is not offered, of code invalid;
+// a run that has ended, of code wrong_state. Decide answers only that one wait: a second answer
+// that comes before the run has taken the first changes nothing. To repeat the last decision under
+// that name, with the same choice and data, changes nothing either. So a caller that does not know
+// whether its answer arrived can send it again.
 func (c *Client) Decide(ctx context.Context, id, name string, d Decision) error {
 	if err := c.outside("decide " + name + " of " + id); err != nil {
 		return err
@@ -196,8 +196,8 @@ func (c *Client) Decide(ctx context.Context, id, name string, d Decision) error 
 	})
 }
 
-// CancelTimer ends a timer of a run before its time. It identifies the timer by path: the name,
-// with the scopes that it is in. If the run has no such timer open when it reads the message,
+// CancelTimer ends a timer of a run before its time. The timer is identified by its path: the name,
+// after the scopes that it is in. If the run has no such timer open when it reads the message,
 // nothing happens.
 func (c *Client) CancelTimer(ctx context.Context, id, timer, reason string) error {
 	if err := c.outside("cancel timer " + timer + " of " + id); err != nil {
@@ -228,8 +228,8 @@ func (c *Client) Get(ctx context.Context, id string) (*Run[json.RawMessage], err
 type Status struct {
 	Found  bool
 	Head   journal.Head
-	Output json.RawMessage // of a run that has ended; nil where it has none
-	Err    error           // that it ended with
+	Output json.RawMessage // of a run that has ended; nil if it has none
+	Err    error           // the error that the run ended with
 }
 
 // IsTerminal reports whether the run has ended.
@@ -297,8 +297,8 @@ func (c *Client) List(ctx context.Context, q Query) ([]journal.Head, journal.Num
 type Description struct {
 	Head  journal.Head
 	State journal.Snapshot // the fold of the journal
-	// Why is the reason, in words, for which an open run does not go on by itself now. It is
-	// empty for a run that goes on, or has ended.
+	// Why states in words why an open run does not go on by itself now. It is empty for a run that
+	// goes on, or has ended.
 	Why string
 	// Unread are at most 100 messages that the run has not taken. For a run that has ended, they
 	// are the messages that nobody took.
@@ -384,7 +384,7 @@ func (c *Client) why(d Description) string {
 		return ""
 	}
 	for _, w := range waits {
-		// a timer that moved along may never be asked for
+		// no code may ever ask for a timer that has moved along from the run before
 		if w.Kind != journal.WaitTimer || w.Due.After(time.Now()) {
 			return waitsFor(w)
 		}

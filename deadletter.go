@@ -35,8 +35,7 @@ func deadLettered(wanted bool, body func(context.Context, []byte) ([]byte,
 	}
 }
 
-// handOver is the retry policy of passing a dead letter to Options.DeadLetters: without a limit
-// of attempts.
+// handOver is the retry policy for calls of Options.DeadLetters. It does not limit the attempts.
 var handOver = Retry{Attempts: math.MaxInt, First: time.Second, Factor: 2}
 
 // letterWorkflow is the workflow of a dead letter: it waits until the letter is settled. If take

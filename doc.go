@@ -58,8 +58,8 @@
 //     message, its chain and its registered identity.
 //   - A message that was acknowledged is taken by one wait, or listed as unread
 //     when its run ends. A timer is never early.
-//   - Code that does not fit its journal is detected where that is certain, and
-//     the run is parked, with both sides in the message and nothing lost.
+//   - Code that does not fit its journal is detected if that is certain. The run is then parked.
+//     The message shows both sides, and nothing is lost.
 //   - Only one goroutine of a run executes workflow code at a time, in an order that
 //     is the same on replay. So branches may share variables.
 //
@@ -72,12 +72,11 @@
 //   - Workflow code between durable operations runs again on every replay. It
 //     must decide by its input and the results of durable operations. Effects,
 //     clocks and random numbers belong in steps.
-//   - A workflow that blocks outside of durable operations (a channel, a lock, a
-//     sleep), while branches of its own could go on, loses the order that
-//     replay relies on; a notice names the place. It takes a second or more until the
-//     branches go on.
-//   - A deferred function in workflow code also runs when the run is only
-//     unloaded. It must only free memory and locks.
+//   - If a workflow blocks outside of durable operations (a channel, a lock, a sleep) while
+//     branches of its own could go on, the order that replay relies on is lost. A notice names the
+//     place. The branches go on after a second or more.
+//   - A deferred function in workflow code also runs when the run is unloaded, although the run has
+//     not ended. It must only free memory and locks.
 //   - A step that ignores its context is given up, not stopped: Go has
 //     no way to stop a goroutine.
 //

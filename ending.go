@@ -83,17 +83,17 @@ func checkInput(ctx context.Context, t reflect.Type) error {
 // that the workflow code sets there, as in the example.
 //
 // A clean-up that a branch has registered also runs when the branch is cancelled: by
-// [Future.Cancel], and then beside the other code of the run, or because the branch is still
-// going on when the run ends. The run does not end before the clean-up is done, unless it
-// continues as new.
+// [Future.Cancel], or because the branch still goes on when the run ends. After Future.Cancel it
+// runs beside the other code of the run. The run does not end before the clean-up is done, unless
+// it continues as new.
 func OnCancel(ctx context.Context, name string, fn func(context.Context) error,
 	opts ...BranchOption) error {
 	return plan(ctx, name, false, fn, opts)
 }
 
-// Finally registers a clean-up that runs before the run ends, however it ends, unless it
-// continues as new; and when its branch is cancelled. See [OnCancel] for the order and the
-// context.
+// Finally registers a clean-up that runs before the run ends, however it ends, except if it
+// continues as new. The clean-up of a branch also runs when the branch is cancelled. See [OnCancel]
+// for the order and the context.
 func Finally(ctx context.Context, name string, fn func(context.Context) error,
 	opts ...BranchOption) error {
 	return plan(ctx, name, true, fn, opts)

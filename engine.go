@@ -27,7 +27,7 @@ type Options struct {
 	// Build is the name of the program's build. A journal is replayed strictly if the same build
 	// wrote it, and by name if another build did. Empty means the hash of the executable.
 	Build string
-	// Observers receive notices of what happens, each only the kinds that it wants.
+	// Observers receive notices of what the engine does. Each gets only the kinds that it wants.
 	Observers []observe.Observer
 	// Logger receives warnings, and errors of workflow code: runs that are parked, panics, code
 	// that does not fit its journal or blocks, late results, dead letters. Nil means
@@ -60,21 +60,21 @@ type Options struct {
 	// MaxLoaded limits the journals in memory in bytes. Zero means 256 MiB. Above the limit, no
 	// further run is loaded, and runs that wait are unloaded.
 	MaxLoaded int
-	// Sweep is how often the engine asks the store for due runs without being notified, from 1 s
-	// to 10 min. Zero means 30 s. Below zero, it never asks; that is for a store that nobody else
-	// uses, in a test. If SweepOnly is set, timers wait for the sweep: nothing is then late by
-	// more than one sweep.
+	// Sweep is how often the engine asks the store for due runs without being notified, from 1 s to
+	// 10 min. Zero means 30 s. Below zero, it never asks: that is for tests, with a store that
+	// nothing else uses. If SweepOnly is set, timers wait for the sweep, and are late by at most
+	// one sweep.
 	Sweep     time.Duration
 	SweepOnly bool
 	// Retention sets how long runs are kept after their end. See [Retention].
 	Retention Retention
-	// CleanUp is how often runs and signals are removed that are no longer kept. Zero means 1 h.
-	// Below zero, it is never.
+	// CleanUp is how often the engine removes runs and signals that are no longer kept. Zero means
+	// 1 h. Below zero, it never does.
 	CleanUp time.Duration
-	// KeepUnrouted is how long a signal is kept that found no open run. Zero means 7 days. Below
-	// zero, it is not kept.
+	// KeepUnrouted is how long an unrouted signal is kept, which is one that found no open run.
+	// Zero means 7 days. Below zero, it is not kept.
 	KeepUnrouted time.Duration
-	// Off are patterns that are switched off: Register refuses definitions of them, with an
+	// Off lists the patterns that are switched off: Register refuses definitions of them, with an
 	// [Error] of code invalid.
 	Off []journal.Pattern
 	// FailOnWarning makes Register refuse a definition with a warning, as it does a definition
@@ -106,8 +106,8 @@ const (
 	maxCrashes        = 20
 )
 
-// An Engine executes runs on one store. It is also a [Client] of that store, whose writes go with
-// the engine's own. Many goroutines may call its methods.
+// An Engine executes runs on one store. It is also a [Client] of that store; the writes of that
+// client go to the store together with the engine's own. Many goroutines may call its methods.
 type Engine struct {
 	*Client
 	k         *kernel.Engine
@@ -278,8 +278,8 @@ func (e *Engine) register(w Definition) error {
 }
 
 // Run executes runs until ctx ends: runs that are started through this engine, and runs of its
-// workflows in the store, whoever started them and wherever they were interrupted. Then it lets
-// steps in flight end within the drain time, makes durable what was recorded, hands the runs
-// over, and returns nil. It returns an error if it cannot join the store, is no longer allowed to
-// write, or gets no answer from the store for another drain time while it stops. Call it once.
+// workflows in the store, whoever started them and wherever they were interrupted. Then it waits
+// for steps in flight, up to the drain time, makes all records durable, hands the runs over, and
+// returns nil. It returns an error if it cannot join the store, is no longer allowed to write, or
+// gets no answer from the store for another drain time while it stops. Call it once.
 func (e *Engine) Run(ctx context.Context) error { return e.k.Run(ctx) }

@@ -29,8 +29,8 @@ func RetryAfter(d time.Duration, err error) error {
 // tried again. Parking of nil is nil.
 func Parking(err error) error { return failure.Mark(journal.ClassPark, 0, err) }
 
-// Benign marks an error that is expected. It is retried as any other, and notices mark it as
-// benign. Benign of nil is nil.
+// Benign marks an error that is expected. It is retried like any other error, and notices mark it
+// as benign. Benign of nil is nil.
 func Benign(err error) error { return failure.Mark(journal.ClassBenign, 0, err) }
 
 // RegisterError registers a sentinel error under a name that journals keep. So errors.Is finds it

@@ -105,8 +105,8 @@ type StepInfo struct {
 	// The path without the phase: debit for try:debit. Without a phase it is the step's own path.
 	Of string
 
-	// Keys is the run whose idempotency keys the step has. It is the step's own run, or the
-	// earliest run that this run retries since which the step was not undone.
+	// Keys is the run that the step's idempotency key comes from. This is the step's own run, or an
+	// earlier run that it retries: the earliest one since which the step was not undone.
 	Keys string
 }
 

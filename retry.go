@@ -148,7 +148,7 @@ func (r Retry) filled() Retry {
 	return r
 }
 
-// maxDelay is the largest delay that a float holds without passing the largest duration.
+// maxDelay is the largest delay, as a float, that is still a valid duration.
 const maxDelay = float64(math.MaxInt64 - 1<<10)
 
 // next returns when the next attempt begins after a failure of the n-th.

@@ -28,9 +28,9 @@ func (s Signal[T]) Name() string { return s.name }
 // long: [Within], [Until], [Where], [Key], [RenamedFrom] or [Added].
 type WaitOption interface{ ApplyToWait(*kernel.Wait) error }
 
-// Within limits how long a wait lasts, from when it begins and across crashes. It is above 0. If
-// no message has come in that time, the wait returns an [Error] of code timed_out, which is also
-// a context.DeadlineExceeded.
+// Within limits how long a wait lasts. The time counts from the beginning of the wait, also across
+// crashes. It must be above 0. If no message has come in that time, the wait returns an [Error] of
+// code timed_out, which is also a context.DeadlineExceeded.
 type Within time.Duration
 
 func (d Within) ApplyToWait(w *kernel.Wait) error {
@@ -149,9 +149,9 @@ func (s Signal[T]) Has(ctx context.Context) (bool, error) {
 	return len(first) > 0, err
 }
 
-// All returns the payloads of all messages of this signal that nobody has taken, in order,
-// without a limit of their number. In workflow code it records them: together they may be as
-// large as one payload, else the error has the code too_large. See [Inbox].
+// All returns the payloads of all messages of this signal that nobody has taken, in order, however
+// many there are. In workflow code it records them, so together they may be as large as one
+// payload. If they are larger, the error has the code too_large. See [Inbox].
 func (s Signal[T]) All(ctx context.Context) ([]T, error) {
 	return s.look(ctx, kernel.Look{Name: s.name})
 }
@@ -237,8 +237,8 @@ func Take(ctx context.Context, numbers ...int64) ([]int64, error) {
 // A SendOption is an option of the sending of a signal: [SendKey].
 type SendOption interface{ ApplyToSend(*kernel.Signal) error }
 
-// SendKey is an idempotency key. A signal with the same key to the same run, or to the runs that
-// it continues as, is delivered once, however often and by whomever it is sent.
+// SendKey is an idempotency key. A signal with the same key to the same run, or to the runs that it
+// continues as, is delivered once, however often it is sent, and by any client.
 type SendKey string
 
 func (k SendKey) ApplyToSend(s *kernel.Signal) error {

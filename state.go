@@ -38,8 +38,8 @@ type Info struct {
 	PredecessorEnded time.Time
 }
 
-// InfoOf returns the data of the run of ctx, in workflow code and in the body of a step. On
-// replay it returns workflow code the same.
+// InfoOf returns the data of the run of ctx, in workflow code and in the body of a step. On replay,
+// workflow code gets the same data.
 func InfoOf(ctx context.Context) (Info, error) {
 	i, err := kernel.InfoOf(ctx)
 	dry := i.Headers[sealed.HeaderDryRun] == "true"

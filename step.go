@@ -68,11 +68,11 @@ func (w RenamedFrom) ApplyToBranch(o *sealed.Operation) error { return w.ApplyTo
 
 type added struct{}
 
-// Added is an option of an operation that a newer build has inserted before others. Runs that
-// have recorded the later operations perform the added operation too, although it is late.
-// Without it, such a run is suspended when the code of the newer build comes to the operation: it
-// may be a recorded operation under another name, whose effect would happen twice. Other ways to
-// decide are [RenamedFrom], [Version], an operator who resumes the run, and [ByName].
+// Added is an option of an operation that a newer build has inserted before others. Runs that have
+// recorded the later operations perform the added operation too, although it is late. Without the
+// option, such a run is suspended when the code of the newer build comes to the operation. The
+// operation may be a recorded one under another name, and its effect would happen twice. Other ways
+// to decide are [RenamedFrom], [Version], an operator who resumes the run, and [ByName].
 var Added added
 
 func (added) ApplyToStep(o *sealed.Operation) error {
@@ -88,11 +88,11 @@ func (added) ApplyToWait(w *kernel.Wait) error {
 	return nil
 }
 
-// A Phase is an option of a step that is part of a larger operation: of a participant of a TCC,
-// or of an undo of a step. It is put before the step's name: a step debit in PhaseTry is the
-// operation try:debit. In one scope, or a clean-up of that scope, it has one idempotency key,
-// however often the step is called. The first attempt of every phase except try is announced, see
-// package pattern.
+// A Phase is an option of a step that is part of a larger operation: of a participant of a TCC, or
+// of an undo of a step. It is put before the step's name: a step debit in PhaseTry is the operation
+// try:debit. Within a scope and the clean-ups of that scope, the step has one idempotency key,
+// however often it is called. The first attempt of every phase except try is announced, see package
+// pattern.
 type Phase string
 
 // The phases.
@@ -169,7 +169,7 @@ func Step[T any](ctx context.Context, name string, fn func(context.Context) (T, 
 }
 
 // resultOf returns the result of a step. The text of an error begins with the step's name, unless
-// the step is one of a pattern, whose result tells which step failed.
+// the step is one of a pattern, whose result names the failed step.
 func resultOf[T any](s kernel.Step, out kernel.Outcome, err error) (T, error) {
 	ofPattern := s.Declared || s.Phase != "" || strings.HasPrefix(s.Name, "perdure:")
 	if err == nil && out.Failure != nil && !ofPattern {
@@ -242,7 +242,8 @@ func Once[T any](ctx context.Context, key string, produce func() (T, error)) (T,
 	return v, nil
 }
 
-// Progress notifies observers of how far the step is whose body ctx belongs to. It is not kept.
+// Progress notifies observers of the progress of the step whose body ctx belongs to. The journal
+// does not record it.
 func Progress(ctx context.Context, what string) error {
 	s, err := kernel.StepOf(ctx, "progress")
 	if err == nil {

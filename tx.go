@@ -12,10 +12,10 @@ import (
 )
 
 // In returns a client that writes starts and signals in a transaction of the application on the
-// store's database. They exist exactly if the transaction is committed, and the results of the
-// calls hold if it is. Before the commit, a run that the client started is not visible to others,
-// nor to [Run.Result]. Other writes are refused with an [Error] of code misuse. Reads see only
-// committed data.
+// store's database. The starts and signals exist only if the transaction is committed, and only
+// then are the results of the calls valid. Before the commit, a run that the client started is not
+// visible to others, nor to [Run.Result]. Other writes are refused with an [Error] of code misuse.
+// Reads see only committed data.
 //
 // For PostgreSQL the transaction is a pgx.Tx or a *sql.Tx, for SQLite a *sql.Tx on the same file.
 // For any other type, the calls return an [Error] of code invalid that names the accepted types.
@@ -83,14 +83,13 @@ type Transactions[Tx any] interface {
 // While fn runs, nothing else of its run becomes durable, so no step of another branch begins. On
 // SQLite nothing of any run becomes durable, since the transaction has the database's only write
 // lock from its beginning. So fn should be short, and must not wait for anything that a run does.
-// It does not call [Once], and starts and signals only in its transaction: an engine that is
-// called with fn's context refuses, with an [Error] of code misuse. Events that fn emits and
+// It must not call [Once]. It starts runs and sends signals only in its transaction: an engine that
+// is called with fn's context refuses, with an [Error] of code misuse. Events that fn emits and
 // variables that it sets are recorded with its result.
 //
 // A retry of the run keeps committed steps, also those after a failure. If several steps have one
-// name, give each a [Key]: without it, a run in which one of them committed after a failure is
-// not retried. A StepTx that undoes another one by hand is not known to be an undo, and is kept
-// too.
+// name, give each a [Key]: without it, a run in which one of them committed after a failure is not
+// retried. The engine does not know that a StepTx undoes another one by hand, so it keeps both.
 func StepTx[Tx, T any](ctx context.Context, name string, db Transactions[Tx],
 	fn func(context.Context, Tx) (T, error), opts ...StepOption) (T, error) {
 	var zero T

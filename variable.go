@@ -37,8 +37,8 @@ func RemoveVariable(ctx context.Context, name string) error {
 	return kernel.SetVariable(ctx, name, nil)
 }
 
-// Variable returns a variable of the run of ctx, or false if there is none. On replay it returns
-// workflow code the same value. A body sees the values that it has set itself.
+// Variable returns a variable of the run of ctx, or false if there is none. On replay, workflow
+// code gets the same value. A body sees the values that it has set itself.
 func Variable[T any](ctx context.Context, name string) (v T, found bool, err error) {
 	data, found, err := kernel.Variable(ctx, name)
 	if err != nil || !found {

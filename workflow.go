@@ -48,8 +48,8 @@ func (t Timeout) ApplyToWorkflow(w *sealed.Workflow) error {
 }
 
 // ByName is an option of a workflow whose runs are replayed by name when another build has loaded
-// them. An operation that is new there is performed, even if later recorded operations follow
-// that may be the same operation under an older name. See [Added].
+// them. An operation that is new in that build is performed, even if the journal has later
+// operations, and one of them may be the same operation under an older name. See [Added].
 var ByName WorkflowOption = byName{}
 
 type byName struct{}
@@ -59,9 +59,9 @@ func (byName) ApplyToWorkflow(w *sealed.Workflow) error {
 	return nil
 }
 
-// Replays sets when the code of a run is replayed that panicked, or returned a [RetryAfter]
-// error, several times in a row: after the delays of the policy. After its attempts the run is
-// parked. The default is 10 attempts, 1 s, doubled each time, at most 5 min.
+// Replays is the policy for workflow code that panics or returns a [RetryAfter] error several times
+// in a row. Its delays set when the code is replayed. After its attempts the run is parked. The
+// default is 10 attempts, 1 s, doubled each time, at most 5 min.
 type Replays Retry
 
 func (p Replays) ApplyToWorkflow(w *sealed.Workflow) error {
@@ -350,9 +350,10 @@ func (id ID) ApplyToStart(o *sealed.Start) error {
 	return nil
 }
 
-// Dedup is the dedup window of a start: how far back it looks for a run of its ID that has ended.
-// If such a run ended within the window, the start returns it and starts no other. The default is
-// 24 hours; 0 means open runs only. A run that the start makes is kept for as long after its end.
+// Dedup is the dedup window of a start: how far back the start looks for a run of its ID that has
+// ended. If such a run ended within the window, the start returns it and starts no other. The
+// default is 24 hours; 0 means open runs only. A run that the start makes is kept at least that
+// long after its end.
 type Dedup time.Duration
 
 func (d Dedup) ApplyToStart(o *sealed.Start) error {
