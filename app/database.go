@@ -69,8 +69,8 @@ type client struct {
 // read opens the database for reading only.
 func (d *database) read(ctx context.Context) (*client, error) { return d.open(ctx, place.Read) }
 
-// write opens the database to start runs and send messages. An engine may use it meanwhile,
-// and none need.
+// write opens the database to start runs and send messages. An engine may use the database at the
+// same time, but none needs to.
 func (d *database) write(ctx context.Context) (*client, error) { return d.open(ctx, place.Write) }
 
 func (d *database) open(ctx context.Context, mode place.Mode) (*client, error) {
@@ -142,7 +142,7 @@ func (c *client) noEngine() string {
 // An opener opens a database: it is read or write.
 type opener func(context.Context) (*client, error)
 
-// patience limits how long an interrupted command may go on to end in order.
+// patience limits the time in which an interrupted command can end in order.
 const patience = time.Second
 
 // using opens the database, calls do, and closes it. After an interrupt it waits for a

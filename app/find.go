@@ -88,7 +88,7 @@ func didYouMean(near []string, instead string) string {
 func (c *client) ids(ctx context.Context) []string {
 	heads, _, err := c.List(ctx, perdure.Query{Limit: 1000})
 	if err != nil {
-		return nil // the IDs only serve a hint
+		return nil // the IDs are only for a hint
 	}
 	var out []string
 	for _, h := range heads {

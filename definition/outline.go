@@ -11,7 +11,7 @@ type Outline struct {
 	Version     string `json:"version,omitempty"`
 	Description string `json:"description,omitempty"`
 	Trigger     string `json:"trigger,omitempty"` // the type of the event that starts it
-	// IDField is the field of that event, or of the input, that is the workflow ID.
+	// IDField is the field of that event, or of the input, that has the workflow ID.
 	IDField string `json:"id_field,omitempty"`
 	// Input is the contract of the input, as JSON Schema.
 	Input json.RawMessage `json:"input,omitempty"`
@@ -25,7 +25,7 @@ type Outline struct {
 	Backpressure bool `json:"backpressure,omitempty"`
 }
 
-// Over returns a, with the fields that are empty in a taken from b.
+// Over returns a with its empty fields taken from b.
 func (a Outline) Over(b Outline) Outline {
 	a.Version, a.Description = cmp.Or(a.Version, b.Version), cmp.Or(a.Description, b.Description)
 	a.Trigger, a.IDField = cmp.Or(a.Trigger, b.Trigger), cmp.Or(a.IDField, b.IDField)

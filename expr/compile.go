@@ -19,7 +19,7 @@ import (
 type op func(*run) (any, error)
 
 // A compiler makes ops from a syntax tree. A node that it does not know is not part of the
-// language, whatever else the parser accepts, now or later.
+// language, even if the parser accepts it, now or later.
 type compiler struct {
 	source []rune
 	needs  wanted
@@ -29,8 +29,8 @@ type compiler struct {
 }
 
 // compile returns the op of a text, and the data that it reads. It checks the tree before its
-// types: a chain of comparisons has a part twice, and the type checker would look at a chain within
-// a chain too often.
+// types: a chain of comparisons contains a part twice, so the type checker would visit the parts of
+// nested chains too often.
 func compile(text string) (op, wanted, error) {
 	switch {
 	case len(text) > maxText:

@@ -156,8 +156,8 @@ func (c *compiler) otherwise(n *ast.BinaryNode) (op, error) {
 	}, nil
 }
 
-// matches compiles a regular expression along with the text: one that is part of the data could
-// have any size.
+// matches compiles a regular expression together with the text. The expression must be in the text:
+// in the data it could have any size.
 func (c *compiler) matches(n *ast.BinaryNode) (op, error) {
 	literal, ok := n.Right.(*ast.StringNode)
 	if !ok {

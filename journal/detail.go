@@ -39,13 +39,14 @@ type Detail struct {
 	StartDetail
 }
 
-// An outcomeNumber is Outcome in the stored bytes. It is zero but while these are made or read.
+// An outcomeNumber is Outcome in the stored bytes. It is set only while these bytes are made or
+// read.
 type outcomeNumber struct {
 	Number uint8 `json:"outcome,omitempty"`
 }
 
-// A CodeDetail is part of RunStarted and RunClaimed: the program that executes the run from here
-// on.
+// A CodeDetail is part of RunStarted and RunClaimed. It describes the program that executes the run
+// from here on.
 type CodeDetail struct {
 	Build  string   `json:"build,omitempty"`
 	Engine EngineID `json:"engine,omitempty"` // the engine that claimed the run

@@ -6,7 +6,7 @@ import (
 )
 
 // An Op identifies a durable operation: replay finds the operation by it. The identity is scope,
-// name and key, or, without a key, scope, name and occurrence. It is never the position. The same
+// name and key. Without a key it is scope, name and occurrence. It is never the position. The same
 // name and key again in one scope is the next occurrence.
 type Op struct {
 	Scope int64  // the sequence of the entry that opened the scope; 0 means the run's own scope
@@ -63,7 +63,7 @@ func (e *Entry) Failure() *Failure {
 	return e.Detail.Failure
 }
 
-// Began returns the time when the attempt began that this entry is the result of.
+// Began returns the time when the attempt began whose result this entry is.
 func (e *Entry) Began() time.Time { return e.At.Add(-e.Took) }
 
 // Size returns the approximate size of the entry in memory and on disk, in bytes.

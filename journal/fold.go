@@ -271,8 +271,8 @@ var inPhase = map[string]map[StepStatus]StepStatus{
 // ReasonDuplicate is the reason of a StepSkipped whose effect existed already: the step is done.
 const ReasonDuplicate = "duplicate"
 
-// IsFact reports whether entries of this kind record a fact about a step, which an operation of
-// another name found, or none. A step may have several.
+// IsFact reports whether entries of this kind record a fact about a step. The fact comes from an
+// operation with another name, or from none. A step may have several facts.
 func (k Kind) IsFact() bool {
 	switch k {
 	case StepSkipped, CompensationStarted, StepCompensated, StepCompensationFailed, PhaseStarted,
@@ -359,9 +359,9 @@ func (a *Aggregate) endBeside(scope *Step, at time.Time) {
 	}
 }
 
-// About returns the operation that a fact, or a step in a phase, is about. It is in the scope in
-// which its clean-up was planned, or which its own scope stands for, and is the first occurrence
-// there.
+// About returns the operation that a fact, or a step in a phase, is about. That operation is in the
+// scope in which the clean-up was planned, or in the scope that the scope of op stands for. It is
+// the first occurrence there.
 func (a *Aggregate) About(op Op) Op {
 	op.Scope, op.Occ = a.home(op.Scope), 1
 	return op

@@ -9,7 +9,7 @@ type Kind uint8
 // The kinds of entries.
 const (
 	RunStarted Kind = 1 // the run exists; Data is its input
-	// an engine claimed the run that had not executed it before, or one with another build did
+	// the run was claimed by an engine that had not executed it before, or by one of another build
 	RunClaimed   Kind = 2
 	RunCompleted Kind = 3 // the run ended by returning a value; Data is the output
 	RunFailed    Kind = 4 // the run ended by failing; Detail.Failure is the error
@@ -43,8 +43,8 @@ const (
 	VariableSet Kind = 25
 	KeyAdded    Kind = 26 // Data is an idempotency key that the run has used
 
-	// the code of another build has this operation, and asked for it before recorded ones that it
-	// had not reached
+	// the code of another build asked for this operation before recorded operations that it had not
+	// reached yet
 	OperationAdded  Kind = 27
 	OperationUnused Kind = 28 // the code of another build has not asked for the recorded operation
 	// Data is the value of the header Detail.Variable from here on; without Data the header is

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// A place is a scope of a journal whose reusable history is looked for: the goroutine whose code it
-// is part of, and when that code may have learned of something that is done again.
+// A place describes a scope of the old journal: the goroutine that its code is part of, and the
+// entry from which on that code may know of something that is done again.
 type place struct {
 	in     int64 // the scope that it was opened or planned in
 	branch bool  // it has a goroutine of its own
@@ -41,8 +41,8 @@ func (s *reuse) knowsOfChildren(scope int64) int {
 // findKnowing finds that entry for every scope. Code knows of a failure in its own branch, and in
 // the branches that it has opened, because it awaits these. It knows of a failure beside it only if
 // it has heard of something there (findHeard). A scope without a goroutine knows what the code that
-// opened it knows. The search is done twice: as if no branch had heard of anything, which is kept
-// in unheard, and with what the branches had heard.
+// opened it knows. The search is done twice: first as if no branch had heard of anything, with the
+// result kept in unheard, and then with everything that the branches had heard.
 func (s *reuse) findKnowing() {
 	s.learnFrom(func() {})
 	s.unheard = map[int64]int{}
@@ -91,8 +91,8 @@ func (s *reuse) around(scope int64) iter.Seq[*place] {
 	}
 }
 
-// stopsOf returns the first of the stops that the cancellation of a branch was recorded with: what
-// the cancellation ended in that branch precedes it in the journal.
+// stopsOf returns the first of the stops that were recorded with the cancellation of a branch. The
+// operations that the cancellation ended in that branch precede it in the journal.
 func (s *reuse) stopsOf(i int, branch int64) int {
 	for i > 1 && s.entries[i-1].isStop() && s.isWithin(s.entries[i-1].Op.Scope, branch) {
 		i--
@@ -139,7 +139,7 @@ func (s *reuse) settle(i int) {
 }
 
 // findPlaces finds the scopes. It returns the sequences of the opened ones, by the operation that
-// opened them. What a clean-up does is a consequence of the end that it is for.
+// opened them. Everything that a clean-up does is a consequence of the end that it is for.
 func (s *reuse) findPlaces() map[Op]int64 {
 	opened := map[Op]int64{}
 	s.places = map[int64]*place{
@@ -183,8 +183,8 @@ func (s *reuse) learn(i int) {
 	}
 }
 
-// isOfDeclaration reports whether an operation is a step of a declaration that completed, and that
-// began before the end did.
+// isOfDeclaration reports whether an operation is a completed step of a declaration, and began
+// before the end of the run began.
 func (s *reuse) isOfDeclaration(r *operation) bool {
 	return r != nil && r.declared && !r.again && r.end > 0 && r.first < s.over &&
 		s.entries[r.end].Kind == StepCompleted

@@ -9,8 +9,8 @@ import (
 )
 
 // A Retention is the period for which a run is kept after its end, by the status that it ends with.
-// The run's row has it in words, such as "168h0m0s" or "48h0m0s FAILED=720h0m0s TIMED_OUT=ever". An
-// empty one means that nobody has set it: the run is kept.
+// It is a text in the run's row, such as "168h0m0s" or "48h0m0s FAILED=720h0m0s TIMED_OUT=ever". An
+// empty Retention is not set: the run is kept.
 type Retention string
 
 // ever is a period without an end.
@@ -33,8 +33,8 @@ func periodText(d time.Duration) string {
 	return d.String()
 }
 
-// Period returns the period for which a run is kept that ends with a status. It returns false if
-// that is for ever or is not set.
+// Period returns how long a run that ends with that status is kept. It returns false if the run is
+// kept for ever, or if no period is set.
 func (r Retention) Period(s Status) (time.Duration, bool) {
 	found := ""
 	for i, word := range strings.Fields(string(r)) {

@@ -11,11 +11,11 @@ import (
 // that retries it from the place where it failed. The result is a journal that begins with the same
 // start, and that the code replays up to that place. The given entries do not change.
 //
-// The cut is the place where things began to go wrong. Of a FAILED run, it is the first of the
-// records by which the run failed. These are the records that dead letters name; without dead
-// letters, those of the errors that the run's failure contains; without these, that of the last
-// step or child that failed. Of a run that ended otherwise, or without such a record, the cut is
-// where the end began.
+// The cut is the place where things began to go wrong. In a FAILED run, it is the first of the
+// records by which the run failed. These are the records that dead letters name. Without dead
+// letters, they are the records of the errors that the run's failure contains. Without these too,
+// it is the record of the last step or child that failed. In a run that ended in another way, or
+// has no such record, the cut is where the end began.
 //
 // Each branch has a cut of its own: where its code may have begun to act on something that is done
 // again.
@@ -25,23 +25,25 @@ import (
 //     cancellation ended in it comes after the cut), or where it learned of something that began
 //     outside it, which an entry records (Detail.Heard).
 //
-// What code shares by itself, in a variable of a closure for example, no entry records. A retry
-// treats such a branch as one that does not know.
+// No entry records the data that branches share by themselves, for example in a variable of a
+// closure. A branch that learned of something only in this way is treated as one that does not know
+// of it.
 //
-// Kept is everything recorded before the cut, including failures that the code has dealt with.
+// Everything recorded before the cut is kept, including failures that the code has dealt with.
 // After the cut, the results of operations that were going on at the cut and completed are kept,
-// too. What failed, everything else after the cut, and what had not ended is done again. So are a
-// step that was undone after the cut, with the variables it set, and, from the top, a TCC that
-// began to cancel after the cut; one that had begun before goes on cancelling. If a failed step
-// has waited in a branch of its own (named "gate:" and its name, for example), what failed or came
-// too late there is done again. Dead letters are written again. A checkpoint of a step's body
-// stays, unless the step was undone.
+// too. Operations that failed or had not ended are done again, and so is everything else after the
+// cut. A step that was undone after the cut is done again, and the variables that it set are set
+// again. A TCC that began to cancel after the cut is done again from the top; a TCC that had begun
+// to cancel before goes on cancelling. If a failed step has waited in a branch of its own (named
+// "gate:" and its name, for example), the operations that failed or came too late there are done
+// again. Dead letters are written again. A checkpoint of a step's body stays, unless the step was
+// undone.
 //
 // After the cut of the code that began it, a step's result also stays in two cases: the step
 // belongs to a declaration, so that the code cannot have acted on a failure; or the result is in a
 // transaction of the application, which must not be made twice. The run of a child must not be made
-// twice either: it stays if its branch had only heard of something. Of other steps the journal does
-// not show whether code awaited the failed operation before it began the next step, so that code
+// twice either: it stays if its branch had only heard of something. For other steps, the journal
+// does not show whether the code awaited the failed operation before it began the step. So the code
 // may have begun the step because of the failure.
 //
 // A child that failed stays begun, and its end is left out: the retry goes on with that child, or
@@ -53,13 +55,13 @@ import (
 // their names. The run is PENDING at the end. The caller sets Run and the detail of the start.
 //
 // Redone has the paths of the steps that were undone, and of the steps that undone phases belong
-// to. The outside world may have seen them done and undone under the idempotency keys of the old
-// run, so that these keys would not do them again.
+// to. The outside world may have seen these steps done and undone under the idempotency keys of the
+// old run, so it might not do them again under the same keys.
 //
 // Reusable returns an error of CodeWrongState if such a step or child has a name that occurs more
-// than once without a key, or is in a scope with such a name: what is done again before it may
-// change which occurrence it is. It returns the journal along with that error, because children in
-// it may turn out to belong in anew.
+// than once without a key, or is in a scope with such a name: the operations that are done again
+// before it may change its occurrence. It returns the journal along with that error, because
+// children in it may turn out to belong in anew.
 func Reusable(entries []Entry, anew ...RunID) (kept []Entry, redone []string, err error) {
 	if len(entries) == 0 {
 		return nil, nil, nil
@@ -85,7 +87,7 @@ type reuse struct {
 	cut      int   // where things began to go wrong
 	over     int   // where the end began
 	culprits []int // the records by which the run failed
-	failures []int // what failed and is done again, including culprits
+	failures []int // the failures that are done again, including culprits
 	ops      map[Op]*operation
 	left     map[Op]bool      // values that are made again
 	reopened map[Op]bool      // branches that go on although they were cancelled
@@ -128,9 +130,10 @@ func (s *reuse) findCut() {
 	}
 }
 
-// culprits returns the records, among those before the end began, by which a run failed: those of
-// the errors that it ended with, and those that dead letters are about and that have the same
-// failure, or after which the code has only undone and reported.
+// culprits returns the records by which a run failed, among the entries before the end began. These
+// are the records of the errors that the run ended with. They are also the records that dead
+// letters are about, if they have the same failure, or if the code has only undone and reported
+// after them.
 func culprits(before, all []Entry, f *Failure) []int {
 	last := true
 	found := deadLettered(before, all, func(e *Entry) bool {
@@ -398,8 +401,9 @@ func ofPhase(op Op, phase string) string {
 	return op.String()
 }
 
-// openGates marks to be done again what failed in the branches of steps that failed because of it.
-// Such a branch is beside the step, and is named, for example, "gate:" and the step's name.
+// openGates finds the steps that failed because of a failure in a branch of their own, and marks
+// that failure to be done again. Such a branch is beside the step, and is named, for example,
+// "gate:" and the step's name.
 func (s *reuse) openGates() {
 	for _, i := range s.failures {
 		all := s.branchesOf(s.entries[i].Op, i, func(*Entry) bool { return true })

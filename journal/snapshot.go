@@ -64,7 +64,7 @@ type Snapshot struct {
 	// paths of recorded operations that the code of the current build has not asked for
 	Unused []string
 	Waits  []Wait // in the order in which they began; none of a run that has ended
-	// the input, or the payload that replaced it; nil if it is spilled and no entry had it
+	// the input, or the payload that replaced it; nil if it is spilled and no entry has its bytes
 	Payload    []byte
 	PayloadSeq int64 // the sequence of the entry with the spilled payload; else 0
 	Published  map[string]Published

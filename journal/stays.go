@@ -63,9 +63,9 @@ func (s *reuse) isNeeded(e *Entry) bool {
 		e.Kind == ChildCompleted && !e.fails()
 }
 
-// mistakable returns an error if an operation stays that would otherwise be done again, and its
-// name, or that of a scope around it, occurs more than once: what is done again may ask for that
-// name more often than before, and would be taken for another operation.
+// mistakable returns an error if an operation that would otherwise be done again stays, and its
+// name, or the name of a scope around it, occurs more than once. The code that is done again may
+// ask for that name more often than before, and would get the result of another operation.
 func (s *reuse) mistakable() error {
 	times := map[Op]int{}
 	for i := range s.entries {

@@ -14,15 +14,15 @@ import (
 // CrashEverywhere runs a scenario once without a crash, and then again for every commit that the
 // engine makes in it, each time with a store and a clock of its own: the process dies right after
 // that commit, and the next one goes on. There are two runs for each commit. In one, the process
-// still does everything that it can do without the store, so a step takes effect whose result is
-// lost. In the other, it never learns that the commit was made. Each run is a subtest.
+// still does everything that it can do without the store, so a step can take effect and lose its
+// result. In the other, the process never learns that the commit was made. Each run is a subtest.
 //
 // The scenario returns its outcome: everything that must be the same wherever a crash comes, such
 // as results and effects on the outside world. An outcome that differs, compared by
 // [reflect.DeepEqual], fails the test. Outcomes are only compared: if every run fails in the same
 // way, the test passes. So assert the result in the scenario too, for example with [Run.Returns].
 //
-// The functions of this package go on over crashes. Other calls to an engine must be made in
+// The functions of this package tolerate crashes. Other calls to an engine must be made in
 // [Env.Do].
 func CrashEverywhere(t *testing.T, scenario func(env *Env) any, workflows ...perdure.Definition) {
 	t.Helper()

@@ -10,10 +10,10 @@ import (
 
 var _ store.Transactor = (*disk)(nil)
 
-// A disk is the store as one process sees it: complete until the process dies. Its part in a
-// transaction of the application is that of the store in memory, which cannot roll back. So no
-// crash is planned for a commit that is within a transaction: it would lose what the application
-// has written, and keep the entry about it.
+// A disk is the store as one process sees it: complete until the process dies. In a transaction of
+// the application it behaves as the store in memory does, which cannot roll back. So no crash is
+// planned for a commit within a transaction: the crash would lose the writes of the application,
+// and keep the entry about them.
 type disk struct {
 	*memory.Store
 	env  *Env
@@ -21,7 +21,7 @@ type disk struct {
 }
 
 // Watch is [store.Watcher]: transactions write beside the engine. A waiting engine learns from it
-// that it is dead.
+// that its process is dead.
 func (d *disk) Watch(ctx context.Context, f func()) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -67,7 +67,8 @@ type crash struct {
 	happened bool
 }
 
-// committed counts a commit. It returns whether the process has died before it could learn of it.
+// committed counts a commit. It reports whether the process died before it could learn of the
+// commit.
 func (e *Env) committed(d *disk) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

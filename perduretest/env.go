@@ -162,8 +162,8 @@ func (e *Env) Engine() *perdure.Engine { return e.process().eng }
 
 // Do calls a function with the present engine, and again with the next one if the engine died
 // meanwhile and the call failed because of that. It returns the result of the last call. In
-// [CrashEverywhere], callers go on with Do. So call must tolerate repeated calls, as every caller
-// of a process that may die must.
+// [CrashEverywhere], callers go on with Do. So call must allow that it is called again, as is true
+// for any process that may die.
 func (e *Env) Do(call func(*perdure.Engine) error) error {
 	for {
 		p := e.process()

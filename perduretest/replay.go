@@ -45,11 +45,11 @@ func ReplayFile(t *testing.T, name string, workflow perdure.Definition) *Replaye
 	return Replay(t, history, workflow)
 }
 
-// Replay makes the code of a workflow replay the exported history of one of its runs, as an
-// engine of a new build would that loads the run, and returns the result. No effect is executed:
-// no body of a step is called, no child begins, no listener is called, and no time passes. The
-// code gets the recorded results. At a step that has no result, the replay of that part of the
-// code stops. A replay by itself fails no test: [Replayed.Fits] does.
+// Replay makes the code of a workflow replay the exported history of one of its runs, and returns
+// the result. The code is replayed as by an engine of a new build. No effect is executed: no body
+// of a step is called, no child begins, no listener is called, and no time passes. The code gets
+// the recorded results. At a step that has no result, the replay of that part of the code stops. A
+// replay by itself fails no test: [Replayed.Fits] does.
 //
 // The history may be of a run that has ended, or of one that goes on. A run that was cancelled or
 // timed out from outside may wait instead at the end of the replay. The code sees another run ID
@@ -59,8 +59,9 @@ func Replay(t *testing.T, history []byte, workflow perdure.Definition) *Replayed
 	return replay(t, history, workflow, false)
 }
 
-// ReplayStrictly is [Replay] as it is done by the build that wrote the history: an operation in
-// another order is a mismatch too. A history that several builds wrote is still replayed by name.
+// ReplayStrictly replays as [Replay] does, but as the build that wrote the history would: an
+// operation in another order is a mismatch too. A history that several builds wrote is still
+// replayed by name.
 func ReplayStrictly(t *testing.T, history []byte, workflow perdure.Definition) *Replayed {
 	t.Helper()
 	return replay(t, history, workflow, true)
@@ -93,14 +94,14 @@ type DifferenceKind string
 
 // The kinds of differences.
 const (
-	// The code asks for an operation that is not recorded, before an operation that is, or before
-	// the recorded end. In the first case an engine suspends the run, unless the operation is
-	// decided on ([perdure.Added]).
+	// The code asks for an operation that is not recorded, before a recorded operation or before
+	// the recorded end. Before a recorded operation, an engine suspends the run, unless the code
+	// decides about the operation ([perdure.Added]).
 	DifferenceNew    DifferenceKind = "new"
 	DifferenceUnused DifferenceKind = "unused" // recorded, and the code does not ask for it
 	// The code does not fit: an engine would park the run.
 	DifferenceMismatch DifferenceKind = "mismatch"
-	// The run ends otherwise than it did, or does not end.
+	// The run does not end as it did, or does not end at all.
 	DifferenceOutcome DifferenceKind = "outcome"
 )
 
@@ -134,9 +135,9 @@ func (r *Replayed) String() string {
 	return b.String()
 }
 
-// Fits fails the test unless the code does what the history has, except for the differences that
-// are accepted, each by its kind and path: "new notify", "unused charge", "outcome". An accepted
-// difference that does not occur also fails the test.
+// Fits fails the test if the code differs from the history. It accepts the given differences, each
+// named by its kind and path: "new notify", "unused charge", "outcome". An accepted difference that
+// does not occur also fails the test.
 func (r *Replayed) Fits(accepted ...string) {
 	r.t.Helper()
 	left := slices.Clone(accepted)

@@ -16,8 +16,8 @@ import (
 )
 
 // A Run is a run under test. It outlives crashes: each call uses the present engine. If the run
-// continues as new, it stands for the whole chain, or for the newest run of the chain where one
-// run is meant.
+// continues as new, a Run stands for the whole chain. Where only one run can be meant, it stands
+// for the newest run of the chain.
 //
 // An assertion that does not hold fails the test, shows the actual state and the end of the
 // journal, and lets the test go on. Only the goroutine of the test may call assertions. They wait
@@ -30,8 +30,8 @@ type Run[O any] struct {
 }
 
 // Start starts a run and fails the test at once if it cannot. Without a [perdure.ID] the run gets
-// one of this package: the name of the workflow and a number. If the engine dies meanwhile, the
-// next one is asked.
+// one of this package: the name of the workflow and a number. If the engine dies meanwhile, Start
+// asks the next one.
 func Start[I, O any](env *Env, w *perdure.Workflow[I, O], in I,
 	opts ...perdure.StartOption) *Run[O] {
 	env.Helper()
