@@ -15,8 +15,8 @@ import (
 //   - [TakeDue] and [TakeRun], with which an engine gets runs to execute;
 //   - [TakeOutbox], with which an engine gets entries of the outbox.
 //
-// Each returns a [Claimed], whose fields say which of them set it. A claim of an engine that
-// has left or was taken over returns [ErrFenced].
+// Each returns a [Claimed]. The comments on its fields name the claims that set them. A claim of an
+// engine that has left or was taken over returns [ErrFenced].
 type Claim interface{ claim() }
 
 func (Join) claim()       {}
@@ -36,16 +36,16 @@ func InvalidClaim(c Claim) error {
 // Join makes an engine. The store records Self and returns the engine's ID, and takes over
 // expired engines.
 //
-// An engine is expired if it is gone without having left. A store for one engine sees that by
-// the engine's process or handle; while the engine is there, Join returns [ErrLocked], wrapped
-// in words that name it. A store for many engines gives each a lease of Claimed.Lease, which
-// begins when the claim was sent and is measured by the clock of the database: an engine is
-// expired if its lease has passed.
+// An engine is expired if it is gone without having left. A store for one engine detects that by
+// the engine's process or handle. While the engine is there, Join returns [ErrLocked], wrapped in a
+// text that names the engine. A store for many engines gives each engine a lease of Claimed.Lease.
+// The lease begins when the claim was sent, and is measured by the clock of the database. An engine
+// is expired if its lease has passed.
 //
-// To take over an engine is to remove its row, after which it writes nothing any more. Its
-// runs get no owner and are due at Now. Each run that was executing has one crash counted; the
-// count begins anew if the run has recorded anything since the last crash. A run was executing
-// if it was RUNNING, or if its head was not written since it was claimed.
+// An engine is taken over by removing its row. From then on it writes nothing any more, and its
+// runs have no owner and are due at Now. For each run that was executing, one crash is counted. The
+// count begins anew if the run has recorded anything since the last crash. A run was executing if
+// it was RUNNING, or if its head was not written since it was claimed.
 //
 // Join also deletes the payloads that no entry and no message names and that no living engine
 // has made. If Now is before the time of a group or a Leave, the clock was put back: the runs
@@ -74,13 +74,13 @@ type Leave struct {
 // ReserveID returns an engine ID that no other claim ever returns, and records nothing.
 type ReserveID struct{}
 
-// TakeDue makes the engine the owner of due runs of the named workflows, those due longest
-// first, and returns them. A run is due if it has no owner, and its wake time is set and not
-// after Now. About 32 MB come at a time at most, but at least one run.
+// TakeDue makes the engine the owner of due runs of the named workflows, and returns them. The runs
+// that have been due for the longest time come first. A run is due if it has no owner, and its wake
+// time is set and not after Now. One claim returns at most about 32 MB, but at least one run.
 //
-// It also returns, in Claimed.Mail, the messages of the engine's runs that were not given to
-// the engine before. Messages of a run that is being written just now are left out;
-// Claimed.Next is then when to ask again.
+// It also returns, in Claimed.Mail, the messages of the engine's runs that were not given to the
+// engine before. Messages of a run that is being written just now are left out; Claimed.Next is
+// then the time to ask again.
 type TakeDue struct {
 	Engine    journal.EngineID
 	Workflows []string
@@ -98,9 +98,9 @@ type TakeRun struct {
 	Run    journal.Number
 }
 
-// TakeOutbox returns entries of the outbox, of the named workflows, by number. An entry is for
-// the engine that has committed it; once that has left or was taken over, for the first engine
-// that asks, and for no other one before that is gone too.
+// TakeOutbox returns entries of the outbox, of the named workflows, by number. An entry is for the
+// engine that has committed it. When that engine has left or was taken over, the entry is for the
+// first engine that asks, as long as that one is there.
 type TakeOutbox struct {
 	Engine    journal.EngineID
 	Workflows []string
@@ -110,19 +110,19 @@ type TakeOutbox struct {
 
 // Claimed is the answer to a [Claim].
 type Claimed struct {
-	Engine journal.EngineID // that of the claim; of Join and ReserveID the new one
+	Engine journal.EngineID // the engine of the claim; for Join and ReserveID, the new one
 
 	// Set by TakeDue; Runs also by TakeRun.
 	Runs []Run     // each with its journal and the beginning of its inbox
 	Mail []Run     // runs owned before, without entries, with the messages not given before
 	Next time.Time // when the next run of the named workflows without an owner is due; zero: none
-	More bool      // further runs are due already; of TakeOutbox: further entries are there
+	More bool      // further runs are due already; for TakeOutbox: there are further entries
 
 	Outbox []OutboxEntry // set by TakeOutbox
 
-	// Lease is set by Join and Renew: the length of the lease. TakeDue and TakeRun set it if
-	// they return runs: the lease is not longer than that any more, which is what a Join gives.
-	// Zero: the store has no leases.
+	// Lease is the length of the lease, as Join and Renew set it. TakeDue and TakeRun set it if
+	// they return runs: the lease is then no longer than the lease of a Join. Zero means that the
+	// store has no leases.
 	Lease time.Duration
 
 	// Set by Join and Renew.
@@ -153,7 +153,7 @@ const (
 	InboxBytes = 1 << 20
 )
 
-// An OutboxEntry is an entry of the outbox: somebody is to be told of it at least once.
+// An OutboxEntry is an entry of the outbox. It is to be delivered at least once.
 type OutboxEntry struct {
 	Number int64 // rises in the order of the commits, and for one run in the order of its journal
 	Head   journal.Head

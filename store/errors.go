@@ -38,7 +38,7 @@ var (
 // (0 if there is none) and the version that this program knows.
 type SchemaError struct{ Has, Knows int }
 
-// Error names both versions; for a newer schema it says which program to use.
+// Error names both versions. For a newer schema it also names the program to use.
 func (e *SchemaError) Error() string {
 	text := fmt.Sprintf(
 		"%v: it is version %d and this program knows %d", e.Unwrap(), e.Has, e.Knows)

@@ -11,18 +11,19 @@ import (
 // A Group is the input of one Commit. The order inside the transaction is:
 //
 //  1. the fence: the engine's row is there;
-//  2. new runs, but for successors (Change.From);
+//  2. new runs, except successors (Change.From);
 //  3. entries, with the messages that they take and the entries that they add to the outbox;
-//  4. posts: those of the change and, if its run was not created, those of Else;
+//  4. posts: Posts of the change and, if its run was not created, Else;
 //  5. heads: runs that are unloaded or end are judged after every post of the group;
 //  6. successors, with their entries.
 type Group struct {
-	// Engine is the engine whose right to write is checked. Zero: a client, which may only
+	// Engine is the engine whose right to write is checked. Zero means a client, which may only
 	// create and post.
 	Engine journal.EngineID
 	Now    time.Time
-	// Again marks a group that was sent before with an unknown outcome. What is there already
-	// is not written twice, and gets its verdict again as far as that is still known.
+	// Again marks a group that was sent before with an unknown outcome. The parts that are there
+	// already are not written twice. They get their verdicts again, as far as these are still
+	// known.
 	Again   bool
 	Changes []Change
 }
@@ -30,7 +31,7 @@ type Group struct {
 // A Change is the part of a group that concerns one run; a group has one change for each run.
 // A change without a run only posts messages, or acknowledges entries of the outbox.
 //
-// The store does by itself what follows from entries:
+// The store applies the effects of entries by itself:
 //
 //   - An entry with Detail.Mail takes that message out of the run's inbox. If the inbox does
 //     not have it, the group is refused.
@@ -43,52 +44,53 @@ type Change struct {
 	Run    journal.Number
 	Create bool // the run is new
 
-	// Head is, of a new run, its whole head. Of another run, its status, owner, wake, end,
-	// last, cause, keep, retention and pattern are written if they change; nil leaves the head.
+	// Head is the whole head of a new run. For another run, its status, owner, wake, end, last,
+	// cause, keep, retention and pattern are written if they change; nil leaves the head unchanged.
 	Head *journal.Head
 
-	// Since, of a new run: a run of the same workflow and workflow ID that ended at this time
-	// or later counts as the same run. Zero: only an open one does.
+	// Since is for a new run. A run of the same workflow and workflow ID that ended at this time or
+	// later counts as the same run. Zero means that only an open run does.
 	Since time.Time
 
-	// From, of a new run: the run that it continues. This group ends that run, and no other
-	// run continues it. The inbox of it becomes the inbox of the new run, with the numbers of
-	// the messages, and so does Head.Mail; no message is written, however many there are.
+	// From is the run that a new run continues. This group ends that run, and no other run
+	// continues it. Its inbox becomes the inbox of the new run, with the numbers of the messages,
+	// and so does its Head.Mail. No message is written, however many there are.
 	From journal.Number
 
-	// Shares, of a new run: a run whose spilled payloads its entries name. If that run is
-	// gone, the group is refused; else the payloads stay as long as they are named.
+	// Shares is a run whose spilled payloads the entries of a new run name. If that run is gone,
+	// the group is refused. Otherwise the payloads stay as long as they are named.
 	Shares journal.Number
 
-	// Unload: the run leaves memory. Owner and wake of Head are written only if Head.Mail is the
-	// number of messages posted so far, those of this group included. Else the verdict is
-	// Mail, and the rest of Head is written. If the engine does not own the run any more, the
-	// change was written before.
+	// Unload means that the run leaves memory. Owner and wake of Head are written only if Head.Mail
+	// is the number of messages posted so far, including those of this group. Otherwise the verdict
+	// is Mail, and only the rest of Head is written. If the engine does not own the run any more,
+	// the change was written before.
 	Unload bool
 
-	// Entries are in order. The first follows the last entry of the journal, and each further
-	// one the entry before it; else the group is refused.
+	// Entries are in order. The first follows the last entry of the journal, and each further entry
+	// follows the one before it. Otherwise the group is refused.
 	Entries []journal.Entry
 
 	Posts []Post  // of a new run, written only if the verdict is Written or Exists
 	Else  []Post  // written instead of Posts if the verdict is Taken, and with them if it is Exists
 	Told  []int64 // acknowledges these entries of the outbox ([OutboxEntry].Number)
 
-	// Verdict and Found are set by Commit, for a new run and for one that is unloaded. A new run
-	// whose verdict is not Written has no entries; if it is, Found is its head as it was
-	// created, and Found.Mail counts the messages that waited for it. Of a run that is unloaded,
-	// Found is set if the verdict is Mail.
+	// Commit sets Verdict and Found, for a new run and for a run that is unloaded. If the verdict
+	// on a new run is Written, Found is its head as it was created, and Found.Mail counts the
+	// messages that waited for it. With another verdict, the new run has no entries. For a run that
+	// is unloaded, Found is set if the verdict is Mail.
 	Verdict Verdict
 	Found   journal.Head
 }
 
 // A Post is a message on its way to an inbox.
 //
-// The receiver is the run of the number Run or, with Follow and if that has ended, the open run
-// of its chain; without a number, the open run of the workflow ID. The message gets the next
-// number of its inbox, Head.Mail. A receiver without an owner is due at Group.Now at the
-// latest, unless it has a cause to stay unloaded (Head.Cause) and Force is not set. If the
-// engine of the group owns the receiver, the verdict counts as giving it the message.
+// The receiver is the run with the number Run. If that run has ended and Follow is set, the
+// receiver is the open run of its chain. Without a number, the receiver is the open run of the
+// workflow ID. The message gets the next number of its inbox, Head.Mail. A receiver without an
+// owner is due at Group.Now at the latest, unless it has a cause to stay unloaded (Head.Cause) and
+// Force is not set. If the engine of the group owns the receiver, the verdict counts as the
+// delivery of the message to the engine.
 //
 // Detail.Message is the sender's ID of the message. The chain of the receiver has it once:
 // further messages of that ID are duplicates, also after the message was taken and after the
@@ -96,10 +98,10 @@ type Change struct {
 // its time (At), in whichever run had the workflow ID then. A post without an ID may be
 // delivered twice, unless the group has entries or new runs by which it is recognized.
 //
-// An unrouted message is delivered when a run of its workflow ID is created. It then counts as
-// not given to the run's engine, as does one that is moved, and one that a run takes over from
-// the run that it continues. After Until it has expired: it is only listed and moved, until it
-// is purged.
+// An unrouted message is delivered when a run of its workflow ID is created. It then counts as not
+// given to the run's engine. So does a message that is moved, and a message that a run takes over
+// from the run that it continues. After Until, an unrouted message has expired: it can only be
+// listed and moved, until it is purged.
 type Post struct {
 	Run        journal.Number
 	Follow     Following // which run of the chain is the receiver if Run has ended
@@ -125,7 +127,8 @@ const (
 	FollowRetry                  // the open one that retries the run; none after ContinuedAsNew
 )
 
-// Leads reports whether a message for a run that has ended with that status goes on.
+// Leads reports whether a message for a run that has ended with that status goes to another run of
+// its chain.
 func (f Following) Leads(ended journal.Status) bool {
 	return f == FollowChain || f == FollowRetry && ended != journal.ContinuedAsNew
 }

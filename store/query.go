@@ -19,12 +19,12 @@ type Range struct {
 	Inbox bool
 	Name  string // with Inbox: messages of this name only
 
-	// Ends selects, instead, the last entry of each of these runs that has ended, in this
-	// order; the run of the call is ignored. At most MaxLimit.
+	// Ends selects instead the last entry of each of these runs that has ended, in this order. The
+	// run of the call is ignored. There are at most MaxLimit.
 	Ends []journal.Number
 }
 
-// A Filter selects heads; zero fields do not limit.
+// A Filter selects heads. A zero field does not restrict the selection.
 type Filter struct {
 	Run         journal.RunID
 	Runs        []journal.RunID // any of these; at most MaxLimit
@@ -47,7 +47,7 @@ type Filter struct {
 	Limit      int               // 0: DefaultLimit; at most MaxLimit
 }
 
-// DefaultLimit and MaxLimit bound what one Find returns.
+// DefaultLimit and MaxLimit bound the number of heads that one Find returns.
 const (
 	DefaultLimit = 100
 	MaxLimit     = 1000
@@ -70,11 +70,11 @@ func (f Filter) Page() int {
 //   - an entry of it is in the outbox;
 //   - its chain goes on, and the run is the first of the chain or has not continued as new.
 //
-// The head of a run goes in one transaction. From then on nobody finds the run, it stands for
-// no workflow ID, and no engine claims it. Its entries, messages, attributes and payloads go
-// with it as far as the limit reaches; the rest goes first of all with the next purges, of any
-// caller. The messages that it has not taken stay if a successor has its inbox, and so does a
-// payload that another run names.
+// The head of a run goes in one transaction. From then on nobody finds the run, it stands for no
+// workflow ID, and no engine claims it. Its entries, messages, attributes and payloads are removed
+// with it, as far as the limit allows. The next purges, of any caller, first remove the rest. The
+// messages that it has not taken stay if a successor has its inbox, and so does a payload that
+// another run names.
 type Purge struct {
 	Engine journal.EngineID // whose right to write is checked; zero: a client
 	Now    time.Time
@@ -85,8 +85,8 @@ type Purge struct {
 	Limit  int // rows at a time; 0: PurgeRows
 }
 
-// PurgeRows is the default of Purge.Limit. A purge also stops after PurgeBytes of payloads. So
-// one takes some milliseconds.
+// PurgeRows is the default of Purge.Limit. A purge also stops after PurgeBytes of payloads. So one
+// purge takes some milliseconds.
 const (
 	PurgeRows  = 1000
 	PurgeBytes = 4 << 20

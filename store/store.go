@@ -20,21 +20,21 @@ import (
 // goroutines at a time. All times come from the caller; a driver that cannot keep a time
 // exactly keeps the nearest one that it can.
 //
-// An error that is none of this package's means that the store does not answer now; the caller
+// An error that is not one of this package means that the store does not answer now. The caller
 // tries again.
 type Store interface {
-	// Commit writes a group in one transaction. If it returns nil, the whole group is durable,
-	// and every change and post has its verdict. After a DataError, ErrFenced and ErrHeld
-	// nothing of the group was written; the same holds after ErrClosed for a group that was
-	// not on its way when the store was closed. After any other error the outcome is unknown:
-	// nobody may be told anything of the group before the same group, with Again set, was
-	// committed or refused. By then the store has abandoned the connection that failed.
+	// Commit writes a group in one transaction. If it returns nil, the whole group is durable, and
+	// every change and post has its verdict. After a DataError, ErrFenced or ErrHeld, nothing of
+	// the group was written. The same holds after ErrClosed for a group that was not on its way
+	// when the store was closed. After any other error the outcome is unknown: nothing of the group
+	// may be reported before the same group, with Again set, was committed or refused. By then the
+	// store has abandoned the connection that failed.
 	//
 	// The context carries values only: Commit does not end when the context does.
 	Commit(ctx context.Context, g *Group) error
 
-	// Claim does what the request says: an engine joins, renews its lease, gets runs to
-	// execute or entries of the outbox, or leaves.
+	// Claim carries out a request: an engine joins, renews its lease, gets runs to execute or
+	// entries of the outbox, or leaves.
 	Claim(ctx context.Context, c Claim) (Claimed, error)
 
 	// Load returns entries of one journal in order, or messages of one inbox. If the range has
@@ -65,16 +65,16 @@ type Store interface {
 // A Watcher is a store that other processes may write while an engine has it.
 type Watcher interface {
 	// Watch calls f once when it has begun to watch, and then soon after another process has
-	// written something that an engine or a waiting caller may want to know: a run is due, a
-	// run of another engine got a message, a run has ended, an engine has left or was taken
-	// over. It may call f without a reason; a missed call is made up for soon. It returns when
+	// written something that an engine or a waiting caller may want to know: a run is due, a run of
+	// another engine got a message, a run has ended, an engine has left or was taken over. It may
+	// call f without a reason. If it misses a write, it calls f soon afterwards. It returns when
 	// ctx ends.
 	Watch(ctx context.Context, f func())
 }
 
 // Parallel is a store that is faster with several commits of one engine at a time.
 type Parallel interface {
-	// Lanes returns how many concurrent commits make it faster.
+	// Lanes returns the number of concurrent commits up to which the store gets faster.
 	Lanes() int
 }
 
@@ -108,7 +108,7 @@ type Info struct {
 	Now        time.Time // the clock of leases; zero without leases
 }
 
-// A Briefer is a store whose Info counts rows, and so takes longer the more runs there are.
+// A Briefer is a store whose Info counts rows, so that it takes longer with more runs.
 type Briefer interface {
 	// Brief returns Info without the counts: Runs, Unrouted, Outbox and Bytes are zero, and so
 	// is Runs of each engine. It takes the same time for ten million runs as for none.

@@ -14,8 +14,8 @@ func (r *Run) CutOff() {
 	}
 }
 
-// Whole returns what a driver has loaded of a range up to the first entry that is missing,
-// with a CorruptError that names it. Messages and ends are returned unchanged.
+// Whole returns the loaded entries of a range up to the first entry that is missing, with a
+// CorruptError that names the missing one. Messages and ends are returned unchanged.
 func (r Range) Whole(run journal.Number, entries []journal.Entry) ([]journal.Entry, error) {
 	from := max(r.From, 1)
 	switch {

@@ -15,16 +15,16 @@ import (
 	"github.com/perdure/perdure/store/memory"
 )
 
-// Store opens the store that name is, for an engine: it is made where there is none, and
-// migrated. The name is what the command line takes as --store:
+// Store opens the named store for an engine. It makes the store if there is none, and migrates it.
+// The name has the form of the option --store of the command line:
 //
-//   - postgres://USER@HOST/DATABASE, with the settings of PostgreSQL after the ?, and lease=10s,
-//     pooler=on and unsafe=on, which are Perdure's;
+//   - postgres://USER@HOST/DATABASE, with the settings of PostgreSQL after the ?, and Perdure's own
+//     settings lease=10s, pooler=on and unsafe=on;
 //   - sqlite:FILE, or the file alone;
 //   - memory: for a store that ends with the process.
 //
-// An error has the code invalid for a name that is not one, unavailable or corrupt for a
-// store that does not open, and a hint; no password is in it. The caller closes the store.
+// An error has a hint, and shows no password. Its code is invalid for a name that is not valid, and
+// unavailable or corrupt for a store that does not open. The caller closes the store.
 func Store(ctx context.Context, name string) (store.Store, error) {
 	p, err := place.Parse("", name)
 	if err != nil {
