@@ -18,7 +18,7 @@ type About struct {
 	Version     string
 	Description string
 	Trigger     string          // the type of event that starts it
-	IDField     string          // the field of that event, or of the input, that has its workflow ID
+	IDField     string          // the field of that event or of the input that has its workflow ID
 	Input       json.RawMessage // the contract of its input, as JSON Schema
 	Graph       *definition.Graph
 }

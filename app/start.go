@@ -150,7 +150,8 @@ func (s *starting) check(workflow string) error {
 		Code: journal.CodeUnregistered, Op: "start " + workflow,
 		Message: "this program does not know the workflow",
 		Hint: didYouMean(nearest(workflow, names), s.db.program.name+
-			" workflows list shows the workflows") + " (--force starts it all the same, for another program)",
+			" workflows list shows the workflows") +
+			" (--force starts it all the same, for another program)",
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 // Invariants: once end is set or left is true, it is decided that the activation is over, and no
 // entry is appended any more. While it is unloading, no entry is appended for now. Only a refusal
 // of the store removes an end. Once it has departed, every entry is durable or never will be,
-// contexts have ended, and waiters hear of it.
+// contexts have ended, and waiters are notified.
 //
 // The mu of the run guards it.
 type activation struct {
@@ -98,8 +98,8 @@ func (s *activation) decides() <-chan struct{} {
 }
 
 // awaits records that a claim has returned, or may have returned, a run that is about to leave this
-// engine: the store has released the run, and the run has not heard of that. When the run has left,
-// it is taken again. It returns false if the run does not wait for an answer.
+// engine. The store has then released the run, and the run does not know that yet. When the run has
+// left, it is taken again. awaits returns false if the run does not wait for an answer.
 func (s *activation) awaits() bool {
 	s.claimed = s.claimed || s.unloading
 	return s.unloading

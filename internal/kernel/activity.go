@@ -44,8 +44,8 @@ func newActivity(capacity int, dead chan struct{}) activity {
 	}
 }
 
-// die records why nothing may be written or begun any more. Only the first cause counts. It reports
-// whether this is the first.
+// die records the reason why nothing may be written or begun any more. Only the first cause counts.
+// It reports whether this is the first.
 func (a *activity) die(err error) (first bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -56,14 +56,15 @@ func (a *activity) die(err error) (first bool) {
 	return first
 }
 
-// cause returns why nothing may be written or begun any more; nil while it may.
+// cause returns the reason why nothing may be written or begun any more; nil if there is none.
 func (a *activity) cause() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.err
 }
 
-// state returns why the kernel takes no request any more, and whether it is draining.
+// state returns the reason why the kernel takes no request any more, if there is one, and reports
+// whether it is draining.
 func (a *activity) state() (err error, draining bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -95,7 +96,7 @@ func (a *activity) end() {
 	a.ended = true
 }
 
-// takeOff counts a step body that begins. It returns false if none may begin.
+// takeOff counts a step body that begins. It returns false if no body may begin.
 func (a *activity) takeOff() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -200,8 +201,8 @@ func (a *activity) dismiss(r *run) (queued bool) {
 	return a.queued
 }
 
-// reserve reserves at most so many slots for a claim. It also forgets when a run is due, because
-// the claim returns that.
+// reserve reserves up to most slots for a claim. It also forgets the time when a run is due,
+// because the claim returns that time.
 func (a *activity) reserve(most int) (slots int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

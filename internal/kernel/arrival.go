@@ -53,8 +53,8 @@ func (k *Kernel) adopt(c *store.Run, forced bool) {
 	}
 }
 
-// activationOf returns the activation of a claimed run, and why its journal is not replayable; nil
-// if it is.
+// activationOf returns the activation of a claimed run. If its journal is not replayable, it also
+// returns the reason.
 func (k *Kernel) activationOf(c *store.Run, def *Workflow) (r *run, broken *journal.Failure) {
 	m := newMemo(c.Entries, k.cfg.Build)
 	m.last = c.Last
@@ -116,7 +116,7 @@ func (a arrival) goesOn(forced bool) bool {
 	return true
 }
 
-// brokenBy returns why the journal of a run is not replayable; nil if it is.
+// brokenBy returns the reason why the journal of a run is not replayable; nil if it is replayable.
 func brokenBy(c *store.Run) *journal.Failure {
 	switch {
 	case c.Err != nil:
@@ -135,7 +135,7 @@ func parked(h journal.Head) bool { return h.Status == journal.Suspended && h.Cau
 
 // leave releases a parked run whose journal is not readable. It carries out the run's messages: a
 // cancel ends the run without cleaning up, because its code cannot be replayed; a resume parks it
-// again, now that its journal was tried once more.
+// again, because its journal was tried once more.
 func (a arrival) leave(broken *journal.Failure) {
 	r := a.run
 	d := &journal.Detail{Reason: broken.Message, Failure: broken}

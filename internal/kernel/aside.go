@@ -9,11 +9,11 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// A group may need something that a transaction of the user's holds as long as it is open: a run
-// that the transaction has sent to, or a workflow ID. The store reports that after a moment, and
-// the group goes aside: it is tried again in ever smaller parts, beside the groups that follow,
-// until only the changes wait that the transaction concerns. A source with changes aside is in no
-// group before it has been told of them.
+// A group may need a lock that a transaction of the user's holds as long as it is open: on a run
+// that the transaction has sent to, or on a workflow ID. The store reports that after a moment, and
+// the group is set aside. It is tried again in ever smaller parts, beside the groups that follow,
+// until only those changes wait that need the lock. A source with changes aside is in no other
+// group before it has the verdict on them.
 
 // asideParts is the number of parts that a held group is taken apart into.
 const asideParts = 16

@@ -74,8 +74,8 @@ func (o *operation) try(announced bool) {
 	r.whenDurable(effect{begin: o})
 }
 
-// again repeats an attempt that an engine died in. The timeout counts from the first time that the
-// attempt began.
+// again repeats an attempt during which an engine died. The timeout counts from the first time that
+// the attempt began.
 func (o *operation) again(rec *record) {
 	if o.work.Timeout == 0 || rec.began.IsZero() {
 		o.try(false)
@@ -136,8 +136,8 @@ func (o *operation) execute() {
 	o.body(a, a.returned)
 }
 
-// body calls the user's code and the interceptor around it. It calls then with the result, also if
-// the code panics or ends its goroutine.
+// body calls the user's code and the interceptor around it. It calls the function then with the
+// result, also if the code panics or ends its goroutine.
 func (o *operation) body(a *attempt, then func([]byte, *journal.Failure)) {
 	var data []byte
 	var failure *journal.Failure
@@ -369,8 +369,8 @@ type upshot struct {
 }
 
 // next decides by the failure's class and the policy what follows the n-th attempt. The policy may
-// call methods of the author's error types. So a caller that holds the run's lock asks about
-// failures of the engine's own only.
+// call methods of the author's error types. So a caller that holds the run's lock may pass only
+// failures of the engine's own.
 func (o *operation) next(n int, f *journal.Failure) (u upshot) {
 	c := f.ClassOf()
 	if f == nil || f.Code == journal.CodeEncode || f.Code == journal.CodeTooLarge ||
@@ -420,8 +420,8 @@ func (a *attempt) abandon(cause error) {
 	}})
 }
 
-// late notifies observers that the result of an attempt which was given up is discarded. A body
-// that returns an error then, as one does that heeds its context, is no news.
+// late notifies observers that the result of an attempt which was given up is discarded. It is not
+// called if the body returns an error, as a body does that heeds its context.
 func (a *attempt) late() {
 	n := a.op.run.observed.notice(observe.LateResult)
 	n.Step, n.Attempt = a.op.path(), a.n
@@ -506,8 +506,8 @@ func emitNote(ctx context.Context, d journal.Detail, data []byte) error {
 const maxKey = 255
 
 // IdempotencyKey returns a key that is the same for every execution of this step of this run, and
-// of the runs that retry the run, and that differs for every other step. A phase of a thing is one
-// thing, however often workflow code asks for it, also in a clean-up.
+// of the runs that retry the run, and that differs for every other step. A phase of a step has one
+// key, however often workflow code asks for it, also in a clean-up.
 func (s StepInfo) IdempotencyKey() string {
 	o := s.a.op
 	path := o.path()
@@ -537,8 +537,8 @@ func (s StepInfo) once() string {
 	return id.String()
 }
 
-// Of returns the path of the thing that the step is a phase of. Without a phase it returns the
-// step's own path.
+// Of returns the path of the step or participant that this step is a phase of. Without a phase it
+// returns the step's own path.
 func (s StepInfo) Of() string {
 	o := s.a.op
 	if o.work.Phase == "" {
@@ -547,7 +547,7 @@ func (s StepInfo) Of() string {
 	return o.scope.base + strings.TrimPrefix(s.once(), strings.ToLower(o.work.Phase)+":")
 }
 
-// Progress notifies observers how far the step is. It is not recorded.
+// Progress notifies observers of the progress of the step. It is not recorded.
 func (s StepInfo) Progress(what string) {
 	n := s.a.op.run.observed.notice(observe.StepProgressed)
 	n.Step, n.Attempt, n.Reason = s.a.op.path(), s.a.n, what

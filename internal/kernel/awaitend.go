@@ -10,10 +10,10 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// A caller that waits for the end of a run hears of it wherever the run is: in memory here,
+// A caller that waits for the end of a run is notified wherever the run is: in memory here,
 // unloaded, or with another engine. The kernel reports the end of a run that ends here. If other
 // engines have the store too, one goroutine asks for all runs whose end is waited for: when the
-// store's watcher has heard something, and now and then.
+// store's watcher has noticed a write, and now and then.
 
 // An awaitedEnd is shared by the callers that wait for the end of a run that is not in memory.
 type awaitedEnd struct {
@@ -182,8 +182,8 @@ func (s *shared) awaitedRuns() []journal.Number {
 	return runs
 }
 
-// firstRecheck is how soon the store is asked without a reason. The following requests are more and
-// more seldom, down to one in a sweep.
+// firstRecheck is the time until the first request to the store without a reason. The time between
+// the following requests grows, up to one sweep.
 const firstRecheck = 100 * time.Millisecond
 
 // watchEnds reports the ends of runs that other engines have ended, until ctx ends.

@@ -22,7 +22,8 @@ type branch struct {
 
 	cleanup *cleanup // the clean-up that it performs; nil for other branches
 
-	// how often it has learned of something outside it, and how much of that its entries record
+	// how often it has learned of something outside it, and how many of these times its entries
+	// record
 	heard, told int
 }
 
@@ -48,8 +49,7 @@ func (b *branch) call() {
 }
 
 // main is the goroutine of a branch. It cleans up after the body: after a panic, the run's code is
-// replayed later (L-16 of the spec); Goexit of the engine's own making ends the goroutine and
-// nothing else.
+// replayed later (L-16 of the spec); a Goexit by the engine itself ends only the goroutine.
 func (b *branch) main() {
 	r := b.run
 	guard.Run(b.body, func(abort *guard.Abort) {
@@ -208,9 +208,9 @@ func (b *branch) regainTurn() {
 	r.mu.Lock()
 }
 
-// withoutLock calls workflow code for the branch, which has the turn. It releases the lock for
-// that, and holds the lock again afterwards, also when the code panics or ends its goroutine. When
-// it has returned, the branch has the turn, and the run may have ended.
+// withoutLock calls workflow code for the branch, which has the turn. It releases the lock during
+// the call, and holds it again afterwards, also when the code panics or ends its goroutine. When it
+// has returned, the branch has the turn, and the run may have ended.
 func (b *branch) withoutLock(code func()) {
 	r := b.run
 	func() {

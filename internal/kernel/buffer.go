@@ -13,7 +13,7 @@ import (
 // The dispatcher reads on past it, remembers the first such entry, and reads again from there once
 // half of the buffer is free. If some listeners of an end have a place for it, the end is delivered
 // to these at once, and to each other listener when that has a place, whether the first ones have
-// returned or not. A listener that has heard of an end has its place back while others are still
+// returned or not. A listener that was called for an end has its place back while others are still
 // called.
 //
 // The entries of one run are delivered in order. So the entries after one that found no place wait
@@ -53,10 +53,10 @@ type follow struct {
 	next []*telling
 }
 
-// A gap is a range in which entries of one run wait in the store: none before from, and none after
-// last of the entries that were read. A reading that begins within the gap does not know the
-// entries that wait before, so it takes no entry of the run. A reading that has found no place for
-// from takes no later entry.
+// A gap is a range in which entries of one run wait in the store. No entry before from waits, and
+// of the entries that were read, no entry after last waits. A reading that begins within the gap
+// does not know the entries that wait before, so it takes no entry of the run. A reading that has
+// found no place for from takes no later entry.
 type gap struct {
 	from, last int64
 	missed     int64 // the reading that has found no place for from
@@ -125,9 +125,9 @@ func (a *dispatcher) audience(o store.OutboxEntry) []*Listener {
 	return a.k.listening(o.Head)
 }
 
-// admit finds places for an entry that was read by a reading of the entries after the number since.
-// It returns the entry if that is to be delivered at once. Otherwise the entry is in line, or waits
-// in the store. It is called with the lock.
+// admit finds places for an entry. The entry was read by a reading of the entries after the number
+// since. It returns the entry if that is to be delivered at once. Otherwise the entry is in line,
+// or waits in the store. It is called with the lock.
 func (a *dispatcher) admit(o store.OutboxEntry, all []*Listener, since int64) *telling {
 	run := o.Head.Number
 	g, waits := a.behind[run]
@@ -175,8 +175,8 @@ func (a *dispatcher) admit(o store.OutboxEntry, all []*Listener, since int64) *t
 	return t
 }
 
-// pass leaves an event to an engine that has a subscriber, and with it what follows it of its
-// run. It is called with the lock.
+// pass leaves an event, and the entries of its run that follow it, to an engine that has a
+// subscriber. It is called with the lock.
 func (a *dispatcher) pass(o store.OutboxEntry) {
 	run := o.Head.Number
 	if g, waits := a.behind[run]; !waits || o.Number < g.from {

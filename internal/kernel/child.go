@@ -87,9 +87,9 @@ func StartChild(ctx context.Context, c Child) (*Operation, journal.RunID, error)
 	return (*Operation)(o), o.child, nil
 }
 
-// given returns the entries of the variables that a child begins with: copies of those that the run
-// has. The code of the run does not see them, so it learns nothing. It is called, and returns, with
-// the lock.
+// given returns the entries of the variables that a child begins with. They are copies of the
+// variables of the run. The code of the run does not see them, so it learns nothing by this. It is
+// called, and returns, with the lock.
 func (s *scope) given() (entries []journal.Entry, err error) {
 	variables := s.run.values.variablesOf(nil)
 	if len(variables) == 0 {

@@ -12,13 +12,12 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// A claims takes up runs that nobody has. It is the one door for a run that crashed, for a run that
-// another engine left, and for a run whose time has come or that has got a message.
+// A claims takes up runs that no engine has. Only it takes up a run that crashed, a run that
+// another engine left, and a run that is due or has got a message.
 //
-// Invariants: claiming is held from a claim until its runs are loaded, so its holder knows of every
-// run whether the run is here. It is taken before any run's lock. unsure is set while the store may
-// have assigned runs to this engine that the engine has not received: no claim is made before they
-// are found.
+// Invariants: claiming is held from a claim until its runs are loaded, so its holder knows whether
+// a run is here. It is taken before any run's lock. unsure is set while the store may have assigned
+// runs to this engine that the engine has not received: no claim is made before they are found.
 type claims struct {
 	k     *Kernel
 	nudge chan struct{} // asks the loop to look now
@@ -57,8 +56,8 @@ func (q *claims) batch() int {
 
 // claimLoop takes up runs that are due, until ctx ends or the engine is dead. It asks the store
 // when it has a reason to: at the start, when a run is due, when a slot is free that a run waits
-// for, when another process may have written. Beside that it sweeps: once in a while it asks
-// without a reason.
+// for, and when another process may have written. It also sweeps: once in a while it asks without a
+// reason.
 func (q *claims) claimLoop(ctx context.Context) {
 	k := q.k
 	wait, tries := 10*time.Millisecond, 1
@@ -317,11 +316,11 @@ func (q *claims) reclaim() error {
 	}
 }
 
-// activation returns the activation of a run for a command: the one that the run has, or one that
-// is made to write an entry; nil if neither is possible now. open reports of the head of the
-// claimed run whether there is still something to do. If there is not, the run goes on as any
-// claimed run. If the command ends the run (runs is set), a run that cleans up before it ends has
-// to go on, too.
+// activation returns the activation of a run for a command. It is the activation that the run has,
+// or one that is made to write an entry; nil if neither is possible now. The function open reports,
+// by the head of the claimed run, whether there is still something to do. If there is not, the run
+// goes on like any claimed run. If the command ends the run (runs is set), a run that cleans up
+// before it ends has to go on, too.
 func (q *claims) activation(
 	ctx context.Context, n journal.Number, open func(journal.Head) bool, runs bool,
 ) (*run, error) {

@@ -77,7 +77,7 @@ func (c *Client) Start(ctx context.Context, s Start) (Started, error) {
 	return c.Begin(ctx, s)
 }
 
-// Cancel asks a run to end and returns when that is durable. Of a damaged journal the entries
+// Cancel asks a run to end and returns when that is durable. In a damaged journal, the entries
 // before the damage count.
 func (c *Client) Cancel(ctx context.Context, id, reason string) error {
 	return c.ask(ctx, "cancel "+id, journal.CancelAsked, id, reason, func(

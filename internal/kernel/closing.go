@@ -195,8 +195,8 @@ func Plan(
 	return nil
 }
 
-// finish brings the run to an end, after its clean-ups if there are any. outside is set if the
-// run's own code did not come to the end. It returns the termination error.
+// finish ends the run, after its clean-ups if there are any. outside is set if the end does not
+// come from the run's own code. It returns the termination error.
 func (r *run) finish(t termination, outside bool) *journal.Error {
 	byCleanup := r.holder() != nil && r.holder().cleanup != nil
 	r.ending.decide(t.out, byCleanup)
@@ -236,9 +236,9 @@ func (r *run) finish(t termination, outside bool) *journal.Error {
 	return t.end
 }
 
-// does reports whether a clean-up runs for this end. It does by its kind, or if its branch still
-// goes on beside the branch that has come to the end, because the end cancels that branch. If its
-// branch is over, the branch around that counts.
+// does reports whether a clean-up runs for this end. This depends on its kind. It also runs if its
+// branch still goes on beside the branch that has come to the end, because the end cancels that
+// branch. If its branch is over, the branch around that one counts.
 func (c *closing) does(p *cleanup) bool {
 	in := p.in
 	for in.branch.state == isOver && in.parent != nil {
@@ -249,7 +249,7 @@ func (c *closing) does(p *cleanup) bool {
 		c.last.Status == journal.TimedOut
 }
 
-// deliver lets workflow code hear that the run ends.
+// deliver notifies workflow code that the run ends.
 func (c *closing) deliver() {
 	if c.delivered {
 		return

@@ -89,7 +89,7 @@ func (r *run) commands() {
 	}
 }
 
-// suspension returns the detail of the entry that does what a message asks for.
+// suspension returns the detail of the entry that carries out a request to suspend.
 func suspension(m *journal.Entry) *journal.Detail {
 	d := &journal.Detail{MessageDetail: journal.MessageDetail{Mail: m.Seq}}
 	if m.Detail != nil {
@@ -99,9 +99,9 @@ func suspension(m *journal.Entry) *journal.Detail {
 	return d
 }
 
-// takeSuspends takes what asks for what is so already, or will be at once: up to where the run
-// is asked to go on. Each reason but the last has an entry; the last one is returned, which is
-// first if there is no other.
+// takeSuspends takes the requests to suspend a run that is suspended already or will be at once, up
+// to a request to resume it. Each reason except the last has an entry. The last reason is returned;
+// it is first if there is no other.
 func (r *run) takeSuspends(first *journal.Detail) (last *journal.Detail) {
 	last = first
 	for {
@@ -131,7 +131,7 @@ func (r *run) takeSuspends(first *journal.Detail) (last *journal.Detail) {
 	}
 }
 
-// takeReasons takes what asks for a run to be suspended that is parked.
+// takeReasons takes the requests to suspend a run that is parked already.
 func (r *run) takeReasons() {
 	if d := r.takeSuspends(nil); d != nil {
 		r.because(d.Reason)

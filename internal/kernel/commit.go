@@ -9,8 +9,8 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// A run meets the pipeline here: it is pushed when entries of its log are sealed, adds them to a
-// group, and hears the verdict.
+// Here a run works with the pipeline: it is pushed when entries of its log are sealed, adds them to
+// a group, and gets the verdict.
 
 // seal lets the pipeline take every appended entry.
 func (r *run) seal() {
@@ -46,8 +46,8 @@ func (r *run) take(cs []store.Change, rows, bytes *int, first bool) ([]store.Cha
 	return r.gather(cs, rows, bytes, first)
 }
 
-// committed implements source. Observers hear first: a step that begins once an entry is durable,
-// and notifies them, comes after that entry.
+// committed implements source. Observers are notified first, so that a notice of a step that begins
+// when an entry is durable comes after the notice of that entry.
 func (r *run) committed(cs []store.Change) {
 	c := &cs[0]
 	r.k.gate.count(-int64(sizeOf(c.Entries)))
@@ -130,7 +130,7 @@ func (r *run) refused(cs []store.Change, err error) {
 	r.mu.Unlock()
 }
 
-// parkAgain is how long after the store has refused even that a run is parked it is asked again.
+// parkAgain is the time until the store is asked again to park a run, after it has refused to.
 const parkAgain = time.Minute
 
 // parkLater parks a run that is not in memory, and that nothing else takes up since this engine

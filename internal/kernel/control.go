@@ -35,8 +35,8 @@ func (k *Kernel) live(n journal.Number) Live {
 
 // Cancel ends a run as CANCELLED and returns when that is durable. If the run cleans up before it
 // ends, Cancel returns when it is durable that the run will end so; if another engine has the run,
-// when the message to it is durable. A run that is cancelled already is left as it is. A run that
-// ended otherwise is an error that names its status.
+// when the message to it is durable. A run that is cancelled already is left unchanged. For a run
+// that ended in another way, Cancel returns an error that names its status.
 func (e *Engine) Cancel(ctx context.Context, id, reason string) error {
 	return e.order(ctx, order{
 		op: "cancel " + id, id: id, judge: mayCancel, ends: true, kind: journal.CancelAsked,

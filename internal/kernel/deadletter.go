@@ -14,8 +14,8 @@ import (
 )
 
 // A dead letter is a run of its own, which waits until the failure that it is about is settled. It
-// is created in the commit that records that a step was dead-lettered. Messages tell it how that
-// goes on, and each message is in the commit that it tells of.
+// is created in the commit that records that a step was dead-lettered. Messages report to it what
+// has happened since, and each message is in the commit that it reports.
 
 // OwnPrefix is the prefix of the names of the workflows that an engine has by itself.
 const OwnPrefix = "perdure."

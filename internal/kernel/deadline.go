@@ -6,7 +6,7 @@ import "time"
 // mu of the run guards it.
 type alarm struct{ timer *time.Timer }
 
-// set has f called after a while. It replaces an earlier alarm.
+// set makes the alarm call f after that time. It replaces an earlier alarm.
 func (a *alarm) set(after time.Duration, f func()) { a.timer = time.AfterFunc(after, f) }
 
 // stop stops the alarm, if it is set.

@@ -70,8 +70,8 @@ func (l *Listener) wants(h journal.Head) bool {
 	return len(l.Statuses) == 0 || slices.Contains(l.Statuses, h.Status)
 }
 
-// tells reports whether the end of a run belongs into the outbox. It does so only for a workflow
-// that is known here: the ends of another workflow are for engines that know that workflow.
+// tells reports whether the end of a run belongs in the outbox. Only the end of a run whose
+// workflow is known here does: the others are for engines that know the workflow.
 func (s *shared) tells(h journal.Head) bool {
 	return s.Lookup(h.Workflow) != nil && len(s.listening(h)) > 0
 }
@@ -249,7 +249,7 @@ func (a *dispatcher) pause(wait *time.Duration) bool {
 	return false
 }
 
-// hand has an entry delivered, if there is a place for it, after the earlier entries of its run.
+// hand lets an entry be delivered after the earlier entries of its run, if there is a place for it.
 // The entry was read by a reading of the entries after the number since.
 func (a *dispatcher) hand(o store.OutboxEntry, since int64) {
 	who := a.audience(o)
@@ -299,8 +299,8 @@ func (a *dispatcher) tell(t *telling) bool {
 
 var errStopping = errors.New("kernel: the engine stops")
 
-// try delivers one entry. When all have heard of it, try acknowledges the entry. An engine that
-// stops waits for try, as it waits for the body of a step.
+// try delivers one entry. When all listeners were called for it, try acknowledges the entry. An
+// engine that stops waits for try, as it waits for the body of a step.
 func (a *dispatcher) try(t *telling, call func(*telling) error) error {
 	if a.stop.Err() != nil || !a.k.fly() {
 		return errStopping

@@ -108,8 +108,8 @@ func timedOut() termination {
 	}
 }
 
-// ofChildren is why the children of the run are cancelled that end with it: for the reason of a
-// run that is cancelled itself.
+// ofChildren returns the reason for which the children that end with the run are cancelled. If the
+// run itself is cancelled, it is the reason of that.
 func (t *termination) ofChildren() string {
 	if d := t.last.Detail; t.last.Kind == journal.RunCancelled && d != nil && d.Reason != "" {
 		return d.Reason

@@ -14,7 +14,7 @@ import (
 // An Engine executes runs on a store by kernels, one after the other. Most engines have one kernel
 // all their life. If the store has leases and the engine loses its own, the kernel that had the
 // lease is over, with all that it has in memory, and another kernel joins as soon as the store
-// answers. Its methods may be called by many goroutines.
+// answers. Many goroutines may call its methods.
 type Engine struct {
 	FrontEnd
 	*shared

@@ -6,14 +6,14 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// A branch knows the operations that it began itself, and those of the branches within it. It has
-// heard of anything else that it learns of its run. The first entry of the next operation that it
-// begins records that (journal.Detail.Heard): the operation may come of a failure beside the
-// branch, and a retry does it again. The replay of a branch hears the same again. If plain Go code
-// shares something, such as a variable of a closure, the engine does not see it.
+// A branch knows the operations that it began itself, and those of the branches within it. Anything
+// else that it learns about its run, it has heard of. The first entry of the next operation that it
+// begins records that (journal.Detail.Heard): a failure beside the branch may be the cause of the
+// operation, so a retry does it again. The replay of a branch hears the same again. If plain Go
+// code shares something, such as a variable of a closure, the engine does not see it.
 
-// A hearing is the reason of a mark: the branch b has heard something for the n-th time; without b
-// the body of a step has.
+// A hearing is the reason for a mark: the branch b has heard something for the n-th time. Without
+// b, the body of a step has heard something.
 type hearing struct {
 	b *branch
 	n int

@@ -18,7 +18,8 @@ const (
 	childName   = ownNames + "child"   // the end of a child; the key is its run ID
 )
 
-// maxKept limits how many messages of one run are in memory. The others stay in the store.
+// maxKept limits the number of messages of one run that are in memory. The others stay in the
+// store.
 const maxKept = 4 * store.InboxPage
 
 // An inbox has the messages that its run has not taken, in the order of their numbers: all messages

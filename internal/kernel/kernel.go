@@ -12,8 +12,8 @@
 //     activation and a few more);
 //   - Kernel, which starts runs, takes over those that others left, and stops.
 //
-// Around them is an Engine: if a kernel loses its right to write, the engine
-// continues with another one.
+// An Engine is around them: if a kernel loses its right to write, the engine continues with another
+// kernel.
 //
 // DESIGN.md beside this file argues the hard parts, lists the value types, and has the order in
 // which to read the files.
@@ -94,7 +94,7 @@ type Workflow struct {
 }
 
 // A Kernel executes runs as one engine of a store: from its join until it leaves or must not write
-// any more. Its methods may be called by many goroutines.
+// any more. Many goroutines may call its methods.
 type Kernel struct {
 	FrontEnd
 	*shared
@@ -356,8 +356,8 @@ func (k *Kernel) number() (journal.Number, error) {
 	return journal.MakeNumber(k.engine, k.counter.Add(1))
 }
 
-// commit is the pipeline's environment: it sends one group. It returns only errors that trying
-// again does not mend.
+// commit is the pipeline's environment: it sends one group. It returns only errors that another try
+// cannot fix.
 func (k *Kernel) commit(g *store.Group) error {
 	g.Engine = k.engine
 	wait := 10 * time.Millisecond

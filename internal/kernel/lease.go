@@ -41,7 +41,7 @@ type lease struct {
 // margin is the part of a lease that its engine leaves unused.
 const margin = 10
 
-// lapsed is how long after another engine's lease has passed this engine looks at it.
+// lapsed is the time between the end of another engine's lease and this engine's look at it.
 const lapsed = 5 * time.Millisecond
 
 // errLost means that the engine has lost its lease. The next kernel of the engine gets the request,
@@ -75,8 +75,8 @@ func (l *lease) extend(sent time.Time, c *store.Claimed, over func()) {
 // nothing to take over. With its first run it has a short lease again: a claim ends the long lease
 // in the store, and a start asks for a short one before it makes the run.
 
-// isIdle reports whether a long lease is enough: no run is here, and no run is due before others
-// sweep, who may not know of it yet.
+// isIdle reports whether a long lease is enough: no run is here, and no run is due before the next
+// sweep of other engines, which may not know of the run yet.
 func (k *Kernel) isIdle() bool {
 	known := k.cfg.Sweep
 	if known <= 0 {

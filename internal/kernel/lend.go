@@ -268,9 +268,9 @@ func (s *scope) isOwn() bool {
 	return false
 }
 
-// waitsOutside has the prefixes of the reasons for which a goroutine waits that are no business of
-// the runtime. For a semaphore the runtime waits too: a goroutine that allocates may begin a
-// collection, and then waits for the end of a dump.
+// waitsOutside has the prefixes of those reasons for a wait that do not come from the runtime. For
+// a semaphore the runtime waits too: a goroutine that allocates may begin a collection, and then
+// waits for the end of a dump.
 var waitsOutside = []string{"chan ", "select", "sleep", "IO wait"}
 
 // ofSemaphore is the frame of a goroutine that waits for a semaphore outside the runtime.

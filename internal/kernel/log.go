@@ -23,7 +23,7 @@ import (
 // dropped. Once the holder has appended an entry, a result from outside shares the fate of the
 // turn.
 //
-// Two changes may be on their way: one is told while the next one is committed.
+// Two changes may be on their way: the verdict on one is delivered while the next one is committed.
 //
 // A log performs nothing but effects whose time has come. It reports to its caller when the
 // pipeline has to take the run. The mu of the run guards it.
@@ -101,7 +101,7 @@ func (l *log) noneDurable() bool { return l.durable == 0 }
 // mark marks the next entry of an operation.
 func (l *log) mark(op journal.Op, h hearing) { l.marks.add(op, h) }
 
-// writeHead has the head written with the entry that was appended last.
+// writeHead makes the head be written with the entry that was appended last.
 func (l *log) writeHead() {
 	l.pending[len(l.pending)-1].Status = l.status()
 	l.become(l.status(), l.seq)
@@ -211,7 +211,7 @@ func (l *log) send(o outgoing) {
 	l.outgoing = append(l.outgoing, o)
 }
 
-// whenDurable has e happen when every entry appended so far is durable. If they are durable
+// whenDurable makes e happen when every entry appended so far is durable. If they are durable
 // already, it happens at once, on this goroutine and with the lock held.
 func (l *log) whenDurable(e effect) {
 	e.after = l.seq
@@ -222,7 +222,7 @@ func (l *log) whenDurable(e effect) {
 	e.run()
 }
 
-// waited reports whether something but workflow code waits for an entry to be durable.
+// waited reports whether something other than workflow code waits for an entry to be durable.
 func (l *log) waited() bool { return len(l.effects) > 0 || len(l.outgoing) > 0 }
 
 // gather appends the sealed changes to cs, as source.take does. The run's own change is the first.

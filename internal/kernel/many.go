@@ -23,9 +23,9 @@ type starting struct {
 	err   error
 }
 
-// StartAll does n starts as Start does each. spec returns the start of an item, and done takes its
-// result. Both are called on this goroutine, and spec may be called again for an item. When ctx has
-// ended, no further start begins.
+// StartAll makes n starts, each as Start does. spec returns the start of an item, and done takes
+// its result. Both are called on this goroutine, and spec may be called again for an item. When ctx
+// has ended, no further start begins.
 func (e *Engine) StartAll(
 	ctx context.Context, n int, spec func(i int) (Start, error),
 	done func(i int, s Started, err error),
@@ -85,7 +85,7 @@ func notBegun(ctx context.Context, op string) error {
 	}
 }
 
-// StartAll does n starts as Start does each; see [Engine.StartAll].
+// StartAll makes n starts, each as Start does; see [Engine.StartAll].
 func (c *Client) StartAll(
 	ctx context.Context, n int, spec func(i int) (Start, error),
 	done func(i int, s Started, err error),
@@ -93,7 +93,7 @@ func (c *Client) StartAll(
 	c.BeginAll(ctx, n, spec, done)
 }
 
-// BeginAll does n starts as Begin does each, many in one group; see [Engine.StartAll].
+// BeginAll makes n starts, each as Begin does, many in one group; see [Engine.StartAll].
 func (d *FrontEnd) BeginAll(
 	ctx context.Context, n int, spec func(i int) (Start, error),
 	done func(i int, s Started, err error),
@@ -113,7 +113,7 @@ func (d *FrontEnd) BeginAll(
 	})
 }
 
-// SignalAll sends n signals as Signal sends each, many in one group and in their order; see
+// SignalAll sends n signals, each as Signal does, many in one group and in their order; see
 // [Engine.StartAll].
 func (d *FrontEnd) SignalAll(
 	ctx context.Context, n int, signal func(i int) (Signal, error),

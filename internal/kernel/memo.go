@@ -35,7 +35,7 @@ var classNames = [...]string{
 
 func (c class) String() string { return classNames[c] }
 
-// A memo has the facts of a journal. It is a pure function of the entries: it knows no clock, store
+// A memo has the facts of a journal. It is a pure function of the entries: it uses no clock, store
 // or goroutine. Replayed workflow code asks it for the record of each operation.
 //
 // It is built once, when a run is claimed, and never added to, because replay asks only for entries

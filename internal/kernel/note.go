@@ -8,9 +8,9 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// A Note is a thing that workflow code has recorded in the commit of its turn, without waiting: a
-// value, a fact for observers, a change of what the run shows. It is recorded once. On replay the
-// note returns the recorded outcome.
+// A Note is something that workflow code records in the commit of its turn, without waiting: a
+// value, a fact for observers, or a change of a value that the run shows. It is recorded once. On
+// replay the note returns the recorded outcome.
 type Note struct {
 	Kind   journal.Kind
 	Name   string
@@ -101,7 +101,7 @@ func (n Note) spills() bool {
 	return n.Kind != journal.AttributeSet && n.Kind != journal.HeaderSet
 }
 
-// fails records that Produce has failed, which the code has seen as well. It returns false if
+// fails records that Produce has failed. The code has seen the failure too. It returns false if
 // nothing can be recorded any more.
 func (s *scope) fails(e *journal.Entry, f *journal.Failure) bool {
 	if s.ended() != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// An observed notifies observers of which entries of a run have become durable, and where the code
-// of another build differs from its journal.
+// An observed notifies observers of the entries of a run that have become durable, and of the
+// places where the code of another build differs from the journal.
 //
 // Invariants: paths has every scope that code has come to, if there are observers. The pipeline
 // notifies them of entries, in their order and without the run's mu, which guards the paths.
@@ -26,7 +26,7 @@ type shown struct{ path, base string }
 
 func newObserved(r *run) observed { return observed{run: r} }
 
-// isNews records that observers have not heard that the run was started.
+// isNews records that observers were not notified that the run was started.
 func (v *observed) isNews() { v.unheard = true }
 
 // name records the paths of a scope, if there are observers.
@@ -57,11 +57,11 @@ func (v *observed) advise(kind observe.Kind, path, reason string) {
 	go v.run.k.observe(n)
 }
 
-// tellReplayed notifies observers how the code of another build differs from the journal: when the
-// code first waits for something that is not recorded, and when it ends. By then a replay that goes
-// as the run went has asked for every recorded operation. If code stands at an operation of its
-// own, it may still ask for operations that are recorded further on, so tellReplayed reports
-// nothing about these. The same holds for a clean-up before it runs.
+// tellReplayed notifies observers how the code of another build differs from the journal. It is
+// called when the code first waits for something that is not recorded, and when the code ends. By
+// then, code that does the same as the journal has asked for every recorded operation. If code
+// waits at an operation of its own, it may still ask for operations that are recorded further on,
+// so tellReplayed reports nothing about these. The same holds for a clean-up before it runs.
 func (v *observed) tellReplayed(ended bool) {
 	r := v.run
 	m := r.memo
@@ -90,8 +90,8 @@ func (v *observed) tellReplayed(ended bool) {
 	}
 }
 
-// noticeOf has the kind of notice for each kind of entry. The kinds that observers do not hear of
-// are not in the map.
+// noticeOf has the kind of notice for each kind of entry. Kinds without a notice are not in the
+// map.
 var noticeOf = map[journal.Kind]observe.Kind{
 	journal.RunStarted: observe.RunStarted, journal.RunClaimed: observe.RunClaimed,
 	journal.RunCompleted: observe.RunEnded, journal.RunFailed: observe.RunEnded,
@@ -163,7 +163,7 @@ func kindOf(e *journal.Entry) observe.Kind {
 }
 
 // tellTaken notifies observers of detached children that were not started because another run has
-// their workflow ID. Nobody else hears of these.
+// their workflow ID. Nobody else is notified of these.
 func (v *observed) tellTaken(cs []store.Change) {
 	r := v.run
 	for i := range cs {
@@ -262,8 +262,8 @@ func (v *observed) pathOf(e *journal.Entry) string {
 	return in.path + op.String()
 }
 
-// An observers has the observers of a kernel, if there are any: they hear of things that belong to
-// no run.
+// An observers has the observers of a kernel, if there are any. It notifies them of events that
+// belong to no run.
 type observers struct{ set *observe.Set }
 
 // observe passes a notice on to the observers.

@@ -47,11 +47,12 @@ type Outcome struct {
 type Operation operation
 
 // An operation is asked for by workflow code. It is settled when its outcome is recorded. It is
-// delivered when the turns have come to that record; only then workflow code sees the outcome. A
-// step's attempts lie between asked and settled. Between settled and delivered the operation is
-// among the facts, unless workflow code has cancelled it. Then it is held, because the call that
-// cancels delivers it, live and on replay. So code that settles an operation also pushes a fact,
-// delivers the operation, or ends the run. The mu of the run guards it.
+// delivered when the turns have come to that record. Only then does workflow code see the outcome.
+// A step's attempts take place after it is asked for and before it is settled. Between settled and
+// delivered the operation is among the facts, unless workflow code has cancelled it. Then it is
+// held, because the call that cancels delivers it, live and on replay. So code that settles an
+// operation also pushes a fact, delivers the operation, or ends the run. The mu of the run guards
+// it.
 type operation struct {
 	run          *run
 	scope        *scope
@@ -148,7 +149,7 @@ func (s *scope) begin(ctx context.Context, step Step, c class, over *journal.Fai
 
 // makeFirst begins the first attempt. An entry of its own records it only if the step asks for
 // that, or if its timeout has to hold over a crash. Otherwise the entry before it shows that the
-// run came this far.
+// run came to this step.
 func (o *operation) makeFirst() {
 	o.try(o.class == isAsync || o.work.Announced || o.work.Timeout > 0)
 }
@@ -197,8 +198,8 @@ func (o *operation) cancelled(d *journal.Detail) *journal.Failure {
 		d.Reason}
 }
 
-// settle records the outcome and lets workflow code hear of it. It is called with the lock by the
-// code that has found the outcome.
+// settle records the outcome and makes it a fact for workflow code. It is called with the lock by
+// the code that has found the outcome.
 func (o *operation) settle(e journal.Entry) {
 	o.conclude(e)
 	o.run.dispatch()
@@ -353,8 +354,8 @@ func (o *operation) endBy(f *journal.Failure) {
 	o.settle(e)
 }
 
-// contextFailure returns the failure that the end of a context is. The context and its errors may
-// be the author's.
+// contextFailure returns the end of a context as a failure. The context and its errors may be the
+// author's.
 func contextFailure(ctx context.Context) *journal.Failure {
 	err := ctx.Err()
 	f := &journal.Failure{

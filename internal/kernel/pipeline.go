@@ -29,16 +29,16 @@ const (
 //     group at a time and adds its oldest entries first;
 //   - the entries of one turn are in one commit, since a run seals when its turn
 //     ends;
-//   - nobody hears of an entry before its group is durable, since the run
-//     hears of it in committed and tells others from there.
+//   - nobody is notified of an entry before its group is durable, since the run gets the verdict in
+//     committed and notifies others from there.
 //
 // A group that is refused because of its data is halved until the change at fault is alone; the run
-// hears of that in refused. Any other failure is tried again by the environment and never blames a
-// run. A run that has to wait for a transaction of the user's goes aside, and holds up nobody else;
-// see aside.go.
+// gets that verdict in refused. After any other failure the environment tries again; no run is
+// blamed for it. A run that has to wait for a transaction of the user's is set aside, and holds up
+// no other run; see aside.go.
 //
-// Committing and telling overlap: while runs hear of one group, the next one is being made durable.
-// They hear in the order of the commits.
+// Committing and telling overlap: while runs get the verdict on one group, the next one is being
+// made durable. They get the verdicts in the order of the commits.
 //
 // The environment is the function commit, so that the pipeline can be tested without a store.
 type pipeline struct {
@@ -154,7 +154,8 @@ func (p *pipeline) loop() {
 // few is the number of runs that are told sooner than another goroutine is woken to tell them.
 const few = 8
 
-// pass has a verdict told: on this goroutine if that is quick and no verdict is ahead of it.
+// pass delivers a verdict: on this goroutine if that is quick and no other verdict is ahead, else
+// on that of tell.
 func (p *pipeline) pass(v verdict) {
 	if len(v.sources) <= few && p.telling.Load() == 0 {
 		p.deliver(v)
@@ -277,7 +278,7 @@ type lanes struct {
 
 func (l *lanes) add(p *pipeline) { l.all = append(l.all, p) }
 
-// run has the pipelines commit until they are stopped.
+// run makes the pipelines commit until they are stopped.
 func (l *lanes) run(loops *sync.WaitGroup) {
 	for _, p := range l.all {
 		loops.Go(p.loop)

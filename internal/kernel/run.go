@@ -17,7 +17,7 @@ var ErrUnloaded = errors.New("perdure: the run left this engine's memory")
 //
 // The mu guards everything in it, except what never changes after newRun. The lock is taken before
 // the kernel's and the pipeline's, never after. The state of a run is in value types, each of which
-// has a file with its invariants; the run asks them, and does what they answer.
+// has a file with its invariants; the run asks them, and carries out their answers.
 type run struct {
 	k     *Kernel
 	def   *Workflow // nil if the engine only writes a mark

@@ -127,8 +127,8 @@ func inside(ctx context.Context, what call) (*scope, error) {
 	return s, s.lock(what)
 }
 
-// asking is inside for an operation that a context of the author's may end. If ctx has ended
-// already, it returns the failure that the end of ctx is; else nil.
+// asking does the same as inside, for an operation that a context of the author's may end. If ctx
+// has ended already, it returns that end as a failure; else nil.
 func asking(ctx context.Context, what call) (*scope, *journal.Failure, error) {
 	s, err := scopeOf(ctx, what)
 	if err != nil {
@@ -138,8 +138,8 @@ func asking(ctx context.Context, what call) (*scope, *journal.Failure, error) {
 	return s, over, s.lock(what)
 }
 
-// overBefore returns the failure that the end of ctx is, if the author made ctx and it has ended;
-// else nil. The context may be the author's own code, so overBefore is called without the lock.
+// overBefore returns the end of ctx as a failure, if the author made ctx and it has ended; else
+// nil. The context may be the author's own code, so overBefore is called without the lock.
 func (s *scope) overBefore(ctx context.Context) *journal.Failure {
 	if !s.foreign(ctx) || ctx.Err() == nil {
 		return nil
@@ -180,9 +180,8 @@ func (s *scope) stay(what call) error {
 	}
 }
 
-// enter begins a durable operation. It is called with the lock. It refuses one
-// that a goroutine asks for which cannot hold the turn, and one of a run that
-// is over.
+// enter begins a durable operation. It is called with the lock. It refuses an operation of a
+// goroutine that cannot hold the turn, and an operation of a run that is over.
 func (s *scope) enter(what call) error {
 	b := s.branch
 	if err := s.stay(what); err != nil {
@@ -255,7 +254,7 @@ func (s *scope) ask(q asked) (journal.Op, *record) {
 
 // add lets an operation go on that is new in another build, although recorded operations lie ahead.
 // The operation may be one of these under another name, and then its effect would happen twice. So
-// somebody must have decided it, or the run is suspended.
+// the run is suspended, unless the code or an operator has decided about the operation.
 func (s *scope) add(op journal.Op, q asked, ahead *record) {
 	r, m := s.run, s.run.memo
 	switch {
@@ -319,7 +318,8 @@ func (s *scope) ended() error {
 	return nil
 }
 
-// cancelled returns why the scope, or a scope that it is in, was cancelled; nil if none was.
+// cancelled returns the reason why the scope, or a scope that it is in, was cancelled; nil if none
+// was.
 func (s *scope) cancelled() *journal.Failure {
 	for ; s != nil; s = s.parent {
 		if s.over != nil {

@@ -62,8 +62,8 @@ func (k *Kernel) begin(ctx context.Context, s Start) (*run, error) {
 	return r, nil
 }
 
-// begun waits until a run that was made for a start is durable, or the run is found that the ID
-// stands for.
+// begun waits until the run of a start is durable, or until the run that the ID stands for is
+// found.
 func (k *Kernel) begun(ctx context.Context, s Start, r *run) (Started, error) {
 	op := "start " + s.Workflow
 	select {

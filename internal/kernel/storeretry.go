@@ -12,7 +12,7 @@ import (
 )
 
 // A retrier asks the store for a kernel, and tries again while the store does not answer, as long
-// as the kernel lives. Only observers hear of the errors meanwhile.
+// as the kernel lives. Meanwhile only observers are notified of the errors.
 type retrier struct{ k *Kernel }
 
 // persist calls f until it succeeds or fails for good. It gives up when the engine is dead.
@@ -173,7 +173,7 @@ func (a retrier) fetchMessage(run journal.Number, number int64) ([]byte, error) 
 	return messages[0].Data, nil
 }
 
-// settleTx waits until the store answers, and with that for all transactions of this engine to be
+// settleTx waits until the store answers, which means that all transactions of this engine are
 // over. It returns how often it asked.
 func (a retrier) settleTx() (tries int, err error) {
 	k := a.k
@@ -189,8 +189,8 @@ func (a retrier) settleTx() (tries int, err error) {
 	return tries, err
 }
 
-// resolve finds out whether an entry is there whose transaction ended with an error. An entry that
-// was not sent is not there. It returns an error if this engine will not find out.
+// resolve finds out whether an entry is durable whose transaction ended with an error. An entry
+// that was not sent is not there. It returns an error if this engine will not find out.
 func (a retrier) resolve(
 	run journal.Number, seq int64, sent bool, why error,
 ) (tries int, happened bool, err error) {

@@ -9,15 +9,15 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// A step may write into a transaction of the user's on the store's database, and have its result
-// recorded in it: then both are there after a crash, or neither.
+// A step may write in a transaction of the user's on the store's database, and its result may be
+// recorded in the same transaction. After a crash, either both are there or neither is.
 //
-// While such a body runs, the run's log is its attempt's: the pipeline takes nothing of the run.
-// For the transaction may have a lock that the pipeline needs, on SQLite the only one, and the
-// result must follow in the journal the entries that the run has appended before it. Other branches
-// go on. Their entries become durable with the result, or when the body has failed. An attempt that
-// is given up has the log no longer, and its context ends at once: the transaction is rolled back,
-// so that nobody has to wait for a record.
+// While such a body runs, its attempt has the run's log: the pipeline takes nothing of the run.
+// There are two reasons. The transaction may have a lock that the pipeline needs, which on SQLite
+// is the only one. And in the journal the result must follow the entries that the run has appended
+// before it. Other branches go on. Their entries become durable with the result, or when the body
+// has failed. An attempt that is given up has the log no longer, and its context ends at once: the
+// transaction is rolled back, so that nobody has to wait for a record.
 //
 // The entries of the body go with its transaction, and payloads of any size too: a payload that is
 // made durable beside it may wait for the lock that the transaction has. Workflow code may wait for
@@ -26,9 +26,10 @@ import (
 //
 // When the body returns, its result is appended and not yet a fact: it is tentative. Facts wait, so
 // that they are delivered in the order of their entries. With all sealed entries the result goes
-// into the transaction, which is committed. The outcome of the commit is known before anybody is
-// told: the result becomes a fact, or the failure of the attempt takes its place in the log. An
-// operation whose result is tentative counts as settled, so that nothing else ends it.
+// into the transaction, which is committed. When the outcome of the commit is known, the result
+// becomes a fact, or the failure of the attempt takes its place in the log. Nobody is notified
+// before that. An operation whose result is tentative counts as settled, so that nothing else ends
+// it.
 
 // A Tx is a transaction of the user's that the body of a step works in.
 type Tx struct {
@@ -127,8 +128,8 @@ func (a *attempt) failed(failure *journal.Failure, doubtful bool) (again bool) {
 	return false
 }
 
-// commitTx has the result recorded in the transaction, and commits that. If it returns done, the
-// attempt is settled. Otherwise the attempt has failed, or is to be made again, and the entries
+// commitTx records the result in the transaction, and commits the transaction. If it returns done,
+// the attempt is settled. Otherwise the attempt has failed, or is to be made again, and the entries
 // that were appended for it are dropped.
 func (a *attempt) commitTx(tx *userTx, data []byte) (failure *journal.Failure, again, done bool) {
 	o := a.op

@@ -9,10 +9,10 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// A run may kill its engines, for example because it takes all memory. The store counts the deaths
-// in a row of engines that had a run, while the run recorded nothing. But it cannot know whose
-// fault a death was. A run that had begun nothing is counted too, and so is every run that is in a
-// step when the process is killed from outside.
+// A run may kill its engines, for example because it takes all memory. For each run, the store
+// counts how many engines in a row have died with it while it recorded nothing. But it cannot know
+// which run was at fault. A run that had begun nothing is counted too, and so is every run that is
+// in a step when the process is killed from outside.
 //
 // So that count only makes a run a suspect. A suspect is tried: its code is called while no other
 // suspect's is, and a record of the trial comes before it begins. Whatever the run records next
@@ -66,7 +66,7 @@ func (t *trial) await() { t.state = awaiting }
 // recordAs sets the entry that records the trial.
 func (t *trial) recordAs(seq int64) { t.record = seq }
 
-// start begins the trial, and has f called when it has lasted long.
+// start begins the trial, and makes f be called when the trial has lasted long.
 func (t *trial) start(f func()) {
 	t.state = onTrial
 	t.limit.set(trialLimit, f)
@@ -99,7 +99,7 @@ type trials struct {
 	waiting []*run
 }
 
-// suspects returns after how many deaths a run is a suspect.
+// suspects returns the number of deaths after which a run is a suspect.
 func (c *Config) suspects() int { return max(c.MaxCrashes/suspectShare, 1) }
 
 // tried returns the number of trials in a row of a claimed run, and reports whether it is a
@@ -113,8 +113,8 @@ func (c *Config) tried(claimed *store.Run) (trials int, suspect bool) {
 }
 
 // add puts a suspect in line: the run with the fewest trials is first. It returns false if too many
-// wait already, for they keep slots from others. It is called while runs are claimed, and the next
-// trial begins when they are.
+// wait already, because they take slots from others. It is called while runs are claimed, and the
+// next trial begins when they are.
 func (t *trials) add(r *run) bool {
 	k := r.k
 	t.mu.Lock()

@@ -8,10 +8,10 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// A turns makes replay deterministic although workflow code is ordinary goroutines. Of the
-// goroutines that belong to a run, its branches, one at a time runs workflow code: the holder. It
-// gives the turn up in every durable operation that waits. When no branch can go on, the next fact
-// is delivered: a result, a timeout, the end of a context. So
+// A turns makes replay deterministic although workflow code is ordinary goroutines. The goroutines
+// of a run are its branches. Only one branch at a time, the holder of the turn, runs workflow code.
+// It gives the turn up in every durable operation that waits. When no branch can go on, the next
+// fact is delivered: a result, a timeout, the end of a context. So
 //
 //   - before facts, branches that can go on do so in program order: new branches,
 //     and branches whose operations are over;
@@ -19,8 +19,8 @@ import (
 //
 // Both orders are the same when the journal is replayed. A fact that is recorded is in the queue as
 // soon as code has asked for it, and any fact that is not recorded yet has a higher sequence.
-// Therefore what branches share, how often a name occurred, and what All, Any and None saw come out
-// as they did.
+// Therefore the data that branches share, the occurrences of a name, and the results of All, Any
+// and None are the same as before.
 //
 // With free goroutines instead, a crash while branches collect results in a shared slice makes
 // later steps book one item twice and another never.
@@ -166,7 +166,7 @@ func (t *turns) give(b *branch) (begun bool) {
 	return begun
 }
 
-// free leaves nobody holding the turn.
+// free takes the turn from its holder: no branch has it then.
 func (t *turns) free() { t.on = nil }
 
 // lendTurn takes the turn from a holder that blocks outside the engine. It reports whether order

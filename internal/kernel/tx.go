@@ -28,8 +28,8 @@ func partIn(s store.Store, op string, tx any) (store.Transaction, error) {
 }
 
 // In returns a front end whose messages and starts are part of a transaction of the user's: they
-// exist, and its answers hold, if the transaction is committed. The front end reads outside of the
-// transaction.
+// exist, and its answers are valid, only if the transaction is committed. The front end reads
+// outside of the transaction.
 func (d *FrontEnd) In(ctx context.Context, op string, tx any) (*FrontEnd, error) {
 	part, err := partIn(d.store, op, tx)
 	if err != nil {
@@ -216,7 +216,7 @@ func (v *clientNumbers) invite() {
 	}
 }
 
-// ask asks the store for numbers, unless somebody has. Its caller holds asking.
+// ask asks the store for numbers, unless another goroutine has done so. Its caller holds asking.
 func (v *clientNumbers) ask() error {
 	defer v.asking.Unlock()
 	v.mu.Lock()

@@ -8,12 +8,12 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// A run that only waits need not be in memory: its journal has how it came to where it is, its head
-// has when it goes on by itself, and a message wakes it. So it is unloaded: one commit removes its
-// owner and sets the time of its next timer. It is unloaded only if it has seen every message that
-// was ever posted to it. The store compares the numbers in that commit, after every post in it. Two
-// things follow. A message that is posted before is seen by this activation. A message that is
-// posted after finds a run without an owner and makes it due.
+// A run that only waits need not be in memory. Its journal records everything up to the wait, its
+// head has the time when it goes on by itself, and a message wakes it. So it is unloaded: one
+// commit removes its owner and sets the time of its next timer. It is unloaded only if it has seen
+// every message that was ever posted to it. The store compares the numbers in that commit, after
+// every post in it. Two things follow. A message that is posted before is seen by this activation.
+// A message that is posted after finds a run without an owner and makes it due.
 //
 // While the commit is on its way, no entry may be appended: everything that happens meanwhile waits
 // for the verdict. See unloading and unloaded.

@@ -84,7 +84,8 @@ func (v *values) searchAttributes() map[string]string { return v.attributes }
 // allHeaders returns the headers. The caller does not change them.
 func (v *values) allHeaders() map[string]string { return v.headers }
 
-// inherited returns the headers of a child: those of the run but the engine's own, and the child's.
+// inherited returns the headers of a child: its own headers, and the headers of the run except the
+// engine's.
 func (v *values) inherited(own map[string]string) map[string]string {
 	headers := maps.Clone(v.headers)
 	maps.DeleteFunc(headers, func(name, _ string) bool { return strings.HasPrefix(name, ownNames) })

@@ -10,8 +10,8 @@ import (
 
 // The code of a run and the bodies of its steps share variables and idempotency keys. A body's
 // variables and keys are recorded with its result, and count when the result is delivered. So
-// workflow code sees the same on replay: of several writers the one whose record is later wins, and
-// a failed attempt has set nothing.
+// workflow code sees the same on replay: if there are several writers, the writer with the latest
+// record wins, and a failed attempt has set nothing.
 
 // SetVariable sets a variable of the run of ctx, or removes it if data is nil.
 func SetVariable(ctx context.Context, name string, data []byte) error {

@@ -198,7 +198,7 @@ func (o *operation) wait() {
 	}
 }
 
-// waited is the opposite of wait.
+// waited removes the operation from the waits, and stops its timer.
 func (o *operation) waited() {
 	if o.timer != nil {
 		o.timer.Stop()
@@ -357,7 +357,7 @@ func (o *operation) matches(b *branch, m *journal.Entry) bool {
 	return ok
 }
 
-// consume takes a message: the run's journal has the message from now on.
+// consume takes a message: an entry of the run's journal has the message from then on.
 func (o *operation) consume(m *journal.Entry) {
 	r := o.run
 	r.inbox.remove(m.Seq, r.last()+1)
