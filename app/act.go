@@ -84,6 +84,36 @@ func newRunsResume(db *database) *cobra.Command {
 	})
 }
 
+func newRunsRetry(db *database) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "retry ID", Short: "Retry a run that has failed, in a new run",
+		Long: `Starts a run that goes on from the point where another one has FAILED, was CANCELLED or
+has TIMED_OUT. It has the workflow ID and the input of the old run, and what ended well
+there is not done again. If the run was retried already, the command returns the run that
+was made then.
+
+A retry of a dead letter is "deadletters retry": the dead letter counts it.`,
+		Example: "  perdure runs retry ord-1001\n  perdure runs retry @latest -o json",
+	}
+	out := newOutput(cmd)
+	return aboutRun(db, cmd, out.check, db.write, func(ctx context.Context, c *client,
+		h journal.Head) error {
+		run, err := c.Retry(ctx, string(h.ID))
+		if exitCode(err) == exitConflict {
+			return hinted(err, c.place.Command("runs describe "+string(h.ID))+
+				" shows how far it is")
+		} else if err != nil {
+			return err
+		}
+		if err := one(out, cmd.OutOrStdout(), api.Started{
+			RunID: run.RunID(), WorkflowID: run.ID(), New: run.New(),
+		}, func(w io.Writer) error { return printStarted(w, run) }); err != nil {
+			return err
+		}
+		return c.warn(ctx, cmd.ErrOrStderr())
+	})
+}
+
 func newRunsDecide(db *database) *cobra.Command {
 	var why string
 	cmd := &cobra.Command{
