@@ -38,9 +38,9 @@ func (c *Client) client() *Client { return c }
 // Sealed is for other packages of this module, such as admin.
 func (c *Client) Sealed() *sealed.Client { return &c.sealed }
 
-// NewClient returns a client of a store that this process has opened. A second process on an SQLite
-// file uses such a client. The client uses the definitions of workflows only to check starts by
-// name: whether a dry run and a mode are allowed.
+// NewClient returns a client of a store that this process has opened. A second process on an
+// SQLite file uses one. The client uses the definitions of workflows only to check starts by
+// name: the input, and whether a dry run and a mode are allowed.
 func NewClient(ctx context.Context, s store.Store, workflows ...Definition) (*Client, error) {
 	if s == nil {
 		return nil, failure.Invalid("new client", "a store is needed")
@@ -75,9 +75,11 @@ func NewClient(ctx context.Context, s store.Store, workflows ...Definition) (*Cl
 // pattern.ModeSync it asks for a run whose end the caller waits for. A graph of the other mode is
 // refused.
 //
-// The workflow need not be registered yet: until an engine knows it, the run is PENDING, and
-// [Client.Describe] shows the reason. That engine then records the pattern of the run. It cannot
-// refuse a run that exists, so the mode has no effect if the client does not know the workflow.
+// If the client knows the workflow, an input that is not of its type is refused, with an [Error] of
+// code invalid. The workflow need not be registered yet: until an engine knows it, the run is
+// PENDING, and [Client.Describe] shows the reason. That engine then records the pattern of the run.
+// It cannot refuse a run that exists: if the client does not know the workflow, the mode has no
+// effect, and a run whose input is not of its type fails.
 func (c *Client) Start(ctx context.Context, workflow string, input []byte,
 	opts ...StartOption) (*Run[json.RawMessage], error) {
 	if !journal.ValidName(workflow) {
@@ -86,8 +88,13 @@ func (c *Client) Start(ctx context.Context, workflow string, input []byte,
 	if isOwn(workflow) {
 		return nil, ownName(workflow)
 	}
-	s, err := c.start(ctx, workflow, c.sealed.Known(workflow), append([]byte{}, input...),
-		unwaited(opts))
+	def := c.sealed.Known(workflow)
+	if def != nil {
+		if err := def.Decodes(input); err != nil {
+			return nil, err
+		}
+	}
+	s, err := c.start(ctx, workflow, def, append([]byte{}, input...), unwaited(opts))
 	if err != nil {
 		return nil, err
 	}

@@ -139,6 +139,17 @@ func define[I, O any](name string, fn func(context.Context, I) (O, error),
 	w.def.Examined = sync.OnceValues(func() (definition.Outline, []definition.Issue) {
 		return examine(&w.def)
 	})
+	w.def.Decodes = func(input []byte) error {
+		in, err := payload.Decode[I](input)
+		if err == nil {
+			return nil
+		}
+		return &Error{
+			Code: journal.CodeInvalid, Op: "start " + name,
+			Message: fmt.Sprintf("the input does not decode into %T", in), Err: err,
+			Hint: "pass the JSON of a value of that type",
+		}
+	}
 	body := func(ctx context.Context, input []byte) ([]byte, *journal.Failure) {
 		in, err := payload.Decode[I](input)
 		if err != nil {

@@ -2,12 +2,14 @@ package app
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/journal"
@@ -99,6 +101,7 @@ func (p *program) root() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	})
+	root.SetFlagErrorFunc(wrongFlag)
 	root.SetHelpTemplate(helpTemplate)
 	root.SetUsageTemplate(usageTemplate)
 	addGroup(root, "Runs", p.newServe(), p.newStart(), p.newRuns(), p.newWorkflows(),
@@ -171,6 +174,30 @@ func unknownCommand(root *cobra.Command, name string) error {
 	return &perdure.Error{
 		Code: journal.CodeInvalid, Message: "there is no command " + name,
 		Hint: didYouMean(nearest(name, names), seeHelp(root)),
+	}
+}
+
+// wrongFlag returns the error of a flag. For an unknown flag it names the nearest one.
+func wrongFlag(cmd *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) {
+		return err
+	}
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			names = append(names, f.Name)
+		}
+	})
+	typed, _, _ := strings.Cut(cmp.Or(unknown.GetSpecifiedShortnames(),
+		unknown.GetSpecifiedName()), "=")
+	near := nearest(typed, names)
+	if len(near) == 0 {
+		return err
+	}
+	return &perdure.Error{
+		Code: journal.CodeInvalid, Message: err.Error(),
+		Hint: "did you mean --" + strings.Join(near, " or --") + "?",
 	}
 }
 

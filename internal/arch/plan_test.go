@@ -98,7 +98,8 @@ var plan = map[string]permit{
 	},
 	// programs
 	"app": {
-		own: anyPublic + " internal/place", others: "github.com/spf13/cobra golang.org/x/term",
+		own:    anyPublic + " internal/place",
+		others: "github.com/spf13/cobra github.com/spf13/pflag golang.org/x/term",
 	},
 	"app/internal/bench":    {own: anyPublic + " internal/place"},
 	"app/internal/demo":     {own: anyPublic + " internal/place", others: "golang.org/x/term"},

@@ -51,7 +51,7 @@ func (p Place) Open(ctx context.Context, m Mode) (store.Store, error) {
 	}
 	s, err := sqlite.OpenWith(p.File, sqlite.Options{ReadOnly: m == Read, Existing: m == Write})
 	if err != nil {
-		return nil, p.explain(err)
+		return nil, p.explain(errors.Unwrap(err)) // the explanation names the file itself
 	}
 	return s, nil
 }

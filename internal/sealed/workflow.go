@@ -21,6 +21,8 @@ type Workflow struct {
 	Examined func() (definition.Outline, []definition.Issue)
 	// Accepts returns an error to refuse the input of a start or child. Nil accepts any input.
 	Accepts func(input []byte) error
+	// Decodes returns an error if the input is not of the workflow's type.
+	Decodes func(input []byte) error
 	// DeadLetters is set if a run that fails writes a dead letter.
 	DeadLetters bool
 	// Odd has the issues of the options that the author passed to Define.

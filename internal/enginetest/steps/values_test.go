@@ -59,16 +59,22 @@ func TestValuesThatCannotBeKept(t *testing.T) {
 			}
 		}
 		w.History(run.ID())
-		_, err = w.Engine.Start(context.Background(), "w", make([]byte, 1001))
+		_, err = w.Engine.Start(context.Background(), "w", fmt.Appendf(nil, `%1001s`, `{"N":1}`))
 		world.CodeIs(t, err, journal.CodeTooLarge)
+		unaware, err := perdure.NewClient(context.Background(), w.DB)
+		if err != nil {
+			t.Fatal(err)
+		}
 		for _, input := range []string{`{"N":"x"}`, `not json`, ``, "\xff\x00"} {
-			run, err := w.Engine.Start(context.Background(), "w", []byte(input))
+			_, err := w.Engine.Start(context.Background(), "w", []byte(input))
+			world.CodeIs(t, err, journal.CodeInvalid)
+			run, err := unaware.Start(context.Background(), "w", []byte(input))
 			if err != nil {
 				t.Fatal(err)
 			}
 			_, err = run.Result(context.Background())
 			world.CodeIs(t, err, journal.CodeDecode)
-			if n := len(w.History(run.ID())); n != 2 {
+			if n := len(w.History(run.ID())); n != 3 {
 				t.Errorf("input %q: %d entries", input, n)
 			}
 		}
