@@ -67,7 +67,7 @@ const (
 	StepCancelled Kind = "step cancelled"
 	// an attempt that was given up returned a result, which is discarded
 	LateResult Kind = "late result"
-	// the step's goroutine went on after its context had ended
+	// the body of the step still ran half a second after its attempt was given up
 	StepAbandoned  Kind = "step abandoned"
 	StepProgressed Kind = "step progressed" // Reason is the text that the step reported
 	// a clean-up before the end of the run failed with Err; the run ends all the same

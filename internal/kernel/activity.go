@@ -136,6 +136,14 @@ func (a *activity) returned(t *attempt) {
 	}
 }
 
+// isGivenUp reports whether an attempt was given up and its goroutine goes on.
+func (a *activity) isGivenUp(t *attempt) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	_, is := a.abandoned[t]
+	return is
+}
+
 // givenUp returns the paths of the attempts of a run that were given up and go on.
 func (a *activity) givenUp(n journal.Number) (paths []string) {
 	a.mu.Lock()

@@ -416,12 +416,21 @@ func (a *attempt) abandon(cause error) {
 		if cause != nil && a.cancel != nil {
 			a.cancel(cause)
 		}
-		go k.observe(n)
+		time.AfterFunc(abandonedAfter, func() {
+			if k.isGivenUp(a) {
+				n.At = time.Now()
+				k.observe(n)
+			}
+		})
 	}})
 }
 
-// late notifies observers that the result of an attempt which was given up is discarded. It is not
-// called if the body returns an error, as a body does that heeds its context.
+// abandonedAfter is how long a body may go on after its attempt was given up before observers are
+// notified.
+const abandonedAfter = 500 * time.Millisecond
+
+// late notifies observers that the result of an attempt which was given up is discarded. A body
+// that returns an error then, as one does that heeds its context, is no news.
 func (a *attempt) late() {
 	n := a.op.run.observed.notice(observe.LateResult)
 	n.Step, n.Attempt = a.op.path(), a.n
