@@ -408,12 +408,12 @@ func ExampleRegisterError() {
 func ExampleCheck() {
 	report := perdure.Define("report", func(context.Context, string) (string, error) {
 		return "", nil
-	}, perdure.Timeout(48*time.Hour))
+	}, perdure.Retry{First: 48 * time.Hour})
 	for _, issue := range perdure.Check(report) {
 		fmt.Println(issue)
 	}
 	// Output:
-	// WARNING: timeout: a timeout of 48h0m0s
+	// WARNING: retry: a delay of 48h0m0s
 }
 
 // A warehouse is an application with a table of orders in the file of its runs.

@@ -77,7 +77,7 @@ func TestWhatIsWrongWithAGraphIsToldAtOnce(t *testing.T) {
 	dag.Add(g, "perdure:f", does(1, nil))
 	dag.Add(g, "in:e", does(1, nil))
 	dag.Add(g, strings.Repeat("x", 250), does(1, nil)).WaitSignal(strings.Repeat("s", 250),
-		25*time.Hour)
+		-time.Second)
 	dag.Add(g, "not a name", func(context.Context, struct {
 		A int    `perdure:"step=gone"`
 		B string `perdure:"step=a"`
@@ -108,7 +108,7 @@ func TestWhatIsWrongWithAGraphIsToldAtOnce(t *testing.T) {
 		"d.undo: a compensation needs a function", "d.undo: a compensation needs a function",
 		`result: ID "result" is reserved`, "perdure:f: an ID cannot begin with perdure:",
 		"in:e: an ID cannot begin with in:", `xx…" is not valid: allowed are 1 to 249 of`,
-		`wait: signal "sss`, "wait.signal: a timeout of 25h0m0s",
+		`wait: signal "sss`, "wait.signal: a timeout of -1s",
 		`not a name: ID "not a name" is not valid`, `not a name.A: there is no step "gone"`,
 		"not a name.B: it is of type string, and the result of step \"a\" of type int",
 		"not a name.C: the tag word",
@@ -264,8 +264,21 @@ func TestCallbacksAreCalledInTheirOrderForWhatTheyAreFor(t *testing.T) {
 
 // spec: F-8
 func TestOddTimesOfAGraphAreWarnings(t *testing.T) {
-	g := dag.New[int]("g", perdure.Timeout(48*time.Hour), perdure.Retry{First: 49 * time.Hour})
+	g := dag.New[int]("g", perdure.Timeout(-1), perdure.Retry{First: 49 * time.Hour})
 	dag.Add(g, "a", does(1, nil))
 	wantIssues(t, register(t, g, perdure.Options{FailOnWarning: true}),
-		"WARNING: timeout: a timeout of 48h0m0s", "WARNING: retry: a delay of 49h0m0s")
+		"WARNING: timeout: a timeout of -1ns", "WARNING: retry: a delay of 49h0m0s")
+}
+
+// spec: F-8
+func TestARunAWaitAndAChildMayBeLong(t *testing.T) {
+	waits := perdure.Define("waits", func(ctx context.Context, n int) (int, error) {
+		return n, perdure.Sleep(ctx, 26*time.Hour)
+	})
+	g := dag.New[int]("g", perdure.Timeout(48*time.Hour))
+	dag.Add(g, "a", does(1, nil)).WaitSignal("s", 30*time.Hour)
+	dag.AddChild(g, "child", waits, func(n int) int { return n }).Timeout(30 * time.Hour)
+	if got := register(t, g, perdure.Options{FailOnWarning: true}); got != "" {
+		t.Error(got)
+	}
 }

@@ -106,20 +106,22 @@ func (s *step) take(where string, issues []definition.Issue) {
 	}
 }
 
-// checkTimes adds issues for times that are negative or very long.
+// checkTimes adds issues for times that are negative or very long. A child or a branch may take
+// long: it waits by itself.
 func (s *step) checkTimes() {
-	odd := func(at string, d time.Duration) time.Duration {
-		d, issues := definition.CheckTimeout(s.where(at), d)
-		s.issues = append(s.issues, issues...)
-		return d
+	check := definition.CheckAttemptTimeout
+	if s.before != nil {
+		check = definition.CheckTimeout
 	}
-	s.timeout = odd("timeout", s.timeout)
+	d, issues := check(s.where("timeout"), s.timeout)
+	s.timeout, s.issues = d, append(s.issues, issues...)
 	if s.retry != nil {
 		r, issues := s.retry.Check(s.where("retry"))
 		s.retry, s.issues = &r, append(s.issues, issues...)
 	}
 	for i, g := range s.gates {
-		s.gates[i].within = odd("wait."+g.kind.String(), g.within)
+		d, issues := definition.CheckTimeout(s.where("wait."+g.kind.String()), g.within)
+		s.gates[i].within, s.issues = d, append(s.issues, issues...)
 	}
 }
 

@@ -44,16 +44,26 @@ func (i Issue) String() string {
 
 var oneLine = strings.NewReplacer("\n", `\n`, "\r", `\r`)
 
-// OddlyLong is the longest timeout or delay without a warning.
+// OddlyLong is the longest delay, or timeout of one attempt, without a warning.
 const OddlyLong = 24 * time.Hour
 
-// CheckTimeout returns the timeout in effect, and a warning if d is negative or longer than a
-// day. A negative timeout means no timeout.
+// CheckTimeout returns the timeout in effect of a run or a wait, and a warning if d is negative. A
+// negative timeout means no timeout.
 func CheckTimeout(where string, d time.Duration) (time.Duration, []Issue) {
-	if d >= 0 && d <= OddlyLong {
+	if d >= 0 {
 		return d, nil
 	}
-	return max(d, 0), []Issue{Odd(where, "a timeout of %v", d)}
+	return 0, []Issue{Odd(where, "a timeout of %v", d)}
+}
+
+// CheckAttemptTimeout is [CheckTimeout] for the timeout of one attempt of a step. It also warns if
+// d is longer than a day.
+func CheckAttemptTimeout(where string, d time.Duration) (time.Duration, []Issue) {
+	if d <= OddlyLong {
+		return CheckTimeout(where, d)
+	}
+	return d, []Issue{Odd(where, "a timeout of %v for one attempt, which begins again after a "+
+		"crash: let the run wait instead, by Sleep, a timer or a signal", d)}
 }
 
 // Odd returns a warning.

@@ -144,7 +144,7 @@ func (s *Step[A, R]) Timeout(d time.Duration) *Step[A, R] {
 
 // limit adds an issue for a timeout that is negative or unusually long.
 func (t *step) limit(at string, d time.Duration) time.Duration {
-	d, issues := definition.CheckTimeout(where(t.id, at), d)
+	d, issues := definition.CheckAttemptTimeout(where(t.id, at), d)
 	t.issues = append(t.issues, issues...)
 	return d
 }

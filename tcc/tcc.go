@@ -99,7 +99,7 @@ func (t *TCC[I]) AttemptTimeout(limit time.Duration) *TCC[I] {
 
 // limit adds an issue for a timeout that is negative or unusually long.
 func (d *declaration) limit(where string, limit time.Duration) time.Duration {
-	limit, issues := definition.CheckTimeout(where, limit)
+	limit, issues := definition.CheckAttemptTimeout(where, limit)
 	d.issues = append(d.issues, issues...)
 	return limit
 }
