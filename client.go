@@ -325,7 +325,11 @@ func (c *Client) Describe(ctx context.Context, id string) (Description, error) {
 		return Description{}, err
 	}
 	a := journal.NewAggregate(head.ID, head.WorkflowID, head.Workflow, head.Pattern)
+	var closing time.Time
 	for i := range entries {
+		if entries[i].Kind == journal.RunClosing {
+			closing = entries[i].At
+		}
 		if e := a.Apply(entries[i]); e != nil && err == nil {
 			err = &Error{Code: journal.CodeCorrupt, Op: "describe " + id, Err: e}
 			break
@@ -336,7 +340,7 @@ func (c *Client) Describe(ctx context.Context, id string) (Description, error) {
 		live := c.sealed.Live.Live(head.Number)
 		d.Running, d.Abandoned = live.Running, live.Abandoned
 	}
-	d.Why = c.why(d)
+	d.Why = c.why(d, closing)
 	if failure.IsDamaged(err) && head.Cause == "" && !head.Status.IsTerminal() {
 		d.Why = "its journal is damaged: an engine that takes it up parks it"
 	}
@@ -363,10 +367,16 @@ func (c *Client) Describe(ctx context.Context, id string) (Description, error) {
 
 const unreadPage = 100
 
-// why returns the reason for which an open run does not go on by itself.
-func (c *Client) why(d Description) string {
-	waits := d.State.Waits
-	if d.State.Ending != 0 && len(waits) == 0 {
+// why returns the reason for which an open run does not go on by itself. Its end was decided at the
+// time closing, if it is decided.
+func (c *Client) why(d Description, closing time.Time) string {
+	waits, cause := d.State.Waits, d.Head.Cause
+	switch {
+	case d.State.Ending == 0:
+	case cause != "" && d.Head.Status == journal.Suspended:
+		return "since " + closing.UTC().Format(time.RFC3339) + " it is to end as " +
+			d.State.Ending.String() + ", and it is parked before its clean-ups: " + cause
+	case len(waits) == 0:
 		return "it cleans up before it ends as " + d.State.Ending.String()
 	}
 	switch d.Head.Status {
@@ -376,13 +386,13 @@ func (c *Client) why(d Description) string {
 		}
 		return "it waits for an engine with a free slot"
 	case journal.Suspended, journal.CompensationFailed:
-		if d.Head.Cause != "" {
-			return "parked: " + d.Head.Cause
+		if cause != "" {
+			return "parked: " + cause
 		}
 	case journal.Waiting:
-		if d.Head.Cause != "" {
+		if cause != "" {
 			return "its code failed and is replayed at " + d.Head.Wake.Format(time.RFC3339) + ": " +
-				d.Head.Cause
+				cause
 		}
 		if len(waits) == 0 {
 			return "a step failed and is tried again"
