@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/perdure/perdure/definition"
@@ -336,21 +337,24 @@ func (c *Client) Describe(ctx context.Context, id string) (Description, error) {
 		}
 	}
 	d := Description{Head: head, State: a.Snapshot()}
+	loaded := false
 	if c.sealed.Live != nil {
 		live := c.sealed.Live.Live(head.Number)
-		d.Running, d.Abandoned = live.Running, live.Abandoned
+		d.Running, d.Abandoned, loaded = live.Running, live.Abandoned, live.Loaded
 	}
 	d.Why = c.why(d, closing)
 	if failure.IsDamaged(err) && head.Cause == "" && !head.Status.IsTerminal() {
 		d.Why = "its journal is damaged: an engine that takes it up parks it"
 	}
-	if c.sealed.Live == nil && !head.Status.IsTerminal() && head.Status != journal.Suspended &&
+	elsewhere := c.sealed.Live == nil || head.Owner != 0 && !loaded
+	if elsewhere && !head.Status.IsTerminal() && head.Status != journal.Suspended &&
 		head.Status != journal.CompensationFailed {
 		info, e := c.sealed.FrontEnd.Info(ctx)
 		switch {
 		case e != nil:
 			err = cmp.Or(err, e)
 		case sealed.Living(info):
+			d.Why = cmp.Or(d.Why, unheard(info, head.Owner))
 		case d.Why == "", head.Status == journal.Pending:
 			d.Why = "no engine has the store"
 		default:
@@ -404,6 +408,19 @@ func (c *Client) why(d Description, closing time.Time) string {
 		// no code may ever ask for a timer that has moved along from the run before
 		if w.Kind != journal.WaitTimer || w.Due.After(time.Now()) {
 			return waitsFor(w)
+		}
+	}
+	return ""
+}
+
+// unheard describes an engine that has a run and does not renew its lease. An engine that is well
+// renews it when a third is over: for that one, unheard returns an empty string.
+func unheard(info store.Info, owner journal.EngineID) string {
+	for _, e := range info.Engines {
+		if e.ID == owner && !e.Until.IsZero() && info.Now.Sub(e.Seen) > e.Until.Sub(e.Seen)/2 {
+			return fmt.Sprintf("engine %d, which has it, was last heard of at %s: if it has died, "+
+				"another engine takes the run up when its lease ends, at %s", owner,
+				e.Seen.UTC().Format(time.RFC3339), e.Until.UTC().Format(time.RFC3339))
 		}
 	}
 	return ""

@@ -145,6 +145,42 @@ func TestRunsOfAKilledEngineGoOnElsewhereWithinTheLeaseAndASecond(t *testing.T) 
 	})
 }
 
+// spec: B-5, P-8
+func TestARunOfADeadEngineSaysWhoHasItAndUntilWhen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		wf := works(&logbook{}, time.Minute)
+		c := world.NewCluster(t, 2, wf)
+		defer c.End()
+		a, b := c.Nodes[0], c.Nodes[1]
+		client, err := perdure.NewClient(t.Context(), c.DB.Beside())
+		if err != nil {
+			t.Fatal(err)
+		}
+		launched(t, a, wf, 1)
+		for range 8 { // while its engine lives, over some renewals of its lease
+			time.Sleep(time.Second)
+			if d, err := client.Describe(t.Context(), "run-1"); err != nil || d.Why != "" {
+				t.Error(d.Why, err)
+			}
+		}
+		c.Kill(a)
+		time.Sleep(6 * time.Second)
+		want := "engine 1, which has it, was last heard of at 2000-01-01T00:00:06Z: if it has " +
+			"died, another engine takes the run up when its lease ends, at 2000-01-01T00:00:16Z"
+		for _, caller := range []interface {
+			Describe(ctx context.Context, id string) (perdure.Description, error)
+		}{client, b.Engine} {
+			if d, err := caller.Describe(t.Context(), "run-1"); err != nil || d.Why != want {
+				t.Errorf("why: %q, %v, want %q", d.Why, err, want)
+			}
+		}
+		time.Sleep(world.Lease)
+		if d, err := client.Describe(t.Context(), "run-1"); err != nil || d.Why != "" {
+			t.Error(d.Why, err)
+		}
+	})
+}
+
 // spec: B-5, P-5
 func TestWhatRestsIsOnTimeWhenTheEngineThatPutItToRestIsKilled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
