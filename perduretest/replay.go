@@ -73,7 +73,8 @@ type Replayed struct {
 	// to. A run that has not ended is RUNNING if Stopped is a step, and otherwise WAITING or
 	// SUSPENDED.
 	Recorded, Status journal.Status
-	// Stopped describes where the code of a run that has not ended stands.
+	// Stopped describes where the code of a run that has not ended stands, or the error that the
+	// code came to, with the step that it is from.
 	Stopped string
 	// Differences are the differences of the code from the history, in the order of the journal.
 	// New operations come last.
@@ -298,6 +299,9 @@ func (p *replaying) judge(d perdure.Description) *Replayed {
 	if !out.Status.IsTerminal() && len(p.steps) > 0 {
 		slices.Sort(p.steps)
 		out.Stopped = "it is to execute step " + strings.Join(slices.Compact(p.steps), ", step ")
+	}
+	if f := d.State.Failure; out.Status.IsTerminal() && f != nil {
+		out.Stopped = clip(f.Text())
 	}
 	out.Differences = p.operations(was)
 	if d := p.outcome(was, out); d != nil {

@@ -319,6 +319,36 @@ func TestReplayThatDoesNotFitFailsTheTest(t *testing.T) {
 }
 
 // spec: B-13
+func TestAReplayThatComesToAFailureNamesItAndItsStep(t *testing.T) {
+	code := func(waits bool) *perdure.Workflow[int, int] {
+		return perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
+			_, err := perdure.Step(ctx, "charge", func(context.Context) (int, error) {
+				return 0, errDown
+			}, perdure.NoRetry)
+			if waits {
+				return 0, perdure.Sleep(ctx, month)
+			}
+			return 0, err
+		})
+	}
+	var history []byte
+	waits := code(true)
+	perduretest.Test(t, func(env *perduretest.Env) {
+		run := perduretest.Start(env, waits, 1)
+		env.Sleep(time.Hour)
+		var err error
+		history, err = perduretest.Export(env.Context(), env.Engine().Client, run.RunID())
+		if err != nil {
+			t.Fatal(err)
+		}
+		run.Cancel("enough")
+	}, waits)
+	r := perduretest.Replay(t, history, code(false))
+	wants(t, r.String(), "the history ends WAITING, the code came to FAILED: step charge: "+
+		errDown.Error())
+}
+
+// spec: B-13
 func TestEveryHistoryThatCrashesLeaveIsReplayed(t *testing.T) {
 	ops := []string{"a", "go b", "?", "~", "async d", "c"}
 	var histories [][]byte
