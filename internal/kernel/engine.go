@@ -68,11 +68,11 @@ func (e *Engine) Run(ctx context.Context) error {
 	e.begun = true
 	k := e.kernel
 	e.mu.Unlock()
-	if err := firstJoin(ctx, k); err != nil {
+	if stopped, err := firstJoin(ctx, k); err != nil {
 		k.die(err)
 		close(k.ready)
-		if errors.Is(err, context.Canceled) && ctx.Err() != nil {
-			return nil // it was stopped before it had joined
+		if stopped {
+			return nil
 		}
 		return err
 	}
@@ -112,12 +112,15 @@ func (e *Engine) Run(ctx context.Context) error {
 const joinTries = 30
 
 // firstJoin joins the first kernel to the store. If the store does not answer, it returns an error,
-// and the caller decides; see rejoin.
-func firstJoin(ctx context.Context, k *Kernel) error {
+// and the caller decides; see rejoin. It reports whether it has failed because ctx has ended.
+func firstJoin(ctx context.Context, k *Kernel) (stopped bool, err error) {
 	for tries := 1; ; tries++ {
 		again, err := k.join(ctx)
-		if err == nil || !again || tries == joinTries || ctx.Err() != nil {
-			return err
+		if ended := ctx.Err(); err != nil && ended != nil {
+			return again || errors.Is(err, ended), err
+		}
+		if err == nil || !again || tries == joinTries {
+			return false, err
 		}
 		k.observe(observe.Notice{
 			Kind: observe.StoreFailed, At: time.Now(), Attempt: tries, Err: err.Error(),
