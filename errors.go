@@ -45,7 +45,3 @@ func RegisterError(name string, sentinel error) error { return failure.Register(
 func RegisterErrorType[E error](name string) error {
 	return failure.RegisterType(name, reflect.TypeFor[E]())
 }
-
-// Stack returns the stack of the panic that err's chain records, as text. It is empty if there is
-// none.
-func Stack(err error) string { return failure.Stack(err) }

@@ -8,7 +8,6 @@ import (
 	"log"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/perdure/perdure"
@@ -347,22 +346,18 @@ func ExampleRetryAfter_workflow() {
 	// Output: now
 }
 
-// A panic in a step is a failed attempt, and its stack is kept.
-func ExampleStack() {
-	w := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
-		_, err := perdure.Step(ctx, "divide", func(context.Context) (int, error) {
-			zero := 0
-			return 1 / zero, nil
-		}, perdure.NoRetry)
-		fmt.Println(err)
-		fmt.Println("has the function:", strings.Contains(perdure.Stack(err), "ExampleStack"))
-		return "went on", nil
+// A step without a result.
+func ExampleDo() {
+	w := perdure.Define("w", func(ctx context.Context, to string) (string, error) {
+		return "mailed", perdure.Do(ctx, "mail", func(context.Context) error {
+			fmt.Println("to", to)
+			return nil
+		})
 	})
-	printResult(w, 0)
+	printResult(w, "ann")
 	// Output:
-	// step divide panicked: runtime error: integer divide by zero
-	// has the function: true
-	// went on
+	// to ann
+	// mailed
 }
 
 // ErrNoMoney is compared by the callers of the step.

@@ -168,6 +168,23 @@ func Step[T any](ctx context.Context, name string, fn func(context.Context) (T, 
 	return resultOf[T](spec, out, err)
 }
 
+// Do is [Step] for a function that has no result. A step may change from one to the other: Do
+// ignores a result that is recorded.
+func Do(ctx context.Context, name string, fn func(context.Context) error,
+	opts ...StepOption) error {
+	var body func(context.Context) (nothing, error)
+	if fn != nil {
+		body = func(ctx context.Context) (nothing, error) { return nothing{}, fn(ctx) }
+	}
+	_, err := Step(ctx, name, body, opts...)
+	return err
+}
+
+// nothing is the result of a step without one.
+type nothing struct{}
+
+func (*nothing) UnmarshalJSON([]byte) error { return nil }
+
 // resultOf returns the result of a step. The text of an error begins with the step's name, unless
 // the step is one of a pattern, whose result names the failed step.
 func resultOf[T any](s kernel.Step, out kernel.Outcome, err error) (T, error) {

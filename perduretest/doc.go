@@ -7,7 +7,7 @@
 //
 //			run := perduretest.Start(env, Fulfil, Order{ID: "4711"})
 //			env.Sleep(23 * time.Hour)
-//			run.Waits(journal.WaitSignal, "paid")
+//			run.Waits("paid")
 //			env.Crash() // the next engine goes on
 //
 //			perduretest.Send(env, Paid, run.ID(), Payment{Amount: 42})

@@ -52,7 +52,7 @@ func ExampleTest() {
 	perduretest.Test(t, func(env *perduretest.Env) {
 		run := perduretest.Start(env, Parcel, "p-1")
 		env.Sleep(23 * time.Hour) // takes no time
-		run.Waits(journal.WaitSignal, "postage")
+		run.Waits("postage")
 		perduretest.Send(env, Postage, run.ID(), 145)
 		run.Returns("p-1 shipped for 145 cents")
 	}, Parcel)
@@ -174,7 +174,7 @@ func ExampleStep_Before() {
 		})
 		run := perduretest.Start(env, Parcel, "p-1")
 		env.Sleep(time.Minute)
-		run.Waits(journal.WaitSignal, "postage")
+		run.Waits("postage")
 		if n := env.Step("pack").Executions(); n != 2 {
 			env.Errorf("%d executions", n)
 		}

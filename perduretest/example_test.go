@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
-	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/perduretest"
 )
 
@@ -89,7 +88,7 @@ func TestThreeYearsOfASubscriptionTakeNoTime(t *testing.T) {
 	perduretest.Test(t, func(env *perduretest.Env) {
 		began := time.Now()
 		run := perduretest.Start(env, subscription, Plan{Customer: "ada", Years: 3})
-		run.Waits(journal.WaitSignal, "stop")
+		run.Waits("stop")
 		run.WaitsUntil(began.Add(month))
 		run.Returns(Plan{Customer: "ada", Charged: 36})
 		run.Executed("charge", 36)

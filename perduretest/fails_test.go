@@ -46,7 +46,7 @@ func TestAssertionsPassAndFail(t *testing.T) {
 	}{
 		{"waits", func(_ *perduretest.Env, run *perduretest.Run[int]) {
 			run.Is(journal.Waiting)
-			run.Waits(journal.WaitSignal, "go-on")
+			run.Waits("go-on")
 			run.Published("state", map[string]int{"asked": 7})
 			run.Unread()
 			run.Executed("act", 0)
@@ -67,10 +67,10 @@ func TestAssertionsPassAndFail(t *testing.T) {
 			"RunStarted → RUNNING: 7", "WaitStarted go-on",
 		}},
 		{"another wait", func(_ *perduretest.Env, run *perduretest.Run[int]) {
-			run.Waits(journal.WaitTimer, "sleep")
+			run.Waits("sleep")
 			run.WaitsUntil(time.Now())
 		}, []string{
-			"does not wait for timer sleep, but for signal go-on",
+			"does not wait for sleep, but for signal go-on",
 			"waits for nothing that is due at",
 		}},
 		{"another state", func(_ *perduretest.Env, run *perduretest.Run[int]) {
@@ -251,7 +251,7 @@ func TestEnginesComeAndGoAndTheTestGoesOn(t *testing.T) {
 			t.Error("a dead engine answers")
 		}
 		env.Restart()
-		run.Waits(journal.WaitSignal, "go-on")
+		run.Waits("go-on")
 		env.Deploy(second)
 		perduretest.Send(env, goOn, run.ID(), "go")
 		run.Returns("a;go;x;")

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
-	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/perduretest"
 )
 
@@ -89,7 +88,7 @@ func TestCrashEverywherePassesWhatBearsCrashes(t *testing.T) {
 		now = map[string]bool{}
 		run := perduretest.Start(env, both, 1)
 		env.Sleep(time.Minute)
-		run.Waits(journal.WaitSignal, "stop")
+		run.Waits("stop")
 		perduretest.Send(env, stop, run.ID(), "now")
 		run.Returns("now")
 		run.Unread()

@@ -421,8 +421,8 @@ func TestTimerThatMovedAlongIsNotMissedBeforeCodeAsksForIt(t *testing.T) {
 	perduretest.Test(t, func(env *perduretest.Env) {
 		began := time.Now()
 		run := perduretest.Start(env, chain, 0)
-		run.Waits(journal.WaitSignal, "go-on")
-		run.Waits(journal.WaitTimer, "limit")
+		run.Waits("go-on")
+		run.Waits("limit")
 		perduretest.Send(env, goOn, run.ID(), "go")
 		run.Returns("done")
 		if took := time.Since(began); took != 48*time.Hour {

@@ -247,17 +247,17 @@ func (r *Run[O]) Published(name string, want any) {
 	}
 }
 
-// Waits fails the test unless the run waits now for the signal, timer, child or decision of that
-// kind and path, as [journal.Wait] has them. It returns the wait.
-func (r *Run[O]) Waits(kind journal.WaitKind, path string) journal.Wait {
+// Waits fails the test unless the run waits now at a path: for the signal, timer, child or decision
+// of that name, within its scopes. It returns the wait, which has its kind.
+func (r *Run[O]) Waits(path string) journal.Wait {
 	r.env.Helper()
 	waits := r.describe().State.Waits
 	for _, w := range waits {
-		if w.Kind == kind && w.Path == path {
+		if w.Path == path {
 			return w
 		}
 	}
-	r.fail("does not wait for %s %s, but for %s", kind, path, waitsOf(waits))
+	r.fail("does not wait for %s, but for %s", path, waitsOf(waits))
 	return journal.Wait{}
 }
 

@@ -355,3 +355,7 @@ func (f *reporter) undone() *Undo {
 	}
 	return u
 }
+
+// Stack returns the stack of the panic that err's chain records, as text. It is empty if there is
+// none.
+func Stack(err error) string { return failure.Stack(err) }

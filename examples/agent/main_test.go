@@ -13,7 +13,6 @@ import (
 
 	"github.com/perdure/perdure/examples/agent/assistant"
 	"github.com/perdure/perdure/examples/internal/terminal"
-	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/perduretest"
 )
 
@@ -85,7 +84,7 @@ func TestAVetoKeepsTheMailFromBeingSent(t *testing.T) {
 	perduretest.Test(t, func(env *perduretest.Env) {
 		run := perduretest.Start(env, Agent, question)
 		env.Sleep(30 * time.Second)
-		run.Waits(journal.WaitSignal, "veto")
+		run.Waits("veto")
 		perduretest.Send(env, assistant.Veto, run.ID(), "we have tea")
 		run.Returns(assistant.Answer{Text: "42 teapots", Spent: 400})
 		run.Executed("mail", 0)

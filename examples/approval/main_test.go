@@ -11,7 +11,6 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/examples/approval/expense"
 	"github.com/perdure/perdure/examples/internal/terminal"
-	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/perduretest"
 )
 
@@ -91,7 +90,7 @@ func TestAnswersThatDoNotCountAreLeftAlone(t *testing.T) {
 			By: "director", Approved: true,
 		})
 		env.Settle()
-		run.Waits(journal.WaitSignal, "answer")
+		run.Waits("answer")
 		perduretest.Send(env, expense.Answered, run.ID(), expense.Answer{
 			By: "manager", Why: "no receipt",
 		}, perdure.SendKey("click"))

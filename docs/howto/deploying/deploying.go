@@ -98,7 +98,5 @@ var Unsaid = perdure.Define("order", func(ctx context.Context, id string) (strin
 })
 
 func do(ctx context.Context, name string, opts ...perdure.StepOption) error {
-	_, err := perdure.Step(ctx, name, func(context.Context) (bool, error) { return true, nil },
-		opts...)
-	return err
+	return perdure.Do(ctx, name, func(context.Context) error { return nil }, opts...)
 }

@@ -17,7 +17,7 @@ func deployed(t *testing.T, next *perdure.Workflow[string, string],
 	t.Helper()
 	perduretest.Test(t, func(env *perduretest.Env) {
 		run := perduretest.Start(env, First, "ord-1")
-		run.Waits(journal.WaitSignal, "paid")
+		run.Waits("paid")
 		env.Deploy(next)
 		perduretest.Send(env, Paid, run.ID(), 4200)
 		then(env, run)
@@ -65,7 +65,7 @@ func TestTheReplayOfARecordedRunShowsTheChange(t *testing.T) {
 	var history []byte
 	perduretest.Test(t, func(env *perduretest.Env) {
 		run := perduretest.Start(env, First, "ord-1")
-		run.Waits(journal.WaitSignal, "paid")
+		run.Waits("paid")
 		var err error
 		history, err = perduretest.Export(env.Context(), env.Engine().Client, run.ID())
 		if err != nil {
@@ -79,7 +79,7 @@ func TestTheReplayOfARecordedRunShowsTheChange(t *testing.T) {
 func TestOldCodeCanGoWhenNoOpenRunNeedsIt(t *testing.T) {
 	perduretest.Test(t, func(env *perduretest.Env) {
 		run := perduretest.Start(env, Versioned, "ord-1")
-		run.Waits(journal.WaitSignal, "paid")
+		run.Waits("paid")
 		markers, err := admin.New(env.Engine()).Versions(env.Context(), "order")
 		if err != nil || len(markers) != 1 || markers[0].Version != 1 {
 			t.Error(markers, err)

@@ -43,8 +43,8 @@ func (s Shop) charge(ctx context.Context, o Order) (string, error) {
 // pack does one step for each item. The key of each is the item, not its place in the list.
 func (s Shop) pack(ctx context.Context, o Order) error {
 	for _, item := range o.Items {
-		_, err := perdure.Step(ctx, "pack", func(ctx context.Context) (bool, error) {
-			return true, s.Pack(ctx, perdure.IdempotencyKey(ctx), item)
+		err := perdure.Do(ctx, "pack", func(ctx context.Context) error {
+			return s.Pack(ctx, perdure.IdempotencyKey(ctx), item)
 		}, perdure.Key(item))
 		if err != nil {
 			return err

@@ -103,7 +103,7 @@ func TestAPersonDecidesWhenTheAttemptsAreUsedUp(t *testing.T) {
 	perduretest.Test(t, func(env *perduretest.Env) {
 		run := perduretest.Start(env, workflow, 4200)
 		env.Sleep(time.Minute)
-		run.Waits("decision", "bank")
+		run.Waits("bank")
 		if err := env.Engine().Decide(env.Context(), run.ID(), "bank",
 			perdure.Decision{Choice: "again"}); err != nil {
 			t.Fatal(err)

@@ -75,8 +75,8 @@ func ByHand(shop Shop) *perdure.Workflow[Order, string] {
 		if err == nil {
 			return tracking, nil
 		}
-		_, undone := perdure.Step(ctx, "refund", func(ctx context.Context) (bool, error) {
-			return true, shop.Refund(ctx, perdure.IdempotencyKey(ctx), paid)
+		undone := perdure.Do(ctx, "refund", func(ctx context.Context) error {
+			return shop.Refund(ctx, perdure.IdempotencyKey(ctx), paid)
 		})
 		return "", errors.Join(err, undone)
 	})

@@ -90,7 +90,7 @@ func TestACompensationThatFailsWaitsForAnOperator(t *testing.T) {
 		env.Step("undo:charge").Fail(20, errors.New("the bank does not answer"))
 		run := perduretest.Start(env, fulfil.Workflow, order)
 		env.Sleep(time.Hour)
-		run.Waits(journal.WaitDecision, "undo:charge#2") // after the operation undo:charge itself
+		run.Waits("undo:charge#2") // after the operation undo:charge itself
 		if err := env.Engine().Decide(env.Context(), run.ID(), "undo:charge",
 			perdure.Decision{Choice: "handled", Reason: "refunded by hand"}); err != nil {
 			t.Fatal(err)

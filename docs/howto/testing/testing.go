@@ -30,8 +30,8 @@ var ErrNotPaid = errors.New("it was not paid in time")
 // Fulfil reserves, waits for the payment, and ships.
 func Fulfil(shop Shop) *perdure.Workflow[Order, string] {
 	return perdure.Define("fulfil", func(ctx context.Context, o Order) (string, error) {
-		_, err := perdure.Step(ctx, "reserve", func(ctx context.Context) (bool, error) {
-			return true, shop.Reserve(ctx, perdure.IdempotencyKey(ctx), o.ID)
+		err := perdure.Do(ctx, "reserve", func(ctx context.Context) error {
+			return shop.Reserve(ctx, perdure.IdempotencyKey(ctx), o.ID)
 		}, perdure.Retry{Attempts: 5})
 		if err != nil {
 			return "", err

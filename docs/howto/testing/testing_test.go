@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
-	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/perduretest"
 )
 
@@ -42,7 +41,7 @@ func TestAnOrderIsShippedWhenItIsPaid(t *testing.T) {
 	perduretest.Test(t, func(env *perduretest.Env) {
 		run := perduretest.Start(env, fulfil, Order{ID: "1", Cents: 4200})
 		env.Sleep(48 * time.Hour) // virtual time: this takes no time
-		run.Waits(journal.WaitSignal, "paid")
+		run.Waits("paid")
 		perduretest.Send(env, Paid, run.ID(), 4200)
 		run.Returns("t-1")
 		run.Unread() // no signal is left

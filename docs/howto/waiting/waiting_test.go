@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
-	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/perduretest"
 )
 
@@ -16,7 +15,7 @@ func TestAPaymentThatComesInTimeEndsTheWait(t *testing.T) {
 	perduretest.Test(t, func(env *perduretest.Env) {
 		run := perduretest.Start(env, Order, "ord-1", perdure.ID("ord-1"))
 		env.Sleep(2 * day)
-		run.Waits(journal.WaitSignal, "paid")
+		run.Waits("paid")
 		env.Crash()
 		perduretest.Send(env, Paid, "ord-1", Payment{Event: "evt-1"})
 		run.Returns("paid by evt-1")
@@ -89,7 +88,7 @@ func TestAnswersOfOthersStayInTheInbox(t *testing.T) {
 		run := perduretest.Start(env, Expense, "exp-1")
 		perduretest.Send(env, Answered, run.ID(), Answer{By: "ada", Approved: true})
 		env.Sleep(365 * day)
-		run.Waits(journal.WaitSignal, "answered")
+		run.Waits("answered")
 		perduretest.Send(env, Answered, run.ID(), Answer{By: "manager"})
 		run.Returns(false)
 		run.Unread("answered")

@@ -69,8 +69,8 @@ func (a approval) run(ctx context.Context, e Expense) (string, error) {
 		refused := fmt.Sprintf("refused by %s: %s", answer.By, answer.Why)
 		return refused, a.mail(ctx, "result", e.By, "refused: "+answer.Why)
 	}
-	if _, err := perdure.Step(ctx, "pay", func(ctx context.Context) (bool, error) {
-		return true, a.office.Pay(ctx, perdure.IdempotencyKey(ctx), e)
+	if err := perdure.Do(ctx, "pay", func(ctx context.Context) error {
+		return a.office.Pay(ctx, perdure.IdempotencyKey(ctx), e)
 	}); err != nil {
 		return "", err
 	}
@@ -101,8 +101,7 @@ func (a approval) ask(ctx context.Context, e Expense) (Answer, error) {
 
 // mail is a step that sends a mail.
 func (a approval) mail(ctx context.Context, name, to, text string) error {
-	_, err := perdure.Step(ctx, name, func(ctx context.Context) (bool, error) {
-		return true, a.office.Mail(ctx, perdure.IdempotencyKey(ctx), to, text)
+	return perdure.Do(ctx, name, func(ctx context.Context) error {
+		return a.office.Mail(ctx, perdure.IdempotencyKey(ctx), to, text)
 	})
-	return err
 }

@@ -129,7 +129,7 @@ func (p *player) caught(ctx context.Context, op *program.Op, err error) error {
 		p.fact(op, "failed with another error: %v", err)
 		return nil
 	}
-	_ = perdure.Stack(err)
+	_ = report.Stack(err)
 	p.fact(op, "failed")
 	return nil
 }
