@@ -95,7 +95,7 @@ func (p *program) root() *cobra.Command {
 		Short: "Durable workflows: ordinary Go functions that survive a crash.",
 		Example: `  perdure demo                             see runs survive kill -9, and the proof
   perdure start greet -i '"ada"' --wait    start a run and wait for its result
-  perdure runs list                        what there is, and how far it is
+  perdure runs list                        the runs, and how far they are
   perdure serve                            execute the workflows of this program`,
 		Version:       version(),
 		SilenceErrors: true,

@@ -25,8 +25,8 @@ func goldenLines(f *testing.F) {
 	}
 }
 
-// FuzzRead demands that whatever is readable is written in a form that reads as the same, and can
-// be measured and folded without a panic.
+// FuzzRead demands that entries that are readable are written in a form that reads as the same, and
+// that they can be measured and folded without a panic.
 func FuzzRead(f *testing.F) {
 	goldenLines(f)
 	f.Add([]byte(line + line))

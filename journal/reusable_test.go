@@ -886,8 +886,8 @@ func TestReusableKeepsTheFieldsOfEntries(t *testing.T) {
 	}
 }
 
-// Whatever is in the random journal of a failed run, every result from before the cut of its branch
-// is reusable, and nothing that failed. The result, reused again as the journal of a run that
+// In the random journal of a failed run, every result from before the cut of its branch is
+// reusable, and no failed operation is. The result, reused again as the journal of a run that
 // failed at once, does not change.
 //
 // spec: P-4
@@ -940,9 +940,10 @@ func TestReusableHistoryOfRandomJournals(t *testing.T) {
 	}
 }
 
-// cutsOf returns the entry from which on each branch of a random journal is done again: the run and
-// the branches around the cause from the cause on, those that were opened later by these from the
-// start, and any other one from the first failure in it or in what it has opened since.
+// cutsOf returns, for each branch of a random journal, the entry from which on it is done again.
+// For the run and the branches around the cause, it is the cause. A branch that these have opened
+// later is done again from its start. Any other branch is done again from the first failure in it,
+// or in the branches that it has opened.
 func cutsOf(was []journal.Entry, cause int) map[int64]int {
 	cuts := map[int64]int{0: cause}
 	for i, e := range was {

@@ -96,8 +96,8 @@ func TestCatchingUpPassesOverNothing(t *testing.T) {
 	}
 }
 
-// A listener that had no place for an end hears of it once it has one, although another listener,
-// which had a place at once, does not return. The end is acknowledged when both have heard.
+// A listener that had no place for an end is called when it has one, although the call of another
+// listener, which had a place at once, goes on. The end is acknowledged when both were called.
 //
 // spec: L-18
 func TestAnEndIsToldToEachListenerThatHasAPlace(t *testing.T) {

@@ -13,8 +13,8 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// An audience is a store with events and ends in its outbox, and those who hear of them: each call
-// of a listener, or of the subscriber, goes on until letGo ends it.
+// An audience is a store with events and ends in its outbox, and has the listeners and the
+// subscriber. Each call of one of them goes on until letGo ends it.
 type audience struct {
 	store.Store
 	random *rand.Rand
@@ -116,7 +116,7 @@ func (u *audience) letSomeGo() {
 }
 
 // Buffers are small, readings short, and each call takes any time. Each entry is delivered once to
-// each who is to hear of it, the entries of one run in order, and the outbox is empty in the end.
+// each of its listeners, the entries of one run in order, and the outbox is empty in the end.
 //
 // spec: L-18, R-29
 func TestRandomOutboxEntriesAreToldOnceInOrder(t *testing.T) {

@@ -279,8 +279,7 @@ func (w *world) stop(e *engine) error {
 	}
 }
 
-// crash ends an engine as the death of its process would: nothing that it does from then on is
-// seen.
+// crash ends an engine as the death of its process would: from then on nobody sees what it does.
 func (w *world) crash(e *engine) {
 	e.tape.Close()
 	w.mu.Lock()
@@ -339,8 +338,8 @@ func (w *world) listener(of *engine, l line) *kernel.Listener {
 	})
 }
 
-// subscriber returns a subscriber of events. It does not take an event of the type refused when it
-// first hears of it.
+// subscriber returns a subscriber of events. It returns an error for the first delivery of an event
+// of the type refused.
 func (w *world) subscriber(of *engine) func(context.Context, kernel.Event) error {
 	known := false
 	return func(_ context.Context, e kernel.Event) error {
