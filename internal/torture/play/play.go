@@ -81,8 +81,10 @@ func New(w World, money perdure.Transactions[*sql.Tx], db *sql.DB) *Env {
 		perdure.Replays{Attempts: 1000, First: time.Millisecond, Factor: 1},
 		perdure.Retention{Period: -1}, deadletter.Automatic(true))
 	out.brief = perdure.Define("brief", func(ctx context.Context, label string) (string, error) {
-		_, err := perdure.Step(ctx, "do", out.effect(label))
-		return label, err
+		return label, perdure.Do(ctx, "do", func(ctx context.Context) error {
+			_, err := out.call(ctx, label, "", 0)
+			return err
+		})
 	}, perdure.Retention{Period: -1})
 	out.failing = perdure.Define("failing", func(ctx context.Context, label string) (string,
 		error) {
