@@ -6,8 +6,8 @@ import (
 )
 
 // A Detail has the fields that few entries need. Fields that only a few kinds of entries have are
-// in a part of their own, and [Entry.Misplaced] names a part that is in an entry of another kind.
-// The order of the fields is that of the stored bytes.
+// in a part of their own. [Entry.Misplaced] names a part, or a field of two or three kinds, that is
+// in an entry of another kind. The order of the fields is that of the stored bytes.
 type Detail struct {
 	// the attempt of a step, counted from 1; 0 if the first attempt was the only one
 	Attempt int `json:"attempt,omitempty"`
@@ -124,9 +124,9 @@ type EventDetail struct {
 	Routing   string `json:"routing,omitempty"` // the routing key within the topic
 }
 
-// Misplaced returns the name of a part of the detail that entries of this kind do not have, and the
-// empty string if there is none. No version of this package has written such an entry, but it is
-// read all the same.
+// Misplaced returns the name of a part or field of the detail that entries of this kind do not have,
+// and the empty string if there is none. No version of this package has written such an entry, but
+// it is read all the same.
 func (e *Entry) Misplaced() string {
 	d, k := e.Detail, e.Kind
 	begins := k == RunStarted || k == RunClaimed
@@ -148,6 +148,14 @@ func (e *Entry) Misplaced() string {
 		return "MessageDetail"
 	case k != EventEmitted && d.EventDetail != EventDetail{}:
 		return "EventDetail"
+	case k != VersionMarked && d.Version != 0:
+		return "Version"
+	case k != ChildStarted && d.Policy != "":
+		return "Policy"
+	case k != RunRetrying && k != RunSuspended && d.Failures != 0:
+		return "Failures"
+	case k != DecisionSought && k != DecisionMade && k != SignalConsumed && d.Choices != nil:
+		return "Choices"
 	}
 	return ""
 }

@@ -76,6 +76,14 @@ func TestADetailHasThePartsOfItsKind(t *testing.T) {
 			journal.RunCompleted, &journal.Detail{EventDetail: journal.EventDetail{Topic: "t"}},
 			"EventDetail",
 		},
+		{journal.VersionMarked, &journal.Detail{Version: 1}, ""},
+		{journal.StepCompleted, &journal.Detail{Version: 1}, "Version"},
+		{journal.ChildStarted, &journal.Detail{Policy: "cancel"}, ""},
+		{journal.ChildCompleted, &journal.Detail{Policy: "cancel"}, "Policy"},
+		{journal.RunRetrying, &journal.Detail{Failures: 1}, ""},
+		{journal.StepRetrying, &journal.Detail{Failures: 1}, "Failures"},
+		{journal.SignalConsumed, &journal.Detail{Choices: []string{"retry"}}, ""},
+		{journal.StepCompleted, &journal.Detail{Choices: []string{"retry"}}, "Choices"},
 	} {
 		e := journal.Entry{Kind: c.kind, Detail: c.detail}
 		if got := e.Misplaced(); got != c.want {
