@@ -136,12 +136,13 @@ func (a *activity) returned(t *attempt) {
 	}
 }
 
-// isGivenUp reports whether an attempt was given up and its goroutine goes on.
+// isGivenUp reports whether an attempt was given up and its goroutine goes on. An engine that has
+// stopped notifies nobody, so the answer is no.
 func (a *activity) isGivenUp(t *attempt) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	_, is := a.abandoned[t]
-	return is
+	return is && a.err == nil
 }
 
 // givenUp returns the paths of the attempts of a run that were given up and go on.
