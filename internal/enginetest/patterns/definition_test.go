@@ -192,7 +192,8 @@ func TestUnregisteredWorkflow(t *testing.T) {
 			t.Errorf("%v: %s, %v", d.Head.Status, d.Why, err)
 		}
 		w.Deploy("test", known)
-		run, err := w.Engine.Start(context.Background(), "later", nil, perdure.ID("x"))
+		run, err := w.Engine.Start(context.Background(), "later", []byte(`"other"`),
+			perdure.ID("x"))
 		if err != nil || run.New() {
 			t.Fatal(run, err)
 		}

@@ -426,7 +426,7 @@ func TestWhatIsNegativeIsNone(t *testing.T) {
 // spec: F-8
 func TestADefinitionIsCheckedWithoutRegistering(t *testing.T) {
 	code := perdure.Define("code", func(context.Context, int) (int, error) { return 0, nil },
-		perdure.Timeout(25*time.Hour))
+		perdure.Timeout(-1))
 	bad := perdure.Define("", func(context.Context, int) (int, error) { return 0, nil })
 	issues := perdure.Check(code)
 	if len(issues) != 1 || issues[0].Severity != definition.SeverityWarning ||
