@@ -379,7 +379,8 @@ const defaultDedup = 24 * time.Hour
 // Start starts a run, or finds the run that its [ID] stands for; [Run.New] reports which. When it
 // returns without an error, the run is durable and will end, in this process or another one.
 // Start waits for the engine to run. If ctx ends first, the error states that the outcome is
-// unknown. To learn the outcome, start again with the same ID.
+// unknown. To learn the outcome, start again with the same ID. If ctx has ended before the call,
+// nothing is started.
 func (w *Workflow[I, O]) Start(ctx context.Context, c Caller, in I, opts ...StartOption) (*Run[O],
 	error) {
 	data, err := w.input(c, in)

@@ -249,8 +249,12 @@ func (e *Engine) open(ctx context.Context, op string) (writer, error) {
 
 // Start makes a run durable, or finds the run that its ID stands for. When it returns without an
 // error, the run is never lost. When ctx ends first, or the engine loses its lease, the run may or
-// may not be started: the same start with the same ID finds it out.
+// may not be started: the same start with the same ID finds it out. A ctx that has ended already
+// starts nothing.
 func (e *Engine) Start(ctx context.Context, s Start) (Started, error) {
+	if err := notBegun(ctx, "start "+s.Workflow); err != nil {
+		return Started{}, err
+	}
 	for {
 		k, err := e.running(ctx, "start "+s.Workflow)
 		if err != nil {

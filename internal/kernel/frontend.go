@@ -55,8 +55,11 @@ type writer interface {
 }
 
 // write calls f with a writer. If that writer has done nothing because it has lost its lease, write
-// calls f again with another one.
+// calls f again with another one. It refuses a ctx that has ended.
 func (d *FrontEnd) write(ctx context.Context, op string, f func(writer) error) error {
+	if err := notBegun(ctx, op); err != nil { // otherwise chance would decide
+		return err
+	}
 	for {
 		o, err := d.writers.open(ctx, op)
 		if err != nil {

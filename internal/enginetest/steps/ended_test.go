@@ -148,3 +148,40 @@ func TestAContextThatIsKeptEndsNoGoroutineOfAnother(t *testing.T) {
 		}
 	})
 }
+
+// A client or an engine is asked with a context that has ended: nothing is started or sent, as in a
+// call of many.
+//
+// spec: L-14
+func TestWhatClientsAskForWithAnEndedContextDoesNotBegin(t *testing.T) {
+	const times = 30
+	wf := perdure.Define("w", func(context.Context, int) (int, error) { return 1, nil })
+	news := perdure.NewSignal[int]("news")
+	synctest.Test(t, func(t *testing.T) {
+		w := world.New(t, wf)
+		defer w.End()
+		client := world.Must[*perdure.Client](t)(perdure.NewClient(t.Context(), w.DB))
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		for name, c := range map[string]perdure.Caller{"engine": w.Engine, "client": client} {
+			for range times {
+				_, started := wf.Start(ended, c, 0)
+				_, sent := news.Send(ended, c, "nobody", 1)
+				for what, err := range map[string]error{"start": started, "signal": sent} {
+					world.CodeIs(t, err, journal.CodeUnavailable)
+					if !errors.Is(err, context.Canceled) {
+						t.Errorf("%s of the %s: %v", what, name, err)
+					}
+				}
+			}
+		}
+		synctest.Wait()
+		if n := w.Count()[journal.Completed]; n != 0 {
+			t.Errorf("%d runs were started", n)
+		}
+		unread := world.Must[[]perdure.Message](t)(client.Unrouted(t.Context(), 0, 0))
+		if len(unread) != 0 {
+			t.Errorf("%d signals were sent", len(unread))
+		}
+	})
+}
