@@ -30,7 +30,7 @@ type Notice struct {
 	Rows       int
 	Err        string
 	Reason     string
-	Benign     bool // the failure was expected
+	Benign     bool // the failure was expected, or a participant has refused its try for good
 }
 
 // A Func receives notices. Notices of a run's entries come one at a time, in the order of its

@@ -3,6 +3,7 @@ package tcc_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -104,6 +105,37 @@ func TestObserversHearOfCompositionsOfTCCs(t *testing.T) {
 						env.Errorf("participants that failed: %v", got)
 					}
 				})
+		})
+	}
+}
+
+// A participant that refuses its try for good is a normal outcome: the TCC is cancelled.
+//
+// spec: P-6
+func TestATryThatIsRefusedForGoodIsNoWarning(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		try   error
+		warns bool
+	}{
+		{"refused", perdure.Permanent(errOdd), false},
+		{"failed", errOdd, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var log strings.Builder
+			o := perdure.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}
+			d := tcc.New[order]("pays").Retry(perdure.NoRetry)
+			tcc.Add(d, "pay", func(context.Context, order) (string, error) {
+				return "", c.try
+			}).Confirm(then).Cancel(then)
+			perduretest.Setup{Workflows: []perdure.Definition{d}, Options: o}.Test(
+				t, func(env *perduretest.Env) {
+					_, _ = perduretest.Start(env, d.Workflow, order{}).Result()
+					env.Settle()
+				})
+			if got := strings.Contains(log.String(), "participant failed"); got != c.warns {
+				t.Errorf("warned: %t, want %t:\n%s", got, c.warns, &log)
+			}
 		})
 	}
 }

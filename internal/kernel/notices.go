@@ -239,8 +239,11 @@ func (v *observed) noticeOf(kind observe.Kind, e *journal.Entry) observe.Notice 
 	}
 	if f := d.Failure; f != nil {
 		n.Err = f.Text()
-		c := f.ClassOf()
-		n.Benign = c != nil && c.Class == journal.ClassBenign
+		if c := f.ClassOf(); c != nil {
+			refused := c.Class == journal.ClassPermanent && kind == observe.ParticipantFailed &&
+				d.Phase == journal.PhaseTry
+			n.Benign = c.Class == journal.ClassBenign || refused
+		}
 	}
 	return n
 }
