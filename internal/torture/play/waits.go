@@ -265,11 +265,13 @@ func (p *player) grown(op *program.Op, out Output) error {
 }
 
 func (p *player) park(ctx context.Context, op *program.Op) error {
-	var choices []string
-	if op.Way == "choices" {
-		choices = []string{"yes", "no"}
+	var d perdure.Decision
+	var err error
+	if name := op.Asks(p.in.Round); op.Way == "choices" {
+		d, err = pattern.Park(ctx, name, "item", "what now?", "yes", "no")
+	} else {
+		d, err = perdure.Park(ctx, name, "what now?")
 	}
-	d, err := perdure.Park(ctx, op.Asks(p.in.Round), "what now?", choices...)
 	if err != nil {
 		return err
 	}
