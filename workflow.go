@@ -281,34 +281,47 @@ func checkPolicy(workflow string, def *sealed.Workflow, name string) error {
 }
 
 // Headers are kept with a run, for its code ([InfoOf]) and for people: a trace context, a tenant.
-// The runs that it continues as have them too, and so have its children.
+// The runs that it continues as have them too, and so have its children. A header has the form of a
+// name, which does not begin with "perdure:", and a value of at most 8,192 bytes.
 type Headers map[string]string
 
 func (h Headers) ApplyToStart(o *sealed.Start) error {
+	for _, name := range slices.Sorted(maps.Keys(h)) {
+		if err := checkHeader(name, h[name]); err != nil {
+			return err
+		}
+	}
 	o.Headers = maps.Clone(h)
+	return nil
+}
+
+// checkHeader returns an error for a header that is not valid.
+func checkHeader(name, value string) error {
+	switch {
+	case !journal.ValidName(name):
+		return failure.BadName("header", name)
+	case strings.HasPrefix(name, "perdure:"):
+		return failure.Reserved("header", name)
+	case len(value) > maxHeader:
+		return &Error{
+			Code: journal.CodeTooLarge, Op: "header " + name,
+			Message: fmt.Sprintf("the value has %d bytes; the limit is %d", len(value), maxHeader),
+			Hint:    "keep it in the input of the run, or in a variable",
+		}
+	}
 	return nil
 }
 
 // Set adds headers to those of the run of ctx, in workflow code or in the body of a step, as
 // [SetVariable] sets variables. An empty value removes a header. Children and successors that
 // begin later have the headers as they are then. It returns an [Error] of code invalid for a name
-// that is not valid, and of code too_large for a value of more than 8,192 bytes; headers before it
-// in the order of names are set.
+// that is not valid, and of code too_large for a value that is too long; headers before it in the
+// order of names are set.
 func (h Headers) Set(ctx context.Context) error {
 	for _, name := range slices.Sorted(maps.Keys(h)) {
 		value := h[name]
-		switch {
-		case !journal.ValidName(name):
-			return failure.BadName("header", name)
-		case strings.HasPrefix(name, "perdure:"):
-			return failure.Invalid("set "+name, "headers named perdure:… are the engine's own")
-		case len(value) > maxHeader:
-			return &Error{
-				Code: journal.CodeTooLarge, Op: "set " + name,
-				Message: fmt.Sprintf("the value has %d bytes; the limit is %d", len(value),
-					maxHeader),
-				Hint: "set a variable instead",
-			}
+		if err := checkHeader(name, value); err != nil {
+			return err
 		}
 		var data []byte
 		if value != "" {
@@ -321,8 +334,7 @@ func (h Headers) Set(ctx context.Context) error {
 	return nil
 }
 
-// maxHeader is the largest value of a header that a run sets, in bytes. Headers are never in rows
-// of their own.
+// maxHeader is the largest value of a header, in bytes. Headers are never in rows of their own.
 const maxHeader = 8 << 10
 
 // TriggeredBy records the trigger of a run, for its report.

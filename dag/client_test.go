@@ -86,12 +86,11 @@ func TestADryRunOfAnythingButAGraphIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		ctx, x := t.Context(), perdure.ID("x")
-		sneaky := perdure.Headers{"perdure:dry-run": "true"}
 		go1 := perdure.NewSignal[int]("go")
 		byType := func(c perdure.Caller) map[string]error {
 			_, code := o.code.Start(ctx, c, 1, pattern.DryRun)
 			_, ofSaga := o.saga.Start(ctx, c, 1, pattern.DryRun)
-			_, ofTCC := o.tcc.Start(ctx, c, 1, sneaky)
+			_, ofTCC := o.tcc.Start(ctx, c, 1, pattern.DryRun)
 			_, signal := perdure.SendWithStart(ctx, c, go1, 1, o.saga.Workflow, 1, x,
 				pattern.DryRun)
 			return map[string]error{"code": code, "saga": ofSaga, "tcc": ofTCC, "signal": signal}

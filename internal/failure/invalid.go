@@ -22,6 +22,14 @@ func BadName(what, s string) error {
 	}
 }
 
+// Reserved returns the error of code invalid for a name that is reserved for the engine.
+func Reserved(what, s string) error {
+	return &journal.Error{
+		Code: journal.CodeInvalid, Message: what + " " + Quoted(s) + " is not valid",
+		Hint: `names that begin with "perdure:" are reserved for the engine: choose another prefix`,
+	}
+}
+
 // BadWorkflowID returns the error of code invalid for a text that is not a workflow ID.
 func BadWorkflowID(s string) error {
 	return &journal.Error{

@@ -116,3 +116,53 @@ func TestHeadersThatAreNotValidAreRefused(t *testing.T) {
 		}
 	}, wf)
 }
+
+// The engine's own headers have options of their own, such as pattern.DryRun.
+//
+// spec: F-3
+func TestAStartRefusesHeadersThatAreNotValid(t *testing.T) {
+	wf := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
+		return headersOf(ctx), nil
+	})
+	parent := perdure.Define("parent", func(ctx context.Context, _ int) (string, error) {
+		return wf.Child(ctx, 1, perdure.Headers{"perdure:dry-run": "true"}).Await(ctx)
+	})
+	perduretest.Test(t, func(env *perduretest.Env) {
+		ctx, eng := env.Context(), env.Engine()
+		for name, want := range map[string]error{
+			"":                     &perdure.Error{Code: perdure.CodeInvalid},
+			"a b":                  &perdure.Error{Code: perdure.CodeInvalid},
+			"perdure:dry-run":      &perdure.Error{Code: perdure.CodeInvalid},
+			"perdure:triggered-by": &perdure.Error{Code: perdure.CodeInvalid},
+			"long":                 &perdure.Error{Code: journal.CodeTooLarge},
+		} {
+			h := perdure.Headers{name: strings.Repeat("x", 8193)}
+			_, byType := wf.Start(ctx, eng, 1, h)
+			_, byName := eng.Start(ctx, "w", []byte("1"), h)
+			_, errs := wf.StartAll(ctx, eng, []int{1}, func(int) []perdure.StartOption {
+				return []perdure.StartOption{h}
+			})
+			for how, err := range map[string]error{
+				"by type": byType,
+				"by name": byName,
+				"many":    errs[0],
+			} {
+				if !errors.Is(err, want) {
+					env.Errorf("%q %s: %v", name, how, err)
+				}
+			}
+		}
+		if _, err := perduretest.Start(env, parent, 1).Result(); !errors.Is(err,
+			&perdure.Error{Code: perdure.CodeInvalid}) {
+			env.Errorf("a child: %v", err)
+		}
+		if heads, _, err := eng.List(ctx, perdure.Query{Workflow: "w"}); len(heads) != 0 ||
+			err != nil {
+			env.Errorf("%d runs were started (%v)", len(heads), err)
+		}
+		most := perdure.Headers{"most": strings.Repeat("x", 8192)}
+		if _, err := perduretest.Start(env, wf, 1, most).Result(); err != nil {
+			env.Error(err)
+		}
+	}, wf, parent)
+}
