@@ -77,7 +77,8 @@ func checkInput(ctx context.Context, t reflect.Type) error {
 // the rest of the workflow code has ended, in a scope of its own and with a context that has not
 // ended; then the run ends. fn is workflow code; effects belong in its steps. Several clean-ups
 // run one after the other, the last registered first. Observers are notified of an error, which
-// changes nothing. A run that is cancelled before this call does not do the clean-up.
+// changes nothing. The termination error of [Fail], as fn got it, is not one. A run that is
+// cancelled before this call does not do the clean-up.
 //
 // A clean-up cannot be withdrawn. If it is not needed from some point on, fn looks at a variable
 // that the workflow code sets there, as in the example.
@@ -109,7 +110,7 @@ func plan(ctx context.Context, name string, always bool, fn func(context.Context
 		return failure.Invalid("clean-up "+name, "a clean-up needs a function")
 	}
 	return kernel.Plan(ctx, o.Naming(name), always, func(ctx context.Context) *journal.Failure {
-		if err := fn(ctx); err != nil {
+		if err := fn(ctx); err != nil && !kernel.IsEnd(ctx, err) {
 			return failure.Of(err)
 		}
 		return nil

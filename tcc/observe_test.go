@@ -139,3 +139,58 @@ func TestATryThatIsRefusedForGoodIsNoWarning(t *testing.T) {
 		})
 	}
 }
+
+// The clean-up in which a TCC cancels has not failed, and a phase that has completed does not fail
+// afterwards.
+//
+// spec: P-6
+func TestObserversHearOfNoFailureIfATCCCancelsAsItShould(t *testing.T) {
+	var mu sync.Mutex
+	var heard []string
+	o := perdure.Options{Observers: []observe.Observer{{See: func(n observe.Notice) {
+		mu.Lock()
+		defer mu.Unlock()
+		switch n.Kind {
+		case observe.CleanupFailed, observe.PhaseCompleted, observe.PhaseFailed:
+			heard = append(heard, fmt.Sprintf("%s %s %s", n.Workflow, n.Kind, n.Phase))
+		}
+	}}}}
+	member := func(name string, try func(context.Context) error) *tcc.TCC[int] {
+		d := tcc.New[int](name).Retry(perdure.NoRetry)
+		tcc.Add(d, "pay", func(ctx context.Context, _ int) (int, error) { return 0, try(ctx) }).
+			Confirm(func(context.Context, int, int) error { return nil }).
+			Cancel(func(context.Context, int, int) error { return nil })
+		return d
+	}
+	fine := func(context.Context) error { return nil }
+	odd := func(context.Context) error { return errOdd }
+	slow := member("slow", func(ctx context.Context) error {
+		<-ctx.Done()
+		return ctx.Err()
+	})
+	same := func(in int) (int, error) { return in, nil }
+	c := tcc.Compose[int]("order")
+	tcc.Include(c, "second", member("second", odd), same).
+		After(tcc.Include(c, "first", member("first", fine), same))
+	perduretest.Setup{Workflows: []perdure.Definition{c, slow}, Options: o}.Test(
+		t, func(env *perduretest.Env) {
+			_, _ = perduretest.Start(env, c.Workflow, 1).Result()
+			run := perduretest.Start(env, slow.Workflow, 1)
+			env.Settle()
+			if err := env.Engine().Cancel(env.Context(), run.ID(), "enough"); err != nil {
+				env.Fatal(err)
+			}
+			_, _ = run.Result()
+			env.Settle()
+			mu.Lock()
+			defer mu.Unlock()
+			if want := []string{
+				"order phase completed TRY", "order phase completed CONFIRM", // of first
+				"order phase failed TRY", "order phase completed CANCEL", // of second
+				"order phase completed CANCEL", // of first
+				"slow phase failed TRY", "slow phase completed CANCEL",
+			}; !slices.Equal(heard, want) {
+				env.Errorf("heard %q, want %q", heard, want)
+			}
+		})
+}

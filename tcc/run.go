@@ -167,8 +167,10 @@ func (x *execution) enter(ctx context.Context, phase perdure.Phase) error {
 			return err
 		}
 	}
-	if err := pattern.Record(ctx, before); err != nil {
-		return err
+	if !x.over { // else the phase has completed: a member is cancelled that had confirmed
+		if err := pattern.Record(ctx, before); err != nil {
+			return err
+		}
 	}
 	if err := pattern.Record(ctx, pattern.Fact{
 		Kind: pattern.PhaseStarted, Name: "phase", Phase: string(phase),

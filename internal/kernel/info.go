@@ -175,6 +175,19 @@ func Over(ctx context.Context) error {
 	return s.ended()
 }
 
+// IsEnd reports whether err is the error that ends the run of ctx, as EndRun, Fail and CancelRun
+// return it. A clean-up that returns that error has not failed.
+func IsEnd(ctx context.Context, err error) bool {
+	s, outside := scopeOf(ctx, call{verb: "end"})
+	if outside != nil {
+		return false
+	}
+	s.run.mu.Lock()
+	defer s.run.mu.Unlock()
+	c := s.run.ending.closing()
+	return c != nil && err == error(c.end)
+}
+
 // Fail ends the run of ctx as FAILED with f. It returns the termination error.
 func Fail(ctx context.Context, f *journal.Failure) error {
 	return finishRun(
