@@ -103,26 +103,13 @@ func (r Retry) Validate() error {
 	return nil
 }
 
-// Check returns the policy in effect and its issues. It warns of delays that are longer than a
-// day, each or together, and of negative fields. A negative number of attempts means one attempt.
-// A negative delay means the default.
+// Check returns the policy and its issues: a field that is not valid ([Retry.Validate]) refuses the
+// definition, and delays that are longer than a day, each or together, are warnings.
 func (r Retry) Check(where string) (Retry, []definition.Issue) {
-	var issues []definition.Issue
-	if r.Attempts < 0 {
-		issues = append(issues, definition.Odd(where, "%d attempts", r.Attempts))
-		r.Attempts = 1
-	}
-	for _, delay := range []*time.Duration{&r.First, &r.Cap} {
-		if *delay < 0 {
-			issues = append(issues, definition.Odd(where, "a delay of %v", *delay))
-			*delay = 0
-		}
-	}
 	if err := r.Validate(); err != nil {
-		return r, append(issues, definition.Issue{
-			Severity: definition.SeverityError, Where: where, Message: err.Error(), Err: err,
-		})
+		return r, []definition.Issue{definition.Wrong(where, err)}
 	}
+	var issues []definition.Issue
 	if longest := max(r.First, r.Cap); longest > definition.OddlyLong {
 		issues = append(issues, definition.Odd(where, "a delay of %v", longest))
 	} else if all := r.total(); all > definition.OddlyLong {

@@ -32,7 +32,7 @@ type Timeout time.Duration
 
 func (t Timeout) ApplyToStep(o *sealed.Operation) error {
 	if t < 0 {
-		return failure.Invalid("timeout", "%v is negative", time.Duration(t))
+		return failure.NegativeTimeout(time.Duration(t))
 	}
 	o.Timeout = time.Duration(t)
 	return nil

@@ -98,7 +98,7 @@ func TestWhatIsWrongWithAGraphIsToldAtOnce(t *testing.T) {
 		"output: step elsewhere is one of another graph", "again: it needs a function",
 		`queries.bad name: query "bad name" is not valid`, "callbacks.0: exactly one of",
 		`callbacks.0: there is no step "gone"`,
-		"WARNING: a.retry: -1 attempts", "WARNING: a.timeout: a timeout of -1s",
+		"ERROR: a.retry: Attempts is -1", "ERROR: a.timeout: a timeout of -1s is not valid",
 		"a.when: a nil condition",
 		"b: two steps have this name", "b.after: step elsewhere is one of another graph",
 		"b: a step needs a function", "b.after: a nil step", "b.after: a nil step",
@@ -264,10 +264,10 @@ func TestCallbacksAreCalledInTheirOrderForWhatTheyAreFor(t *testing.T) {
 
 // spec: F-8
 func TestOddTimesOfAGraphAreWarnings(t *testing.T) {
-	g := dag.New[int]("g", perdure.Timeout(-1), perdure.Retry{First: 49 * time.Hour})
+	g := dag.New[int]("g", perdure.Retry{First: 49 * time.Hour})
 	dag.Add(g, "a", does(1, nil))
 	wantIssues(t, register(t, g, perdure.Options{FailOnWarning: true}),
-		"WARNING: timeout: a timeout of -1ns", "WARNING: retry: a delay of 49h0m0s")
+		"WARNING: retry: a delay of 49h0m0s")
 }
 
 // spec: F-8

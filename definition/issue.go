@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/perdure/perdure/internal/failure"
 	"github.com/perdure/perdure/journal"
 )
 
@@ -47,23 +48,27 @@ var oneLine = strings.NewReplacer("\n", `\n`, "\r", `\r`)
 // OddlyLong is the longest delay, or timeout of one attempt, without a warning.
 const OddlyLong = 24 * time.Hour
 
-// CheckTimeout returns the timeout in effect of a run or a wait, and a warning if d is negative. A
-// negative timeout means no timeout.
+// CheckTimeout returns the timeout of a run or a wait, and an issue that refuses a negative one.
 func CheckTimeout(where string, d time.Duration) (time.Duration, []Issue) {
 	if d >= 0 {
 		return d, nil
 	}
-	return 0, []Issue{Odd(where, "a timeout of %v", d)}
+	return 0, []Issue{Wrong(where, failure.NegativeTimeout(d))}
 }
 
-// CheckAttemptTimeout is [CheckTimeout] for the timeout of one attempt of a step. It also warns if
-// d is longer than a day.
+// CheckAttemptTimeout is [CheckTimeout] for the timeout of one attempt of a step. It warns if d
+// is longer than a day.
 func CheckAttemptTimeout(where string, d time.Duration) (time.Duration, []Issue) {
 	if d <= OddlyLong {
 		return CheckTimeout(where, d)
 	}
 	return d, []Issue{Odd(where, "a timeout of %v for one attempt, which begins again after a "+
 		"crash: let the run wait instead, by Sleep, a timer or a signal", d)}
+}
+
+// Wrong returns the issue that refuses a definition because of an error at a place.
+func Wrong(where string, err error) Issue {
+	return Issue{Severity: SeverityError, Where: where, Message: failure.Bare(err), Err: err}
 }
 
 // Odd returns a warning.

@@ -125,14 +125,15 @@ func TestWhatIsWrongWithADefinition(t *testing.T) {
 			complete(d, "a").Retry(perdure.Retry{Factor: math.NaN()}, perdure.PhaseTry).
 				Retry(perdure.Retry{First: 25 * time.Hour})
 		}, []string{
-			"ERROR: a.retry: ", "WARNING: a.retry: a delay of 25h0m0s",
-			"WARNING: retry: -1 attempts",
+			"ERROR: a.retry: ", "ERROR: retry: Attempts is -1",
+			"WARNING: a.retry: a delay of 25h0m0s",
 		}},
 		"timeouts": {func(d *tcc.TCC[order]) {
 			d.AttemptTimeout(-time.Second)
 			complete(d, "a").Timeout(25*time.Hour, perdure.PhaseCancel)
 		}, []string{
-			"WARNING: a.timeout: a timeout of 25h0m0s", "WARNING: timeout: a timeout of -1s",
+			"ERROR: timeout: a timeout of -1s is not valid",
+			"WARNING: a.timeout: a timeout of 25h0m0s",
 		}},
 		"tries of nobody": {func(d *tcc.TCC[order]) {
 			p := complete(d, "b")

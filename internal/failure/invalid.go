@@ -1,7 +1,10 @@
 package failure
 
 import (
+	"fmt"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/perdure/perdure/journal"
 )
@@ -27,6 +30,26 @@ func Reserved(what, s string) error {
 	return &journal.Error{
 		Code: journal.CodeInvalid, Message: what + " " + Quoted(s) + " is not valid",
 		Hint: `names that begin with "perdure:" are reserved for the engine: choose another prefix`,
+	}
+}
+
+// Bare returns the text of an error for a place that names the operation already: without
+// "perdure: " and the operation.
+func Bare(err error) string {
+	if e, is := err.(*journal.Error); is {
+		bare := *e
+		bare.Op = ""
+		err = &bare
+	}
+	return strings.TrimPrefix(err.Error(), "perdure: ")
+}
+
+// NegativeTimeout returns the error of code invalid for a timeout below 0.
+func NegativeTimeout(d time.Duration) error {
+	return &journal.Error{
+		Code: journal.CodeInvalid, Op: "timeout",
+		Message: fmt.Sprintf("a timeout of %v is not valid", d),
+		Hint:    "allowed are 0, which means no limit, and more",
 	}
 }
 

@@ -303,8 +303,7 @@ func TestWhatIsNoDefinitionIsRefused(t *testing.T) {
 	}
 }
 
-// Every pattern checks the timeout and the policies of a whole workflow. Negative values have no
-// effect.
+// Every pattern checks the timeout and the policies of a whole workflow.
 //
 // spec: F-8
 func TestOddTimesOfAWorkflowAreWarnings(t *testing.T) {
@@ -315,18 +314,10 @@ func TestOddTimesOfAWorkflowAreWarnings(t *testing.T) {
 	}{
 		{perdure.Timeout(day), nil},
 		{perdure.Timeout(30 * day), nil},
-		{perdure.Timeout(-1), []string{"WARNING: timeout: a timeout of -1ns"}},
 		{perdure.Retry{Cap: day}, nil},
 		{
 			perdure.Retry{First: day + 1, Cap: 1},
 			[]string{"WARNING: retry: a delay of 24h0m0.000000001s"},
-		},
-		{
-			perdure.Retry{Attempts: -1, First: -1, Cap: -2},
-			[]string{
-				"WARNING: retry: -1 attempts", "WARNING: retry: a delay of -1ns",
-				"WARNING: retry: a delay of -2ns",
-			},
 		},
 		{perdure.Retry{Attempts: 3, First: 12 * time.Hour, Cap: day, Factor: 1}, nil},
 		{perdure.Retry{Attempts: 4, First: 12 * time.Hour, Cap: day, Factor: 1}, []string{
@@ -348,7 +339,6 @@ func TestOddTimesOfAWorkflowAreWarnings(t *testing.T) {
 			perdure.Replays{Attempts: 300},
 			[]string{"WARNING: replays: delays of 24h18m31s together"},
 		},
-		{perdure.Replays{First: -1}, []string{"WARNING: replays: a delay of -1ns"}},
 	} {
 		eng, told := advised(t, perdure.Options{})
 		if err := eng.Register(perdure.Define("w", world.Nothing, c.opt),
@@ -393,31 +383,41 @@ func TestWhatAnOptionReplacesIsNotOdd(t *testing.T) {
 	world.CodeIs(t, err, journal.CodeInvalid)
 }
 
-// A negative timeout means no timeout, and a negative number of attempts means one attempt.
+// A policy that a step refuses is refused as the policy of a workflow too, and so is a negative
+// timeout. The message has the place of the mistake once.
 //
 // spec: F-8
-func TestWhatIsNegativeIsNone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		attempts := 0
-		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
-			if err := perdure.Sleep(ctx, time.Hour); err != nil {
-				return 0, err
+func TestNegativeTimesAndAttemptsOfAWorkflowAreRefused(t *testing.T) {
+	for _, c := range []struct {
+		opt  perdure.WorkflowOption
+		want string
+	}{
+		{
+			perdure.Timeout(-1),
+			"ERROR: timeout: a timeout of -1ns is not valid " +
+				"(allowed are 0, which means no limit, and more)",
+		},
+		{perdure.Retry{Attempts: -1}, "ERROR: retry: Attempts is -1: at least 1"},
+		{perdure.Retry{First: -1}, "ERROR: retry: First is -1ns: no delay is negative"},
+		{perdure.Retry{Cap: -2}, "ERROR: retry: Cap is -2ns: no delay is negative"},
+		{perdure.Retry{Jitter: 5}, "ERROR: retry: Jitter is 5: 0 to 1"},
+		{perdure.Replays{Attempts: -1}, "ERROR: replays: Attempts is -1: at least 1"},
+		{perdure.Replays{First: -1}, "ERROR: replays: First is -1ns: no delay is negative"},
+	} {
+		for _, def := range []perdure.Definition{
+			perdure.Define("w", world.Nothing, c.opt),
+			perdure.Define("w", world.Nothing, c.opt, declaring(definition.Outline{})),
+		} {
+			eng, _ := advised(t, perdure.Options{})
+			world.CodeIs(t, eng.Register(def), journal.CodeInvalid)
+			issues := perdure.Check(def)
+			if len(issues) != 1 || issues[0].String() != c.want {
+				t.Errorf("%#v: %q, want %q", c.opt, issues, c.want)
+			} else {
+				world.CodeIs(t, issues[0].Err, journal.CodeInvalid)
 			}
-			return perdure.Step(ctx, "s", func(context.Context) (int, error) {
-				attempts++
-				return 0, errors.New("broken")
-			})
-		}, perdure.Timeout(-1), perdure.Retry{Attempts: -1})
-		w := world.New(t, wf)
-		defer w.End()
-		run, err := wf.Start(t.Context(), w.Engine, 0)
-		if err != nil {
-			t.Fatal(err)
 		}
-		if _, err := run.Result(t.Context()); err == nil || attempts != 1 {
-			t.Errorf("%d attempts: %v", attempts, err)
-		}
-	})
+	}
 }
 
 // A definition is checked without an engine, with the same issues as Register returns, and can be
