@@ -5,6 +5,7 @@ import (
 
 	"github.com/perdure/perdure/internal/kernel"
 	"github.com/perdure/perdure/internal/sealed"
+	"github.com/perdure/perdure/journal"
 )
 
 // StartAll starts a run for each input, as [Workflow.Start] does, in one call. The starts share
@@ -46,6 +47,13 @@ func (w *Workflow[I, O]) StartAll(ctx context.Context, c Caller, inputs []I,
 func specOf(workflow string, def *sealed.Workflow, input []byte, opts []StartOption) (kernel.Start,
 	error) {
 	o, err := startOptionsOf(workflow, def, opts)
+	if err == nil && o.SendKey != "" {
+		err = &Error{
+			Code: journal.CodeInvalid, Op: "start " + workflow,
+			Message: "the option SendKey is not valid: a start sends no signal",
+			Hint:    "an ID makes a start happen once; SendKey belongs to SendWithStart",
+		}
+	}
 	if err == nil {
 		err = accepts(def, input)
 	}
