@@ -24,9 +24,12 @@ import (
 func (w *Workflow[I, O]) StartAll(ctx context.Context, c Caller, inputs []I,
 	opts func(i int) []StartOption) ([]*Run[O], []error) {
 	runs, errs := make([]*Run[O], len(inputs)), make([]error, len(inputs))
-	client := c.client()
+	client, err := clientOf("start "+w.def.Name, c)
+	if err != nil {
+		return runs, repeated(errs, err)
+	}
 	client.startAll(ctx, w.def.Name, len(inputs), func(i int) (kernel.Start, error) {
-		data, err := w.input(c, inputs[i])
+		data, err := w.input(client, inputs[i])
 		if err != nil {
 			return kernel.Start{}, err
 		}
@@ -41,6 +44,14 @@ func (w *Workflow[I, O]) StartAll(ctx context.Context, c Caller, inputs []I,
 		}
 	})
 	return runs, errs
+}
+
+// repeated sets all errors to err.
+func repeated(errs []error, err error) []error {
+	for i := range errs {
+		errs[i] = err
+	}
+	return errs
 }
 
 // specOf returns the kernel's form of a start.
@@ -103,16 +114,22 @@ func (s Signal[T]) SendAll(ctx context.Context, c Caller, values []T,
 	to func(i int) (id string, opts []SendOption)) ([]Delivery, []error) {
 	out, errs := make([]Delivery, len(values)), make([]error, len(values))
 	op := "signal " + s.name
-	err := kernel.Outside(ctx, op)
+	client, err := clientOf(op, c)
+	if err == nil && to == nil {
+		err = &Error{
+			Code: journal.CodeInvalid, Op: op, Message: "a nil to is not valid",
+			Hint: "pass the function that returns the ID that a value is sent to",
+		}
+	}
+	if err == nil {
+		err = kernel.Outside(ctx, op)
+	}
 	var desk *kernel.FrontEnd
 	if err == nil {
-		desk, err = c.client().desk(ctx, op)
+		desk, err = client.desk(ctx, op)
 	}
 	if err != nil {
-		for i := range errs {
-			errs[i] = err
-		}
-		return out, errs
+		return out, repeated(errs, err)
 	}
 	desk.SignalAll(ctx, len(values), func(i int) (kernel.Signal, error) {
 		id, opts := to(i)

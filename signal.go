@@ -274,11 +274,15 @@ type Delivery struct {
 // error.
 func (s Signal[T]) Send(ctx context.Context, c Caller, id string, v T,
 	opts ...SendOption) (Delivery, error) {
+	client, err := clientOf("signal "+s.name+" to "+id, c)
+	if err != nil {
+		return Delivery{}, err
+	}
 	sig, err := s.message(id, v, opts)
 	if err != nil {
 		return Delivery{}, err
 	}
-	return c.client().signal(ctx, sig)
+	return client.signal(ctx, sig)
 }
 
 // SendWithStart sends the signal to the open run of a workflow ID, or starts a run if none is
@@ -286,7 +290,11 @@ func (s Signal[T]) Send(ctx context.Context, c Caller, id string, v T,
 // recently it ended. opts must have the [ID], and may have a [SendKey].
 func SendWithStart[T, I, O any](ctx context.Context, c Caller, s Signal[T], v T, w *Workflow[I, O],
 	in I, opts ...StartOption) (Delivery, error) {
-	sig, spec, err := withStart(c, s, v, w, in, opts)
+	client, err := clientOf("signal "+s.name+" with start of "+w.def.Name, c)
+	if err != nil {
+		return Delivery{}, err
+	}
+	sig, spec, err := withStart(client, s, v, w, in, opts)
 	if err != nil {
 		return Delivery{}, err
 	}
@@ -294,7 +302,7 @@ func SendWithStart[T, I, O any](ctx context.Context, c Caller, s Signal[T], v T,
 	if err := kernel.Outside(ctx, op); err != nil {
 		return Delivery{}, err
 	}
-	desk, err := c.client().desk(ctx, op)
+	desk, err := client.desk(ctx, op)
 	if err != nil {
 		return Delivery{}, err
 	}

@@ -396,24 +396,28 @@ const defaultDedup = 24 * time.Hour
 // nothing is started.
 func (w *Workflow[I, O]) Start(ctx context.Context, c Caller, in I, opts ...StartOption) (*Run[O],
 	error) {
-	data, err := w.input(c, in)
+	client, err := clientOf("start "+w.def.Name, c)
 	if err != nil {
 		return nil, err
 	}
-	s, err := c.client().start(ctx, w.def.Name, &w.def, data, opts)
+	data, err := w.input(client, in)
 	if err != nil {
 		return nil, err
 	}
-	return &Run[O]{c.client(), s}, nil
+	s, err := client.start(ctx, w.def.Name, &w.def, data, opts)
+	if err != nil {
+		return nil, err
+	}
+	return &Run[O]{client, s}, nil
 }
 
 // input encodes the input of a run that c is to start.
-func (w *Workflow[I, O]) input(c Caller, in I) ([]byte, error) {
+func (w *Workflow[I, O]) input(c *Client, in I) ([]byte, error) {
 	op := "start " + w.def.Name
 	if w.err != nil {
 		return nil, w.err
 	}
-	if k := c.client().sealed.Live; k != nil && k.Lookup(w.def.Name) != &w.def.Workflow {
+	if k := c.sealed.Live; k != nil && k.Lookup(w.def.Name) != &w.def.Workflow {
 		e := &Error{
 			Code: journal.CodeUnregistered, Op: op, Message: "the engine does not know this " +
 				"workflow", Hint: "pass it to Register first",
@@ -438,7 +442,11 @@ func (w *Workflow[I, O]) input(c Caller, in I) ([]byte, error) {
 // Get returns the run of this workflow with that run ID, or the run that a workflow ID stands
 // for: the open run, or the newest if none is open.
 func (w *Workflow[I, O]) Get(ctx context.Context, c Caller, id string) (*Run[O], error) {
-	head, err := c.client().sealed.FrontEnd.Find(ctx, id)
+	client, err := clientOf("get "+id, c)
+	if err != nil {
+		return nil, err
+	}
+	head, err := client.sealed.FrontEnd.Find(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -448,7 +456,7 @@ func (w *Workflow[I, O]) Get(ctx context.Context, c Caller, id string) (*Run[O],
 				head.Workflow + ", not of " + w.def.Name,
 		}
 	}
-	return &Run[O]{c.client(), kernel.Started{Head: head}}, nil
+	return &Run[O]{client, kernel.Started{Head: head}}, nil
 }
 
 // A Run is a handle on one run. A Run[json.RawMessage] is a handle on a run of any workflow. Many
