@@ -125,8 +125,12 @@ func define[I, O any](name string, fn func(context.Context, I) (O, error),
 		of   reflect.Type
 	}{{"input", reflect.TypeFor[I]()}, {"output", reflect.TypeFor[O]()}} {
 		if err := payload.Check(v.of); err != nil {
-			w.refuse(failure.Invalid("define "+name,
-				"the %s has no type that journals can keep: %v", v.what, err))
+			w.refuse(&Error{
+				Code: journal.CodeInvalid, Op: "define " + name,
+				Message: fmt.Sprintf("the type of the %s is not valid: %v", v.what, err),
+				Hint: "use structs with exported fields, or let the type have MarshalJSON and " +
+					"UnmarshalJSON",
+			})
 		}
 	}
 	for _, opt := range opts {

@@ -151,17 +151,10 @@ func runChild[CI, O any](ctx context.Context, c *child, async bool, wf *perdure.
 func AddBranch[I, A, R any](g *Graph[I], id string, fn func(context.Context, A) (R,
 	error)) *Step[A, R] {
 	args := pattern.NewArguments[A]()
+	body := pattern.TaskOf(args, fn)
 	s := addPrelude(g.def, id, "in:", args.Check, reflect.TypeFor[R](),
 		func(ctx context.Context, _ *step, given pattern.Sources) (json.RawMessage, error) {
-			in, err := args.Fill(ctx, given)
-			if err != nil {
-				return nil, err
-			}
-			out, err := fn(ctx, in)
-			if err != nil {
-				return nil, err
-			}
-			return pattern.Encode(out)
+			return body(ctx, given)
 		})
 	if fn == nil {
 		s.complain("", "a step needs a function")

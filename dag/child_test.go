@@ -128,7 +128,7 @@ func TestWhatPanicsOrDoesNotEncodeFailsItsStep(t *testing.T) {
 			dag.Add(g, "a", func(context.Context, none) (int, error) { panic("a") }).Retry(never)
 		},
 		"a result": func(g *dag.Graph[int]) {
-			dag.Add(g, "a", func(context.Context, none) (chan int, error) { return nil, nil })
+			dag.Add(g, "a", func(context.Context, none) (any, error) { return make(chan int), nil })
 		},
 		"a condition panics": func(g *dag.Graph[int]) {
 			dag.Add(g, "a", does(1, nil)).

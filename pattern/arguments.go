@@ -85,7 +85,8 @@ type SourceTypes struct {
 }
 
 // Check returns the defects of A: tags that are not valid, tags that name something that does not
-// exist, and known types whose values never decode into the type of the field.
+// exist, types that journals cannot keep, and known types whose values never decode into the type
+// of the field.
 func (a *Arguments[A]) Check(types SourceTypes) []definition.Issue { return a.parts.check(types) }
 
 // Fill makes an argument, in the body of a step.

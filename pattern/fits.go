@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"strings"
 
+	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/definition"
 	"github.com/perdure/perdure/internal/failure"
 	"github.com/perdure/perdure/internal/jsontype"
@@ -14,8 +15,17 @@ import (
 // check returns the defects of an argument whose parts are made of these types.
 func (p *parts) check(types SourceTypes) []definition.Issue {
 	issues := append([]definition.Issue(nil), p.issues...)
+	if p.result != nil {
+		issues = append(issues, kept("", "result", p.result)...)
+	}
 	for i := range p.all {
 		g := &p.all[i]
+		if g.isKept() {
+			if bad := kept(g.name, "argument", g.of); bad != nil {
+				issues = append(issues, bad...)
+				continue
+			}
+		}
 		message, severity := g.check(types), definition.SeverityError
 		if g.source == noTag && message != "" {
 			severity, message = definition.SeverityWarning, message+": it will be zero"
@@ -27,6 +37,26 @@ func (p *parts) check(types SourceTypes) []definition.Issue {
 		}
 	}
 	return issues
+}
+
+// isKept reports whether the part is made of a value in the journal, and not refused by itself. A
+// field without a tag stays zero.
+func (g *part) isKept() bool {
+	_, isValue := goValues[g.source]
+	return !isValue && (g.source != noTag || len(g.index) == 0) && g.unfit() == ""
+}
+
+// kept returns the issue of a type of which journals can keep no value.
+func kept(where, what string, t reflect.Type) []definition.Issue {
+	err := payload.Check(t)
+	if err == nil {
+		return nil
+	}
+	return []definition.Issue{definition.Wrong(where, &perdure.Error{
+		Code: perdure.CodeInvalid, Message: "the type of the " + what + " is not valid", Err: err,
+		Hint: "use structs with exported fields, or let the type have MarshalJSON and " +
+			"UnmarshalJSON",
+	})}
 }
 
 // goValues has, by source, the types of values that are not JSON.

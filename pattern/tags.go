@@ -16,6 +16,7 @@ import (
 type parts struct {
 	all    []part
 	issues []definition.Issue // defects of the type itself; all of them are errors
+	result reflect.Type       // of the function that takes the argument; nil for not known
 }
 
 // A part is one field of an argument, or the whole argument.

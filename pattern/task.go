@@ -3,6 +3,7 @@ package pattern
 import (
 	"context"
 	"encoding/json"
+	"reflect"
 	"time"
 
 	"github.com/perdure/perdure"
@@ -36,8 +37,10 @@ type Task struct {
 // A TaskFunc is the body of a task: see [TaskOf].
 type TaskFunc func(ctx context.Context, given Sources) (json.RawMessage, error)
 
-// TaskOf makes the body of a task from a function. args makes the argument of the function.
+// TaskOf makes the body of a task from a function. args makes the argument of the function, and
+// [Arguments.Check] then checks the type of the result too.
 func TaskOf[A, R any](args *Arguments[A], fn func(context.Context, A) (R, error)) TaskFunc {
+	args.parts.result = reflect.TypeFor[R]()
 	return func(ctx context.Context, given Sources) (json.RawMessage, error) {
 		in, err := args.Fill(ctx, given)
 		if err != nil {

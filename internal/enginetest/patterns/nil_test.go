@@ -73,7 +73,7 @@ func TestWhatIsNilHidesNoOtherIssue(t *testing.T) {
 			perdure.Define[int, chan int]("a b", nil, nil),
 			[]string{
 				"define a b: an option is nil", `workflow "a b" is not valid`,
-				"a workflow needs a function", "the output has no type",
+				"a workflow needs a function", "the type of the output is not valid",
 			},
 		},
 		{

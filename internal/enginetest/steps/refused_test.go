@@ -57,47 +57,6 @@ func TestAClientIsNotCalledWithTheContextOfWorkflowCode(t *testing.T) {
 	}, def, other)
 }
 
-// Types of which JSON holds no value are refused when the workflow is registered.
-func TestTypesThatJournalsCannotKeepAreRefused(t *testing.T) {
-	type inside struct{ Done chan int }
-	type hidden struct {
-		Done chan int `json:"-"`
-		done chan int
-		Next *hidden
-		At   time.Time
-	}
-	eng, err := perdure.New(memory.New(), perdure.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, def := range map[string]perdure.Definition{
-		"chan": perdure.Define("chan", func(context.Context, chan int) (int, error) {
-			return 0, nil
-		}),
-		"func": perdure.Define("func", func(context.Context, int) (func(), error) {
-			return nil, nil
-		}),
-		"field": perdure.Define("field", func(context.Context, []map[string]*inside) (int, error) {
-			return 0, nil
-		}),
-		"number": perdure.Define("number", func(context.Context, complex128) (int, error) {
-			return 0, nil
-		}),
-	} {
-		err := eng.Register(def)
-		if journal.CodeOf(err) != journal.CodeInvalid ||
-			!strings.Contains(err.Error(), "JSON cannot hold") {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	fine := perdure.Define("fine", func(_ context.Context, in hidden) (any, error) {
-		return in.done == nil, nil
-	})
-	if err := eng.Register(fine); err != nil {
-		t.Error(err)
-	}
-}
-
 // A run of a definition that was not registered is refused: the engine would execute the
 // registered definition.
 func TestAnotherDefinitionOfANameIsToldApart(t *testing.T) {
