@@ -118,6 +118,12 @@ func TestWhatIsWrongWithAGraphIsToldAtOnce(t *testing.T) {
 		"WARNING: early: it takes the result of a, which is in no layer before",
 	)
 	wantIssues(t, register(t, dag.New[int]("empty"), perdure.Options{}), "there are no steps")
+	cancels := dag.New[int]("cancels")
+	dag.Add(cancels, "a", does(1, nil)).WaitSignal("Cancel", 0)
+	dag.Add(cancels, "b", does(1, nil)).WaitAny(0, dag.Signal("CancelWorkflow"), dag.Signal("x"))
+	wantIssues(t, register(t, cancels, perdure.Options{}),
+		`a.wait: signal "Cancel" is not valid: it cancels the run`,
+		`b.wait: signal "CancelWorkflow" is not valid: it cancels the run`)
 }
 
 // spec: F-8

@@ -106,6 +106,9 @@ func (g Gate) check(s *step) {
 	case strings.HasPrefix(g.signal, "perdure:"):
 		s.complain("wait", "signal %q is reserved: choose a name that does not begin with perdure:",
 			g.signal)
+	case g.signal == "Cancel", g.signal == "CancelWorkflow":
+		s.complain("wait", "signal %q is not valid: it cancels the run, and no wait gets it; "+
+			"choose another name", g.signal)
 	case g.signal != "":
 		s.checkName("wait", "signal", g.signal, variableOf(""))
 	default:
