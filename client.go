@@ -19,9 +19,11 @@ import (
 // this process, in another one, or later. It executes nothing. An [Engine] is also a Client. Many
 // goroutines may call its methods.
 //
-// A write is durable when the call returns. A Client without an engine only asks: a run that it
-// cancels or suspends is cancelled or suspended when an engine has read the message. It polls the
-// store for the end of a run.
+// A write is durable when the call returns. With the context of workflow code, a write is refused
+// with an [Error] of code misuse, because a replay would repeat it: make it in a step.
+//
+// A Client without an engine only asks: a run that it cancels or suspends is cancelled or suspended
+// when an engine has read the message. It polls the store for the end of a run.
 type Client struct {
 	sealed sealed.Client
 	tx     *transaction // the transaction that starts and signals are written in; nil for none
@@ -140,7 +142,7 @@ func (c *Client) start(ctx context.Context, workflow string, def *sealed.Workflo
 // is cancelled already is left unchanged. For a run that ended in another way, it returns an
 // [Error] of code wrong_state that names its status.
 func (c *Client) Cancel(ctx context.Context, id, reason string) error {
-	if err := c.outside("cancel " + id); err != nil {
+	if err := c.outside(ctx, "cancel "+id); err != nil {
 		return err
 	}
 	return c.sealed.Runs.Cancel(ctx, id, failure.Clip(reason))
@@ -151,7 +153,7 @@ func (c *Client) Cancel(ctx context.Context, id, reason string) error {
 // the timeout of the whole run end it. Suspend returns when the suspension is durable. If another
 // engine has the run, it returns when the request is durable.
 func (c *Client) Suspend(ctx context.Context, id, reason string) error {
-	if err := c.outside("suspend " + id); err != nil {
+	if err := c.outside(ctx, "suspend "+id); err != nil {
 		return err
 	}
 	return c.sealed.Runs.Suspend(ctx, id, failure.Clip(reason))
@@ -161,7 +163,7 @@ func (c *Client) Suspend(ctx context.Context, id, reason string) error {
 // another engine has the run, it returns when the request is durable. For a run that is not
 // SUSPENDED, it returns an [Error] of code wrong_state.
 func (c *Client) Resume(ctx context.Context, id string) error {
-	if err := c.outside("resume " + id); err != nil {
+	if err := c.outside(ctx, "resume "+id); err != nil {
 		return err
 	}
 	return c.sealed.Runs.Resume(ctx, id)
@@ -189,7 +191,7 @@ func (c *Client) Resume(ctx context.Context, id string) error {
 // If the run was retried already, Retry returns the run that was made then, and [Run.New] is
 // false.
 func (c *Client) Retry(ctx context.Context, id string) (*Run[json.RawMessage], error) {
-	if err := c.outside("retry " + id); err != nil {
+	if err := c.outside(ctx, "retry "+id); err != nil {
 		return nil, err
 	}
 	s, err := c.sealed.FrontEnd.Retry(ctx, id)
@@ -208,7 +210,7 @@ func (c *Client) Retry(ctx context.Context, id string) (*Run[json.RawMessage], e
 // that name, with the same choice and data, changes nothing either. So a caller that does not know
 // whether its answer arrived can send it again.
 func (c *Client) Decide(ctx context.Context, id, name string, d Decision) error {
-	if err := c.outside("decide " + name + " of " + id); err != nil {
+	if err := c.outside(ctx, "decide "+name+" of "+id); err != nil {
 		return err
 	}
 	return c.sealed.FrontEnd.Decide(ctx, id, name, kernel.Decided{
@@ -220,7 +222,7 @@ func (c *Client) Decide(ctx context.Context, id, name string, d Decision) error 
 // after the scopes that it is in. If the run has no such timer open when it reads the message,
 // nothing happens.
 func (c *Client) CancelTimer(ctx context.Context, id, timer, reason string) error {
-	if err := c.outside("cancel timer " + timer + " of " + id); err != nil {
+	if err := c.outside(ctx, "cancel timer "+timer+" of "+id); err != nil {
 		return err
 	}
 	return c.sealed.FrontEnd.CancelTimer(ctx, id, timer, failure.Clip(reason))

@@ -389,7 +389,7 @@ func (c *Client) Unrouted(ctx context.Context, from int64, limit int) ([]Message
 
 // Deliver moves an unrouted signal, by its number, to a run.
 func (c *Client) Deliver(ctx context.Context, number int64, id string) (Delivery, error) {
-	if err := c.outside(fmt.Sprint("deliver ", number)); err != nil {
+	if err := c.outside(ctx, fmt.Sprint("deliver ", number)); err != nil {
 		return Delivery{}, err
 	}
 	d, err := c.sealed.FrontEnd.Deliver(ctx, number, id)

@@ -45,8 +45,9 @@ func (c *Client) desk(ctx context.Context, op string) (*kernel.FrontEnd, error) 
 	return c.sealed.FrontEnd.In(ctx, op, c.tx.handle)
 }
 
-// outside refuses an operation that is not allowed in a transaction of the application.
-func (c *Client) outside(op string) error { return c.sealed.Outside(op) }
+// outside refuses an operation that is allowed neither with the context of workflow code nor in a
+// transaction of the application.
+func (c *Client) outside(ctx context.Context, op string) error { return c.sealed.Outside(ctx, op) }
 
 // signal sends a signal.
 func (c *Client) signal(ctx context.Context, sig kernel.Signal) (Delivery, error) {

@@ -108,7 +108,7 @@ func (a *Client) DeadLetter(ctx context.Context, id string) (deadletter.Letter, 
 // WorkflowID and Step is open, it gets the new Status, Error, Code and Type, and there is no second
 // one, so a call may be repeated. Without a WorkflowID each call adds one.
 func (a *Client) AddDeadLetter(ctx context.Context, l deadletter.Letter) (id string, err error) {
-	if err := a.client.Outside("add dead letter"); err != nil {
+	if err := a.client.Outside(ctx, "add dead letter"); err != nil {
 		return "", err
 	}
 	if err := checkAdded(&l); err != nil {
@@ -164,7 +164,7 @@ func checkAdded(l *deadletter.Letter) error {
 // be marked, and the error has the code corrupt.
 func (a *Client) MarkHandled(ctx context.Context, id, note string) error {
 	op := "handle dead letter " + id
-	if err := a.client.Outside(op); err != nil {
+	if err := a.client.Outside(ctx, op); err != nil {
 		return err
 	}
 	_, l, err := a.letter(ctx, op, id)
@@ -186,7 +186,7 @@ func (a *Client) MarkHandled(ctx context.Context, id, note string) error {
 // DeleteDeadLetter ends a dead letter. The run that it is about stays as it is.
 func (a *Client) DeleteDeadLetter(ctx context.Context, id string) error {
 	op := "delete dead letter " + id
-	if err := a.client.Outside(op); err != nil {
+	if err := a.client.Outside(ctx, op); err != nil {
 		return err
 	}
 	h, _, err := a.letter(ctx, op, id)

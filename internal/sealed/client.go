@@ -19,10 +19,11 @@ type Client struct {
 	Joined   bool                        // it writes in a transaction of the application
 }
 
-// Outside refuses an operation that is not allowed in a transaction of the application.
-func (c *Client) Outside(op string) error {
+// Outside refuses an operation that is allowed neither with the context of workflow code nor in a
+// transaction of the application.
+func (c *Client) Outside(ctx context.Context, op string) error {
 	if !c.Joined {
-		return nil
+		return kernel.Outside(ctx, op)
 	}
 	return &journal.Error{
 		Code: journal.CodeMisuse, Op: op, Message: "a transaction takes starts and signals only",

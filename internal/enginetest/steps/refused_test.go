@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/admin"
+	"github.com/perdure/perdure/deadletter"
 	"github.com/perdure/perdure/internal/enginetest/world"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store/memory"
@@ -28,12 +30,29 @@ func TestAClientIsNotCalledWithTheContextOfWorkflowCode(t *testing.T) {
 		_, sent := news.Send(ctx, eng, "x", 1)
 		_, raw := eng.Send(ctx, "x", "news", []byte("1"))
 		_, both := perdure.SendWithStart(ctx, eng, news, 1, other, 1, perdure.ID("x"))
+		_, retried := eng.Retry(ctx, "x")
+		_, delivered := eng.Deliver(ctx, 1, "x")
+		operator := admin.New(eng)
+		_, letter := operator.AddDeadLetter(ctx,
+			deadletter.Letter{Workflow: "mail", Error: "bounced"})
 		for what, err := range map[string]error{
 			"start":   byType,
 			"by name": byName,
 			"send":    sent,
 			"raw":     raw,
 			"both":    both,
+
+			"cancel":       eng.Cancel(ctx, "x", ""),
+			"suspend":      eng.Suspend(ctx, "x", ""),
+			"resume":       eng.Resume(ctx, "x"),
+			"retry":        retried,
+			"decide":       eng.Decide(ctx, "x", "d", perdure.Decision{}),
+			"cancel timer": eng.CancelTimer(ctx, "x", "t", ""),
+			"deliver":      delivered,
+
+			"add letter":    letter,
+			"handle letter": operator.MarkHandled(ctx, "x", ""),
+			"delete letter": operator.DeleteDeadLetter(ctx, "x"),
 		} {
 			var e *perdure.Error
 			if !errors.As(err, &e) || e.Code != journal.CodeMisuse || e.Hint == "" {
@@ -41,7 +60,10 @@ func TestAClientIsNotCalledWithTheContextOfWorkflowCode(t *testing.T) {
 			}
 		}
 		return perdure.Step(ctx, "send", func(ctx context.Context) (int, error) {
-			_, inStep = news.Send(ctx, eng, "x", 1)
+			_, sent := news.Send(ctx, eng, "x", 1)
+			_, letter := admin.New(eng).AddDeadLetter(ctx,
+				deadletter.Letter{Workflow: "mail", WorkflowID: "m", Error: "bounced"})
+			inStep = errors.Join(sent, letter)
 			return 0, nil
 		})
 	})
