@@ -109,8 +109,11 @@ func (s Signal[T]) spec(opts []WaitOption) (kernel.Wait, error) {
 }
 
 func signalName(name string) error {
-	if !journal.ValidName(name) || strings.HasPrefix(name, "perdure:") {
+	if !journal.ValidName(name) {
 		return failure.BadName("signal", name)
+	}
+	if strings.HasPrefix(name, "perdure:") {
+		return failure.Reserved("signal", name)
 	}
 	return nil
 }
@@ -311,7 +314,7 @@ func SendWithStart[T, I, O any](ctx context.Context, c Caller, s Signal[T], v T,
 }
 
 // withStart returns the kernel's form of a signal with a start.
-func withStart[T, I, O any](c Caller, s Signal[T], v T, w *Workflow[I, O], in I,
+func withStart[T, I, O any](c *Client, s Signal[T], v T, w *Workflow[I, O], in I,
 	opts []StartOption) (kernel.Signal, kernel.Start, error) {
 	data, err := w.input(c, in)
 	if err != nil {

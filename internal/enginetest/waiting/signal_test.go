@@ -507,3 +507,19 @@ func TestMessageThatIsBeingJudgedIsNotTakenByAWaitThatHasEnded(t *testing.T) {
 		}
 	}, wf)
 }
+
+// A name that is reserved is refused with that reason, not because of its characters.
+func TestAReservedNameOfASignalIsRefusedWithTheReason(t *testing.T) {
+	eng, err := perdure.New(memory.New(), perdure.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, byType := perdure.NewSignal[int]("perdure:x").Send(t.Context(), eng, "x", 1)
+	_, byName := eng.Send(t.Context(), "x", "perdure:x", []byte("1"))
+	for _, err := range []error{byType, byName} {
+		if journal.CodeOf(err) != journal.CodeInvalid || !strings.Contains(err.Error(),
+			`names that begin with "perdure:" are reserved`) {
+			t.Error(err)
+		}
+	}
+}
