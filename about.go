@@ -54,9 +54,7 @@ func examine(w *sealed.Workflow) (definition.Outline, []definition.Issue) {
 func Check(d Definition) []definition.Issue {
 	w, err := definitionOf(d)
 	if err != nil {
-		return []definition.Issue{
-			{Severity: definition.SeverityError, Message: err.Error(), Err: err},
-		}
+		return []definition.Issue{definition.Wrong("", err)}
 	}
 	_, issues := w.Examined()
 	return slices.Clone(issues)

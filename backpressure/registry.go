@@ -66,9 +66,7 @@ func Register(name string, p Policy) error {
 // Check returns the defects of a policy of a definition; nil for none.
 func Check(where string, p Policy) []definition.Issue {
 	if err := flawOf(p); err != nil {
-		return []definition.Issue{
-			{Severity: definition.SeverityError, Where: where, Message: err.Error(), Err: err},
-		}
+		return []definition.Issue{definition.Wrong(where, err)}
 	}
 	return nil
 }

@@ -200,7 +200,7 @@ func (d *reader) graph(document []byte) *form {
 		"retry": func(at string, v json.RawMessage) {
 			r := d.retry(at, v)
 			if err := r.Validate(); err != nil {
-				d.complain(at, "%v", err)
+				d.issues = append(d.issues, definition.Wrong(at, err))
 			}
 			f.options = append(f.options, r)
 		},

@@ -185,7 +185,7 @@ func TestWhatIsWrongWithADocumentIsToldAtOnceWithItsPlace(t *testing.T) {
 		"retry.attempts: it is 0: at least 1", "retry.factor: it is 0.5: at least 1",
 		"retry.jitter: it is 2: at most 1", "retry.first: -1s is negative",
 		"retry.cap: it must be a text", `retry.on.0: there is no "gone" here`,
-		"retry: perdure: retry: On has an error that is not registered",
+		"ERROR: retry: On has an error that is not registered",
 		"retry.times: this field is not known",
 		"concurrency: it is -1: at least 0", "backpressure: there is no \"gone\" here",
 		"backpressure: set concurrency or backpressure, not both",

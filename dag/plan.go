@@ -66,10 +66,7 @@ func (p *plan) checkStep(s *step) {
 	s.checkNames()
 	if s.condition != nil {
 		if err := s.condition.Check(); err != nil {
-			s.issues = append(s.issues, definition.Issue{
-				Severity: definition.SeverityError, Where: s.where("when"), Message: err.Error(),
-				Err: err,
-			})
+			s.issues = append(s.issues, definition.Wrong(s.where("when"), err))
 		}
 	}
 	if s.check != nil {

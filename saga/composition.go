@@ -153,7 +153,7 @@ func (c *compositionPlan) check(d *composition, m *member) {
 	}
 	if m.when != nil {
 		if err := m.when.Check(); err != nil {
-			m.complain("when", "%v", err)
+			m.issues = append(m.issues, definition.Wrong(where(m.alias, "when"), err))
 		}
 	}
 	m.checkInput(d.input)
