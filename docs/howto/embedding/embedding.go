@@ -12,6 +12,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/api"
+	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
 )
 
@@ -89,7 +90,7 @@ func codeOf(err error) int {
 		return http.StatusBadRequest
 	case perdure.CodeNotFound:
 		return http.StatusNotFound
-	case perdure.CodeWrongState:
+	case perdure.CodeWrongState, journal.CodeConflict:
 		return http.StatusConflict
 	}
 	return http.StatusServiceUnavailable

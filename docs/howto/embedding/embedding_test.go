@@ -6,10 +6,14 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/perduretest"
 	"github.com/perdure/perdure/store/sqlite"
 )
 
@@ -59,4 +63,20 @@ func TestAServerStartsRunsAndShowsThem(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
+}
+
+// Only an error that a repeated request may overcome is a 503.
+func TestAnIDOfAnotherWorkflowIsAConflict(t *testing.T) {
+	other := perdure.Define("other", func(ctx context.Context, _ int) (int, error) {
+		return 0, perdure.Sleep(ctx, time.Hour)
+	})
+	perduretest.Test(t, func(env *perduretest.Env) {
+		perduretest.Start(env, other, 1, perdure.ID("1"))
+		w := httptest.NewRecorder()
+		(&Server{env.Engine()}).Handler().ServeHTTP(w, httptest.NewRequestWithContext(
+			env.Context(), http.MethodPost, "/orders", strings.NewReader(`{"id":"1"}`)))
+		if w.Code != http.StatusConflict {
+			env.Errorf("%d: %s", w.Code, w.Body)
+		}
+	}, Fulfil, other)
 }
