@@ -63,6 +63,8 @@ var (
 	scheme = regexp.MustCompile(`^([a-zA-Z][a-zA-Z0-9+.-]*)://`)
 	// listed matches the list of settings that psql accepts, which may have a password in it.
 	listed = regexp.MustCompile(`(^|\s)(host|hostaddr|port|dbname|user|password)\s*=`)
+	// withSettings matches a file that is followed by settings, as in a URL.
+	withSettings = regexp.MustCompile(`^(.*?)\?\w+=`)
 )
 
 // Parse parses the name of a database: postgres://USER@HOST/DATABASE, FILE, sqlite:FILE or
@@ -89,6 +91,12 @@ func Parse(program, text string) (Place, error) {
 	case listed.MatchString(text):
 		p.shown = "the database"
 		return p, p.invalid("it is a list of settings, and a PostgreSQL is named by its URL")
+	case strings.HasPrefix(text, "memory:"):
+		return p, p.invalid("the name is not valid: a store in memory is memory: and nothing else")
+	}
+	if s := withSettings.FindStringSubmatch(text); s != nil {
+		p.shown = s[1]
+		return p, p.invalid("the name is not valid: an SQLite file takes no settings after a ?")
 	}
 	p.File = text
 	if file, ok := strings.CutPrefix(text, "sqlite:"); ok {

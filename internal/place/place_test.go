@@ -56,6 +56,24 @@ func TestNobodyIsShownAPassword(t *testing.T) {
 	}
 }
 
+// Otherwise a database would be made in a file that is named so.
+func TestSettingsOfAFileAndANameInMemoryAreRefused(t *testing.T) {
+	for _, text := range []string{
+		"orders.db?lease=5s", "sqlite:orders.db?mode=ro", "sqlite:///var/orders.db?password=s3cr3t",
+		"memory:x", "memory://",
+	} {
+		p, err := Parse("perdure", text)
+		if journal.CodeOf(err) != journal.CodeInvalid || strings.Contains(err.Error(), "s3cr3t") {
+			t.Errorf("%s is %s, %v", text, p, err)
+		}
+	}
+	for _, text := range []string{"why?.db", "memory", "a=b.db", "in memory:.db"} {
+		if p, err := Parse("perdure", text); err != nil || p.File != text {
+			t.Errorf("%s is %s, %v", text, p, err)
+		}
+	}
+}
+
 func TestSettingsOfTheProgramAreItsOwn(t *testing.T) {
 	p, err := Parse("perdure",
 		"postgres://ada@db/shop?lease=5s&pooler=on&unsafe=on&application_name=x")
