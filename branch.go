@@ -190,8 +190,8 @@ func matching[T any](f *Future[T], match func(T) bool) bool {
 }
 
 // Any waits for a future whose result matches, in the order in which futures end, and returns its
-// index as soon as there is one. It returns -1 when all have ended and none matches. A nil match
-// accepts every result; a failed future never matches.
+// index as soon as there is one. It returns -1 and a nil error when all have ended and none
+// matches. A nil match accepts every result; a failed future never matches.
 func Any[T any](ctx context.Context, match func(T) bool, futures ...*Future[T]) (int, error) {
 	for f, err := range AsCompleted(ctx, futures...) {
 		if err != nil {

@@ -56,8 +56,8 @@
 //     and before it is visible outside. Workflow code gets the recorded result, live and
 //     on replay: the value decoded from the recorded bytes, or the error with its
 //     message, its chain and its registered identity.
-//   - A message that was acknowledged is taken by one wait, or listed as unread
-//     when its run ends. A timer is never early.
+//   - A message that was delivered to an open run is taken by one wait, or listed as unread
+//     when the run ends: see [Delivery]. A timer is never early.
 //   - Code that does not fit its journal is detected if that is certain. The run is then parked.
 //     The message shows both sides, and nothing is lost.
 //   - Only one goroutine of a run executes workflow code at a time, in an order that

@@ -29,8 +29,8 @@ type Options struct {
 	Build string
 	// Observers receive notices of what the engine does. Each gets only the kinds that it wants.
 	Observers []observe.Observer
-	// Logger receives warnings, and errors of workflow code: runs that are parked, panics, code
-	// that does not fit its journal or blocks, late results, dead letters. Nil means
+	// Logger receives warnings: runs that are parked or end FAILED or TIMED_OUT, panics of workflow
+	// code, code that does not fit its journal or blocks, late results, dead letters. Nil means
 	// [slog.Default]. To switch it off, use slog.New(slog.DiscardHandler). For more, such as the
 	// progress of runs, add [observe.Log] to Observers.
 	Logger *slog.Logger

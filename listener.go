@@ -105,8 +105,9 @@ type StepInfo struct {
 	// The path without the phase: debit for try:debit. Without a phase it is the step's own path.
 	Of string
 
-	// Keys is the run that the step's idempotency key comes from. This is the step's own run, or an
-	// earlier run that it retries: the earliest one since which the step was not undone.
+	// Keys is the run that the step's idempotency key comes from: its own run, or, in a retry, the
+	// first run of the chain of retries in which the step had these keys. They change when the step
+	// is undone.
 	Keys string
 }
 

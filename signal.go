@@ -270,11 +270,11 @@ type Delivery struct {
 	Status       RunStatus // of a run that has ended; else 0
 }
 
-// Send sends the signal to a run, by run ID or workflow ID. When it returns without an error, the
-// message is durable: one wait takes it, or it is listed as unread when the run ends. If no open
-// run has the workflow ID, the signal is kept as unrouted for a run that will have it. If the run
-// ID is not known, or its run has ended, the signal is not delivered. None of these cases is an
-// error.
+// Send sends the signal to a run, by run ID or workflow ID. If an open run gets it, the message is
+// durable: one wait takes it, or it is listed as unread when the run ends. If no open run has the
+// workflow ID, the signal is kept as unrouted for a run that will have it, for
+// [Options.KeepUnrouted]. If the run ID is not known, or its run has ended, the signal is not
+// delivered. None of these cases is an error: read the Delivery.
 func (s Signal[T]) Send(ctx context.Context, c Caller, id string, v T,
 	opts ...SendOption) (Delivery, error) {
 	client, err := clientOf("signal "+s.name+" to "+id, c)

@@ -90,8 +90,8 @@ func (added) ApplyToWait(w *kernel.Wait) error {
 
 // A Phase is an option of a step that is part of a larger operation: of a participant of a TCC, or
 // of an undo of a step. It is put before the step's name: a step debit in PhaseTry is the operation
-// try:debit. Within a scope and the clean-ups of that scope, the step has one idempotency key,
-// however often it is called. The first attempt of every phase except try is announced, see package
+// try:debit. Calls of the step in a scope, and in the clean-ups of that scope, have the same
+// idempotency key. The first attempt of every phase except try is announced, see package
 // pattern.
 type Phase string
 

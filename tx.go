@@ -90,7 +90,7 @@ type Transactions[Tx any] interface {
 //
 // A retry of the run keeps committed steps, also those after a failure. If several steps have one
 // name, give each a [Key]: without it, a run in which one of them committed after a failure is not
-// retried. The engine does not know that a StepTx undoes another one by hand, so it keeps both.
+// retried. A retry also keeps a StepTx that you wrote to undo another one.
 func StepTx[Tx, T any](ctx context.Context, name string, db Transactions[Tx],
 	fn func(context.Context, Tx) (T, error), opts ...StepOption) (T, error) {
 	var zero T

@@ -65,7 +65,7 @@ func newRunsCancel(db *database) *cobra.Command {
 
 func newRunsSuspend(db *database) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "suspend ID", Short: "Suspend a run until it is resumed",
+		Use: "suspend ID", Short: "Park a run until it is resumed",
 		Example: "  perdure runs suspend ord-1001 --reason 'the bank is down'",
 	}
 	why := reason(cmd)
@@ -77,7 +77,7 @@ func newRunsSuspend(db *database) *cobra.Command {
 
 func newRunsResume(db *database) *cobra.Command {
 	return acting(db, &cobra.Command{
-		Use: "resume ID", Short: "Resume a suspended or parked run",
+		Use: "resume ID", Short: "Let a parked run go on",
 		Example: "  perdure runs resume ord-1001",
 	}, journal.Running, "goes on", func(ctx context.Context, c *client, id string) error {
 		return c.Resume(ctx, id)

@@ -146,7 +146,7 @@ func runChild[CI, O any](ctx context.Context, c *child, async bool, wf *perdure.
 
 // AddBranch adds a step whose function is workflow code: it may wait, have steps of its own, and
 // start children. A panic in it is a panic of the run's code: the code is replayed, and then the
-// run is parked. Its operations have names within in:ID, or within in:ID/body if the step has a
+// run is parked. Paths of its operations begin with in:ID/, or with in:ID/body/ if the step has a
 // timeout.
 func AddBranch[I, A, R any](g *Graph[I], id string, fn func(context.Context, A) (R,
 	error)) *Step[A, R] {

@@ -8,10 +8,10 @@
 //		ship   = dag.Add(fulfil, "ship", courier.Ship).After(charge, pack)
 //	)
 //
-// A graph is a workflow, written with the public API of package perdure alone: after a crash at
-// any point it goes on from the same point. Steps run layer by layer: first the steps that come
-// after no other step, then the steps that come after these. The steps of a layer run at once. A
-// step has one recorded result. Later steps get it from a field of their argument with a tag
+// A graph is a workflow, written on packages perdure and pattern: after a crash at any point it
+// goes on from the same point. Steps run layer by layer: first the steps that come after no other
+// step, then the steps that come after these. The steps of a layer run at once. A step has one
+// recorded result. Later steps get it from a field of their argument with a tag
 // ([pattern.Arguments]), or from [Step.Output].
 //
 // When a step has failed, the other steps of its layer run to their end, and no later step begins.

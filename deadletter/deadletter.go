@@ -181,8 +181,9 @@ func (l *Letter) Hear(n kernel.News) bool {
 	return false
 }
 
-// Automatic is an option of a workflow: a run of it that FAILS writes one dead letter,
-// for the step or child by whose error it does, else for the last one that has failed.
+// Automatic is an option of a workflow: a run of it that FAILS writes one dead letter, about the
+// step or child whose error the run failed with. If there is none, it is about the last one that
+// has failed.
 // Without it, or with false, the workflow's code writes its own by [Add].
 type Automatic bool
 

@@ -15,7 +15,7 @@ const (
 	RunFailed    Kind = 4 // the run ended by failing; Detail.Failure is the error
 	RunCancelled Kind = 5 // the run ended by a cancel
 	RunTimedOut  Kind = 6 // the run ended by its overall timeout
-	// the run was parked, or suspended by an operator; Detail.Reason is the reason
+	// the run was parked, by an operator or otherwise; Detail.Reason is the reason
 	RunSuspended   Kind = 7
 	RunResumed     Kind = 8  // an operator resumed the run
 	RunRetrying    Kind = 9  // the run's code panicked; it is replayed at Detail.Due

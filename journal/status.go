@@ -11,7 +11,7 @@ const (
 	Pending            Status = 1  // not begun: the run waits for an engine or a slot
 	Running            Status = 2  // the code or a step is being executed
 	Waiting            Status = 3  // nothing is executed: the run waits for a timer or a message
-	Suspended          Status = 4  // suspended by an operator, or parked by the engine
+	Suspended          Status = 4  // parked: the run waits for an operator
 	Trying             Status = 5  // TCC: in its first phase
 	Confirming         Status = 6  // TCC: decided, confirming
 	Canceling          Status = 7  // TCC: decided, canceling

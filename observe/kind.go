@@ -27,7 +27,7 @@ const (
 	ParticipantStarted   Kind = "participant started"
 	ParticipantSucceeded Kind = "participant succeeded"
 	ParticipantFailed    Kind = "participant failed"
-	// suspended until an operator resumes it; Reason is the reason
+	// it waits for an operator, who may have suspended it; Reason is the reason
 	RunParked       Kind = "run parked"
 	RunResumed      Kind = "run resumed"      // by an operator
 	SignalDelivered Kind = "signal delivered" // the run took it; Signal is its name

@@ -8,7 +8,8 @@ import (
 
 // Log returns an observer that writes notices of at least a level to a log. Nil means
 // [slog.Default] at the time of the notice. [slog.LevelWarn] selects what an operator or the author
-// of a workflow should look at, and [slog.LevelInfo] adds the progress of runs.
+// of a workflow should look at, such as a run that ends FAILED or TIMED_OUT. [slog.LevelInfo] adds
+// the progress of runs.
 func Log(to *slog.Logger, from slog.Level) Observer {
 	var kinds []Kind
 	for kind, most := range levels {
@@ -41,6 +42,7 @@ var levels = map[Kind]slog.Level{
 	ParticipantFailed:      slog.LevelWarn,
 	PurgeFailed:            slog.LevelWarn,
 	RunParked:              slog.LevelWarn,
+	RunEnded:               slog.LevelWarn,
 	RunRetrying:            slog.LevelWarn,
 	StepAbandoned:          slog.LevelWarn,
 	StepFailed:             slog.LevelWarn,
@@ -52,7 +54,6 @@ var levels = map[Kind]slog.Level{
 	LeaseRegained:   slog.LevelInfo,
 	ReplayDiffered:  slog.LevelInfo,
 	RunContinued:    slog.LevelInfo,
-	RunEnded:        slog.LevelInfo,
 	RunResumed:      slog.LevelInfo,
 	RunStarted:      slog.LevelInfo,
 	SignalDelivered: slog.LevelInfo,
@@ -60,10 +61,14 @@ var levels = map[Kind]slog.Level{
 	TimerFired:      slog.LevelInfo,
 }
 
-// levelOf returns the level of a notice. Expected failures, and remarks on a definition that are
-// not warnings, have a lower level than other notices of their kind.
+// levelOf returns the level of a notice. Expected failures, remarks on a definition that are not
+// warnings, and ends of runs that need nobody's attention have a lower level than other notices of
+// their kind.
 func levelOf(n Notice) slog.Level {
-	if n.Benign || n.Kind == DefinitionAdvised && !strings.HasPrefix(n.Reason, "WARNING") {
+	switch {
+	case n.Benign,
+		n.Kind == DefinitionAdvised && !strings.HasPrefix(n.Reason, "WARNING"),
+		n.Kind == RunEnded && (n.DeadLettered || n.Status != "FAILED" && n.Status != "TIMED_OUT"):
 		return slog.LevelInfo
 	}
 	return levels[n.Kind]

@@ -31,6 +31,9 @@ type Notice struct {
 	Err        string
 	Reason     string
 	Benign     bool // the failure was expected, or a participant has refused its try for good
+
+	// DeadLettered is set in RunEnded if the run has written a dead letter.
+	DeadLettered bool
 }
 
 // A Func receives notices. Notices of a run's entries come one at a time, in the order of its

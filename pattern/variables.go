@@ -9,8 +9,8 @@ import (
 	"github.com/perdure/perdure/internal/sealed"
 )
 
-// WithVariables has a child begin with the variables that its parent has when it starts the child.
-// They are copies: neither run sees what the other one sets later.
+// WithVariables starts a child with copies of the variables that its parent has at that time.
+// Neither run sees what the other one sets later.
 func WithVariables() perdure.ChildOption { return withVariables{} }
 
 type withVariables struct{}

@@ -20,8 +20,9 @@ import (
 // for the newest run of the chain.
 //
 // An assertion that does not hold fails the test, shows the actual state and the end of the
-// journal, and lets the test go on. Only the goroutine of the test may call assertions. They wait
-// until everything else waits, without time passing.
+// journal, and lets the test go on. Only the goroutine of the test may call assertions. Returns,
+// Fails, FailsAs and Result wait for the end of the run and let time pass. The others wait until
+// everything else waits, without time passing, and look at the run as it is then.
 type Run[O any] struct {
 	env   *Env
 	id    journal.RunID

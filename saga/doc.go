@@ -7,12 +7,12 @@
 //		ship    = saga.Add(order, "ship", courier.Ship).After(charge)
 //	)
 //
-// A saga is a workflow, written only with the public API of package perdure. After a crash at any
-// point it continues where it was, also in the middle of undoing. Steps run layer by layer: first
-// the steps that depend on nothing, then the steps that depend on them. When a step fails, the
-// other steps of its layer run to their ends, nothing later begins, and everything that is done is
-// undone by the [Policy]. The failed step itself is not undone: it must leave nothing behind, or
-// its own body must clean up.
+// A saga is a workflow, written on packages perdure and pattern. After a crash at any point it
+// continues where it was, also in the middle of undoing. Steps run layer by layer: first the steps
+// that depend on nothing, then the steps that depend on them. When a step fails, the other steps of
+// its layer run to their ends, nothing later begins, and everything that is done is undone by the
+// [Policy]. The failed step itself is not undone: it must leave nothing behind, or its own body
+// must clean up.
 //
 // # What is promised
 //

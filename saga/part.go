@@ -36,8 +36,8 @@ type Part struct {
 // The same happens if the branch of the part is cancelled, for example by the timeout of the step
 // that it belongs to, or because the run fails beside it. If ctx ends, Inline returns the error of
 // ctx, and the part is undone while the run continues. If the run succeeds while the part is still
-// in progress, the part is undone too. If the code of the part's own branch continues after the
-// part and then fails, the part stays: see [Part.Undo].
+// in progress, the part is undone too. If the workflow fails later, the part is not undone: call
+// [Part.Undo].
 func (s *Saga[I]) Inline(ctx context.Context, name string, in I,
 	opts ...perdure.BranchOption) (*Part, error) {
 	p := s.def.compile()

@@ -7,8 +7,8 @@
 //		credit = tcc.Add(transfer, "credit", bank.Announce).Confirm(bank.Book).Cancel(bank.Forget)
 //	)
 //
-// A TCC is a workflow, written only with the public API of package perdure. After a crash in any
-// phase it continues in that phase.
+// A TCC is a workflow, written on packages perdure and pattern. After a crash in any phase it
+// continues in that phase.
 //
 //   - TRYING: the participants try one after the other. The first participant that fails
 //     and is not optional ends the phase. An optional participant that fails is left out

@@ -16,8 +16,8 @@ import (
 // DefaultTimeout is the overall timeout of a TCC that has no timeout of its own.
 const DefaultTimeout = 30 * time.Second
 
-// DefaultRetry is the default retry policy of participants: four attempts. The first retry comes
-// after a second, and each next delay is twice as long.
+// DefaultRetry is the default retry policy of participants: four attempts, with delays of 1 s, 2 s
+// and 4 s.
 var DefaultRetry = perdure.Retry{Attempts: 4, First: time.Second, Factor: 2}
 
 // A TCC is a definition. One goroutine builds it once, usually into a package variable. It is

@@ -532,8 +532,8 @@ func (s StepInfo) IdempotencyKey() string {
 	return key
 }
 
-// Keys returns the run whose idempotency keys the step uses: its own, or the first of the runs that
-// this one retries since which the step was not undone.
+// Keys returns the run whose idempotency keys the step uses: its own, or, in a retry, the first run
+// of the chain of retries in which the step had these keys. They change when the step is undone.
 func (s StepInfo) Keys() journal.RunID {
 	r := s.a.op.run
 	return cmp.Or(r.start.KeysOf(s.Of()), r.id())

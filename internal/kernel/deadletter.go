@@ -238,6 +238,9 @@ func (l *deadLetters) note(e *journal.Entry) {
 	}
 }
 
+// any reports whether the run has written a dead letter.
+func (l *deadLetters) any() bool { return len(l.written) > 0 }
+
 // keep returns how long a run that ends with that status is kept: own, or longer if a dead letter
 // is about it, so that it can be retried.
 func (l *deadLetters) keep(

@@ -225,6 +225,11 @@ func (v *observed) noticeOf(kind observe.Kind, e *journal.Entry) observe.Notice 
 	if kind == observe.RunEnded || kind == observe.CompositionEnded {
 		n.Took = max(e.At.Sub(r.created()), 0) // a successor may begin just after now
 	}
+	if kind == observe.RunEnded {
+		r.mu.Lock()
+		n.DeadLettered = r.deadLetters.any()
+		r.mu.Unlock()
+	}
 	d := e.Detail
 	if d == nil {
 		return n

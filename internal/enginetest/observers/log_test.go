@@ -81,12 +81,20 @@ var misbehaving = perdure.Define("misbehaving", func(ctx context.Context, how st
 	}
 }))
 
+// unattended writes no dead letters.
+var unattended = perdure.Define("unattended", func(ctx context.Context, how string) (int, error) {
+	if how == "fails" {
+		return 0, world.ErrOdd
+	}
+	return 0, perdure.Sleep(ctx, 2*time.Hour)
+}, perdure.Timeout(time.Hour))
+
 // misbehave runs the workflow in each way, with those options.
 func misbehave(t *testing.T, o perdure.Options) {
 	synctest.Test(t, func(t *testing.T) {
 		eng, err := perdure.New(memory.New(), o)
 		if err == nil {
-			err = eng.Register(misbehaving)
+			err = eng.Register(misbehaving, unattended)
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -100,6 +108,14 @@ func misbehave(t *testing.T, o perdure.Options) {
 				t.Error(err)
 			}
 		}
+		for _, how := range []string{"fails", "is-slow", "is-cancelled"} {
+			if _, err := unattended.Start(ctx, eng, how, perdure.ID(how)); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := eng.Cancel(ctx, "is-cancelled", ""); err != nil {
+			t.Error(err)
+		}
 		time.Sleep(3 * time.Hour)
 		stop()
 		if err := <-done; err != nil {
@@ -108,7 +124,7 @@ func misbehave(t *testing.T, o perdure.Options) {
 	})
 }
 
-// By default the log has warnings and errors of code, and nothing else.
+// By default the log has warnings, errors of code and runs that ended badly, and nothing else.
 func TestWhatGoesWrongIsLoggedByDefault(t *testing.T) {
 	log := byDefault(t)
 	misbehave(t, perdure.Options{})
@@ -118,6 +134,8 @@ func TestWhatGoesWrongIsLoggedByDefault(t *testing.T) {
 		`msg="perdure: run retrying" workflow=misbehaving workflow_id=panic `,
 		`msg="perdure: step failed" workflow=misbehaving workflow_id=panic-in-a-step `,
 		`msg="perdure: run dead-lettered" workflow=misbehaving workflow_id=fail `,
+		`msg="perdure: run ended" workflow=unattended workflow_id=fails `,
+		`msg="perdure: run ended" workflow=unattended workflow_id=is-slow `,
 		`msg="perdure: step abandoned" workflow=misbehaving workflow_id=late `,
 		`msg="perdure: late result" workflow=misbehaving workflow_id=late `,
 	} {
@@ -125,7 +143,10 @@ func TestWhatGoesWrongIsLoggedByDefault(t *testing.T) {
 			t.Error("not logged:", want)
 		}
 	}
-	for _, no := range []string{"aha", "workflow_id=fine", "level=INFO", "run started"} {
+	for _, no := range []string{"aha", "workflow_id=fine", "level=INFO", "run started",
+		`"perdure: run ended" workflow=misbehaving`, // its dead letter is logged already
+		"workflow_id=is-cancelled",
+	} {
 		if strings.Contains(log.String(), no) {
 			t.Errorf("%s is logged", no)
 		}
@@ -155,7 +176,7 @@ func TestAStartBeforeRunIsLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		eng, err := perdure.New(memory.New(), perdure.Options{Logger: log.logger()})
 		if err == nil {
-			err = eng.Register(misbehaving)
+			err = eng.Register(misbehaving, unattended)
 		}
 		if err != nil {
 			t.Fatal(err)
