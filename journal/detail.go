@@ -124,9 +124,9 @@ type EventDetail struct {
 	Routing   string `json:"routing,omitempty"` // the routing key within the topic
 }
 
-// Misplaced returns the name of a part or field of the detail that entries of this kind do not have,
-// and the empty string if there is none. No version of this package has written such an entry, but
-// it is read all the same.
+// Misplaced returns the name of a part or field of the detail that entries of this kind do not
+// have, and the empty string if there is none. No version of this package has written such an
+// entry, but it is read all the same.
 func (e *Entry) Misplaced() string {
 	d, k := e.Detail, e.Kind
 	begins := k == RunStarted || k == RunClaimed
