@@ -41,13 +41,13 @@ func (c *Client) client() *Client { return c }
 // clientOf returns the client of a caller. It refuses a nil caller.
 func clientOf(op string, c Caller) (*Client, error) {
 	engine, isEngine := c.(*Engine)
-	if c != nil && !(isEngine && engine == nil) && c.client() != nil {
-		return c.client(), nil
+	if c == nil || isEngine && engine == nil || c.client() == nil {
+		return nil, &Error{
+			Code: journal.CodeInvalid, Op: op, Message: "a nil caller is not valid",
+			Hint: "pass an Engine or a Client",
+		}
 	}
-	return nil, &Error{
-		Code: journal.CodeInvalid, Op: op, Message: "a nil caller is not valid",
-		Hint: "pass an Engine or a Client",
-	}
+	return c.client(), nil
 }
 
 // Sealed is for other packages of this module, such as admin.

@@ -1,6 +1,7 @@
 package failure
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -36,7 +37,7 @@ func Reserved(what, s string) error {
 // Bare returns the text of an error for a place that names the operation already: without
 // "perdure: " and the operation.
 func Bare(err error) string {
-	if e, is := err.(*journal.Error); is {
+	if e := (*journal.Error)(nil); errors.As(err, &e) && e.Error() == err.Error() {
 		bare := *e
 		bare.Op = ""
 		err = &bare

@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"time"
 
@@ -185,7 +186,8 @@ func IsEnd(ctx context.Context, err error) bool {
 	s.run.mu.Lock()
 	defer s.run.mu.Unlock()
 	c := s.run.ending.closing()
-	return c != nil && err == error(c.end)
+	var end *journal.Error
+	return c != nil && errors.As(err, &end) && end == c.end
 }
 
 // Fail ends the run of ctx as FAILED with f. It returns the termination error.

@@ -252,7 +252,11 @@ func TestAValueWithoutATagThatWillBeZeroIsTold(t *testing.T) {
 		}},
 		{
 			issuesOf[chan int](inputOf[int]()),
-			[]string{"WARNING: it is of type chan int, and the input of type int: it will be zero"},
+			[]string{
+				"ERROR: the type of the argument is not valid: JSON cannot hold a value of type " +
+					"chan int (use structs with exported fields, or let the type have " +
+					"MarshalJSON and UnmarshalJSON)",
+			},
 		},
 		{issuesOf[int](inputOf[int]()), nil}, {issuesOf[int](pattern.SourceTypes{}), nil},
 		{issuesOf[struct{}](inputOf[int]()), nil},
