@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -31,6 +32,7 @@ func TestTypesThatJournalsCannotKeepAreRefused(t *testing.T) {
 		done chan int
 		Next *hidden
 		At   time.Time
+		Link url.URL
 	}
 	eng, err := perdure.New(memory.New(), perdure.Options{})
 	if err != nil {
