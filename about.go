@@ -107,7 +107,8 @@ func (r Retention) ApplyToWorkflow(w *sealed.Workflow) error {
 func (r Retention) check(op string) error {
 	for s := range r.ByStatus {
 		if !s.IsTerminal() {
-			return failure.Invalid(op, "a run that is %v is kept", s)
+			return failure.Invalid(op, "status %v is not valid: allowed are those of runs that "+
+				"have ended", s)
 		}
 	}
 	return nil

@@ -127,9 +127,11 @@ func New(s store.Store, o Options) (*Engine, error) {
 	case s == nil:
 		return nil, failure.Invalid("new engine", "a store is needed")
 	case o.Capacity < 0:
-		return nil, failure.Invalid("new engine", "Capacity is %d", o.Capacity)
+		return nil, failure.Invalid("new engine", "Capacity %d is not valid: at least 0",
+			o.Capacity)
 	case o.MaxPayload < 0:
-		return nil, failure.Invalid("new engine", "MaxPayload is %d", o.MaxPayload)
+		return nil, failure.Invalid("new engine", "MaxPayload %d is not valid: at least 0",
+			o.MaxPayload)
 	case o.SpillOver < 0:
 		return nil, failure.Invalid("new engine", "SpillOver is %d", o.SpillOver)
 	case o.MaxLoaded < 0:

@@ -132,7 +132,7 @@ func ExampleRetry_Validate() {
 	fmt.Println(perdure.Retry{Factor: 0.5}.Validate())
 	fmt.Println(perdure.Retry{}.Validate()) // zero fields take the default
 	// Output:
-	// perdure: retry: Factor is 0.5: at least 1
+	// perdure: retry: Factor 0.5 is not valid: at least 1
 	// <nil>
 }
 

@@ -75,15 +75,15 @@ func (r Retry) ShouldRetry(n int) bool { return n < r.filled().Attempts }
 func (r Retry) Validate() error {
 	switch {
 	case r.Attempts < 0:
-		return failure.Invalid("retry", "Attempts is %d: at least 1", r.Attempts)
+		return failure.Invalid("retry", "Attempts %d is not valid: at least 1", r.Attempts)
 	case r.First < 0:
-		return failure.Invalid("retry", "First is %v: no delay is negative", r.First)
+		return failure.Invalid("retry", "First %v is not valid: at least 0", r.First)
 	case r.Cap < 0:
-		return failure.Invalid("retry", "Cap is %v: no delay is negative", r.Cap)
+		return failure.Invalid("retry", "Cap %v is not valid: at least 0", r.Cap)
 	case r.Factor != 0 && !(r.Factor >= 1) || math.IsInf(r.Factor, 0):
-		return failure.Invalid("retry", "Factor is %v: at least 1", r.Factor)
+		return failure.Invalid("retry", "Factor %v is not valid: at least 1", r.Factor)
 	case !(r.Jitter >= 0 && r.Jitter <= 1):
-		return failure.Invalid("retry", "Jitter is %v: 0 to 1", r.Jitter)
+		return failure.Invalid("retry", "Jitter %v is not valid: allowed are 0 to 1", r.Jitter)
 	case r.NoDelay && (r.First != 0 || r.Cap != 0 || r.Factor != 0 || r.Jitter != 0):
 		return &Error{
 			Code: journal.CodeInvalid, Op: "retry", Message: "NoDelay is set together with a delay",

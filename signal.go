@@ -35,7 +35,7 @@ type Within time.Duration
 
 func (d Within) ApplyToWait(w *kernel.Wait) error {
 	if d <= 0 {
-		return failure.Invalid("wait", "Within is %v: it must be above 0", time.Duration(d))
+		return failure.Invalid("Within", "%v is not valid: it must be above 0", time.Duration(d))
 	}
 	w.Within = time.Duration(d)
 	return nil
@@ -47,7 +47,7 @@ func (d Within) ApplyToWait(w *kernel.Wait) error {
 type Until time.Time
 
 func (t Until) ApplyToWait(w *kernel.Wait) error {
-	if err := instant("wait before", time.Time(t)); err != nil {
+	if err := instant("Until", time.Time(t)); err != nil {
 		return err
 	}
 	if w.Until.IsZero() || time.Time(t).Before(w.Until) {
@@ -65,7 +65,7 @@ type where[T any] func(T) bool
 
 func (m where[T]) ApplyToWait(w *kernel.Wait) error {
 	if m == nil {
-		return failure.Invalid("wait", "Where needs a function")
+		return failure.Invalid("Where", "a function is missing")
 	}
 	w.Match = func(data []byte) bool {
 		v, err := payload.Decode[T](data)
@@ -102,7 +102,7 @@ func (s Signal[T]) spec(opts []WaitOption) (kernel.Wait, error) {
 			return w, failure.Invalid("wait for "+s.name, "a nil option")
 		}
 		if err := opt.ApplyToWait(&w); err != nil {
-			return w, err
+			return w, failure.Within("wait for "+s.name, err)
 		}
 	}
 	return w, nil

@@ -213,7 +213,7 @@ func Version(ctx context.Context, change string, max int) (int, error) {
 	case !journal.ValidName(change):
 		return 0, failure.BadName("change", change)
 	case max < 1:
-		return 0, failure.Invalid("version "+change, "max is %d: at least 1", max)
+		return 0, failure.Invalid("version "+change, "max %d is not valid: at least 1", max)
 	}
 	return kernel.Version(ctx, change, max)
 }

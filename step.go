@@ -148,8 +148,8 @@ func result[T any](what, name string, out kernel.Outcome, err error) (T, error) 
 //
 // A failed attempt is retried according to the policy. The last error is returned as the journal
 // has it, so errors.Is and errors.As have the same results live and on replay for registered
-// errors. Its text begins with the name of the step, unless the step has a [Phase] or fails because
-// the workflow's context has ended. A panic in fn is a failed attempt.
+// errors. Its text begins with the name and [Key] of the step, unless the step has a [Phase] or
+// fails because the workflow's context has ended. A panic in fn is a failed attempt.
 //
 // A step does not begin if its context has ended already: it fails with the error of the context.
 // The journal records that, so a replay has the same result. The same holds for [Async], [Timer],
@@ -190,7 +190,7 @@ func (*nothing) UnmarshalJSON([]byte) error { return nil }
 func resultOf[T any](s kernel.Step, out kernel.Outcome, err error) (T, error) {
 	ofPattern := s.Declared || s.Phase != "" || strings.HasPrefix(s.Name, "perdure:")
 	if err == nil && out.Failure != nil && !ofPattern {
-		err = failure.OfStep(s.Name, out.Failure)
+		err = failure.OfStep(s.Name, s.Key, out.Failure)
 	}
 	return result[T]("step", s.Name, out, err)
 }

@@ -31,7 +31,7 @@ func instant(op string, at time.Time) error {
 	case at.IsZero():
 		return failure.Invalid(op, "the time is zero")
 	case year < 1 || year > 9999:
-		return failure.Invalid(op, "the time is in year %d: from 1 to 9999", year)
+		return failure.Invalid(op, "year %d is not valid: allowed are 1 to 9999", year)
 	}
 	return nil
 }

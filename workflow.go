@@ -112,13 +112,14 @@ func ownName(name string) error {
 func define[I, O any](name string, fn func(context.Context, I) (O, error),
 	opts ...WorkflowOption) *Workflow[I, O] {
 	w := &Workflow[I, O]{}
+	op := strings.TrimSpace("define " + name)
 	w.def.Name, w.def.Next = name, defaultRetry.next
 	_ = Replays{}.ApplyToWorkflow(&w.def)
 	if !journal.ValidName(name) {
 		w.refuse(failure.BadName("workflow", name))
 	}
 	if fn == nil {
-		w.refuse(failure.Invalid("define "+name, "a workflow needs a function"))
+		w.refuse(failure.Invalid(op, "a workflow needs a function"))
 	}
 	for _, v := range []struct {
 		what string
@@ -126,7 +127,7 @@ func define[I, O any](name string, fn func(context.Context, I) (O, error),
 	}{{"input", reflect.TypeFor[I]()}, {"output", reflect.TypeFor[O]()}} {
 		if err := payload.Check(v.of); err != nil {
 			w.refuse(&Error{
-				Code: journal.CodeInvalid, Op: "define " + name,
+				Code: journal.CodeInvalid, Op: op,
 				Message: fmt.Sprintf("the type of the %s is not valid: %v", v.what, err),
 				Hint: "use structs with exported fields, or let the type have MarshalJSON and " +
 					"UnmarshalJSON",
@@ -135,7 +136,7 @@ func define[I, O any](name string, fn func(context.Context, I) (O, error),
 	}
 	for _, opt := range opts {
 		if opt == nil {
-			w.refuse(failure.Invalid("define "+name, "an option is nil"))
+			w.refuse(failure.Invalid(op, "an option is nil"))
 		} else if err := opt.ApplyToWorkflow(&w.def); err != nil {
 			w.refuse(err)
 		}
@@ -385,7 +386,7 @@ type Dedup time.Duration
 
 func (d Dedup) ApplyToStart(o *sealed.Start) error {
 	if d < 0 {
-		return failure.Invalid("start", "a dedup window of %v", time.Duration(d))
+		return failure.Invalid("start", "Dedup %v is not valid: at least 0", time.Duration(d))
 	}
 	o.Dedup = time.Duration(d)
 	return nil

@@ -28,7 +28,7 @@ const defaultStale = time.Hour
 // operator are never in the list.
 func (a *Client) Stale(ctx context.Context, after time.Duration) ([]Stale, error) {
 	if after < 0 {
-		return nil, failure.Invalid("stale", "%v is negative", after)
+		return nil, failure.Invalid("stale", "%v is not valid: at least 0", after)
 	}
 	now := time.Now()
 	since := now.Add(-cmp.Or(after, defaultStale))

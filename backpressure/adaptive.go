@@ -38,19 +38,20 @@ func (a Adaptive) Validate() error {
 	a = a.filled()
 	switch {
 	case a.Min < 1:
-		return failure.Invalid(op, "Min is %d: at least 1", a.Min)
+		return failure.Invalid(op, "Min %d is not valid: at least 1", a.Min)
 	case a.Max < a.Min:
-		return failure.Invalid(op, "Max is %d: at least Min, which is %d", a.Max, a.Min)
+		return failure.Invalid(op, "Max %d is not valid: at least Min, which is %d", a.Max,
+			a.Min)
 	case a.Start < a.Min || a.Start > a.Max:
-		return failure.Invalid(op, "Start is %d: %d to %d, as Min and Max are", a.Start, a.Min,
-			a.Max)
+		return failure.Invalid(op, "Start %d is not valid: allowed are %d to %d, by Min and Max",
+			a.Start, a.Min, a.Max)
 	case !(a.Halve >= 0 && a.Halve <= 1):
-		return failure.Invalid(op, "Halve is %v: 0 to 1", a.Halve)
+		return failure.Invalid(op, "Halve %v is not valid: allowed are 0 to 1", a.Halve)
 	case !(a.Grow >= 0 && a.Grow < a.Halve):
-		return failure.Invalid(op, "Grow is %v: at least 0, and less than Halve, which is %v",
-			a.Grow, a.Halve)
+		return failure.Invalid(op, "Grow %v is not valid: at least 0, and less than Halve, which "+
+			"is %v", a.Grow, a.Halve)
 	case a.Every < 1:
-		return failure.Invalid(op, "Every is %d: at least 1", a.Every)
+		return failure.Invalid(op, "Every %d is not valid: at least 1", a.Every)
 	}
 	return nil
 }

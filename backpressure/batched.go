@@ -25,7 +25,7 @@ func (b Batched) Begin() Limiter {
 // Validate returns an error of code invalid for a negative size.
 func (b Batched) Validate() error {
 	if size := b.filled().Size; size < 1 {
-		return failure.Invalid("batched", "Size is %d: at least 1", size)
+		return failure.Invalid("batched", "Size %d is not valid: at least 1", size)
 	}
 	return nil
 }

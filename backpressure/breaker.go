@@ -43,11 +43,11 @@ func (b CircuitBreaker) Validate() error {
 	b = b.filled()
 	switch {
 	case b.Failures < 1:
-		return failure.Invalid(op, "Failures is %d: at least 1", b.Failures)
+		return failure.Invalid(op, "Failures %d is not valid: at least 1", b.Failures)
 	case b.Recovery < 0:
-		return failure.Invalid(op, "Recovery is %v: no time is negative", b.Recovery)
+		return failure.Invalid(op, "Recovery %v is not valid: at least 0", b.Recovery)
 	case b.Successes < 1:
-		return failure.Invalid(op, "Successes is %d: at least 1", b.Successes)
+		return failure.Invalid(op, "Successes %d is not valid: at least 1", b.Successes)
 	}
 	return nil
 }

@@ -59,8 +59,8 @@ func ExampleAdaptive_Validate() {
 	fmt.Println(backpressure.Adaptive{Halve: 10}.Validate())
 	// Output:
 	// <nil>
-	// perdure: adaptive: Max is 2: at least Min, which is 4
-	// perdure: adaptive: Halve is 10: 0 to 1
+	// perdure: adaptive: Max 2 is not valid: at least Min, which is 4
+	// perdure: adaptive: Halve 10 is not valid: allowed are 0 to 1
 }
 
 // The members of a batch begin together. The next batch begins when all of them have ended.
@@ -82,7 +82,7 @@ func ExampleBatched() {
 	// 2 run, and so many more may begin: 0
 	// 1 run, and so many more may begin: 0
 	// 0 run, and so many more may begin: 2
-	// perdure: batched: Size is -2: at least 1
+	// perdure: batched: Size -2 is not valid: at least 1
 }
 
 // A service that fails again and again gets no calls for a while, and then a few at first.
@@ -100,7 +100,7 @@ func ExampleCircuitBreaker() {
 	// Output:
 	// perdure: the circuit breaker is open since 2026-11-21T12:00:01Z, until 2026-11-21T12:01:01Z
 	// 1 <nil>
-	// perdure: circuit breaker: Recovery is -1s: no time is negative
+	// perdure: circuit breaker: Recovery -1s is not valid: at least 0
 }
 
 // The error has the time from which another try makes sense.

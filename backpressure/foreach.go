@@ -131,9 +131,10 @@ func (e *each[T, R]) check() error {
 	case e.fn == nil:
 		return failure.Invalid(op, "a function is needed")
 	case e.how.Failures < 0:
-		return failure.Invalid(op, "Failures is %d: at least 0", e.how.Failures)
+		return failure.Invalid(op, "Failures %d is not valid: at least 0", e.how.Failures)
 	case !(e.how.FailedShare >= 0 && e.how.FailedShare <= 1):
-		return failure.Invalid(op, "FailedShare is %v: 0 to 1", e.how.FailedShare)
+		return failure.Invalid(op, "FailedShare %v is not valid: allowed are 0 to 1",
+			e.how.FailedShare)
 	}
 	if err := check(op, e.how.Policy); err != nil {
 		return err

@@ -94,11 +94,11 @@ func TestWhatIsWrongWithAGraphIsToldAtOnce(t *testing.T) {
 	}).When(pattern.If(nil)).WaitTimer("t", -1)
 	got := register(t, g, perdure.Options{})
 	wantIssues(t, got,
-		`mode: there is no mode "SOMETIMES"`, "concurrency: it is -1",
+		`mode: there is no mode "SOMETIMES"`, "concurrency: -1 is not valid",
 		"output: step elsewhere is one of another graph", "again: it needs a function",
 		`queries.bad name: query "bad name" is not valid`, "callbacks.0: exactly one of",
 		`callbacks.0: there is no step "gone"`,
-		"ERROR: a.retry: Attempts is -1", "ERROR: a.timeout: a timeout of -1s is not valid",
+		"ERROR: a.retry: Attempts -1 is not valid", "ERROR: a.timeout: a timeout of -1s is not valid",
 		"a.when: a nil condition",
 		"b: two steps have this name", "b.after: step elsewhere is one of another graph",
 		"b: a step needs a function", "b.after: a nil step", "b.after: a nil step",

@@ -326,5 +326,5 @@ func ExampleRead() {
 	// COMPLETED bill: checked o-1 <nil>
 	// perdure: the definition of fulfil has issues:
 	// 	ERROR: steps.0.handler: there is no "chekc" here
-	// 	ERROR: steps.0.retry.factor: it is 0.5: at least 1
+	// 	ERROR: steps.0.retry.factor: 0.5 is not valid: at least 1
 }

@@ -141,7 +141,7 @@ func (g *Graph[I]) Output(step Dependency) *Graph[I] {
 // its gates counts. An async step ([Step.Async]) does not count.
 func (g *Graph[I]) Concurrency(n int) *Graph[I] {
 	if n < 0 {
-		g.def.complain("concurrency", "it is %d: at least 0", n)
+		g.def.complain("concurrency", "%d is not valid: at least 0", n)
 	}
 	return g.Backpressure(backpressure.Limit(max(n, 0)))
 }

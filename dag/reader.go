@@ -112,7 +112,7 @@ func (d *reader) duration(at string, v json.RawMessage) time.Duration {
 	case err != nil:
 		d.complain(at, "%q is no time: it is like 90s, 5m or 36h", s)
 	case t < 0:
-		d.complain(at, "%v is negative", t)
+		d.complain(at, "%v is not valid: at least 0", t)
 	}
 	return max(t, 0)
 }
@@ -122,9 +122,9 @@ func number[N int | float64](d *reader, at string, v json.RawMessage, least, mos
 	n, ok := readOK[N](d, at, v)
 	switch {
 	case ok && n < least:
-		d.complain(at, "it is %v: at least %v", n, least)
+		d.complain(at, "%v is not valid: at least %v", n, least)
 	case ok && n > most:
-		d.complain(at, "it is %v: at most %v", n, most)
+		d.complain(at, "%v is not valid: at most %v", n, most)
 	}
 	return min(max(n, least), most)
 }

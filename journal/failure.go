@@ -25,7 +25,7 @@ const (
 // errors.As need to answer after a crash as they did before.
 type Failure struct {
 	Message string          `json:"message"`
-	Step    string          `json:"step,omitempty"`  // the step that workflow code got it from
+	Step    string          `json:"step,omitempty"`  // name[key] of a step
 	Code    Code            `json:"code,omitempty"`  // the code of an error of this module
 	Name    string          `json:"name,omitempty"`  // the name of a registered sentinel or type
 	Type    string          `json:"type,omitempty"`  // the Go type, for readers

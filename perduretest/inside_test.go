@@ -102,8 +102,8 @@ func TestCrashesAreChosenBySeed(t *testing.T) {
 // spec: B-13
 func TestWrongSetupsFailTheTest(t *testing.T) {
 	for says, s := range map[string]Setup{
-		"registered already": {Workflows: []perdure.Definition{empty, empty}},
-		"Capacity is -1":     {Options: perdure.Options{Capacity: -1}},
+		"registered already":       {Workflows: []perdure.Definition{empty, empty}},
+		"Capacity -1 is not valid": {Options: perdure.Options{Capacity: -1}},
 	} {
 		if said := FakeTest(t, s, func(*Env) {}); !strings.Contains(said, says) {
 			t.Errorf("it says %q, want %q", said, says)

@@ -57,7 +57,7 @@ func TestASagaWithIssuesIsRefusedWithAllOfThem(t *testing.T) {
 		"dup: two steps have this name", "none: a step needs a function",
 		"none.undo: a compensation needs a function",
 		"ERROR: none.undo.timeout: a timeout of -1ns is not valid",
-		"ERROR: none.retry: Attempts is -1",
+		"ERROR: none.retry: Attempts -1 is not valid",
 		`a b: ID "a b" is not valid`, `a b.variable: variable "x y" is not valid`,
 		`a b.event: event type "no type" is not valid`, `undo:ok: an ID cannot begin with "undo:"`,
 		`perdure:own: an ID cannot begin with "perdure:"`,

@@ -125,7 +125,7 @@ func TestWhatIsWrongWithADefinition(t *testing.T) {
 			complete(d, "a").Retry(perdure.Retry{Factor: math.NaN()}, perdure.PhaseTry).
 				Retry(perdure.Retry{First: 25 * time.Hour})
 		}, []string{
-			"ERROR: a.retry: ", "ERROR: retry: Attempts is -1",
+			"ERROR: a.retry: ", "ERROR: retry: Attempts -1 is not valid",
 			"WARNING: a.retry: a delay of 25h0m0s",
 		}},
 		"timeouts": {func(d *tcc.TCC[order]) {

@@ -206,15 +206,16 @@ type recorded struct {
 // Err returns the error of a recorded failure. Err of nil is nil.
 func Err(f *journal.Failure) error { return errorOf(f, false) }
 
-// OfStep returns the error of the failure of a step. Its text begins with the step's name, unless
-// the text names the step already, or the error is the end of the workflow's context.
-func OfStep(name string, f *journal.Failure) error {
+// OfStep returns the error of the failure of a step. Its text begins with the step's name and key,
+// unless the text names the step already, or the error is the end of the workflow's context.
+func OfStep(name, key string, f *journal.Failure) error {
 	if f == nil || f.Step != "" || strings.HasPrefix(f.Message, "step ") ||
+		strings.HasPrefix(f.Message, "perdure: step "+name+":") ||
 		strings.HasPrefix(f.Name, "context.") {
 		return Err(f)
 	}
 	named := *f
-	named.Step = name
+	named.Step = journal.Op{Name: name, Key: key}.String()
 	return Err(&named)
 }
 

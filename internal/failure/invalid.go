@@ -18,6 +18,20 @@ func Quoted(s string) string {
 	return strconv.Quote(s)
 }
 
+// Within returns err with op before its own operation, if it is an Error of this module.
+func Within(op string, err error) error {
+	e, is := err.(*journal.Error)
+	if !is {
+		return err
+	}
+	within := *e
+	within.Op = op
+	if e.Op != "" {
+		within.Op += ": " + e.Op
+	}
+	return &within
+}
+
 // BadName returns the error of code invalid for a text that does not have the form of a name.
 func BadName(what, s string) error {
 	return &journal.Error{

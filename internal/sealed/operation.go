@@ -22,7 +22,7 @@ func Branch[O interface{ ApplyToBranch(o *Operation) error }](what, name string,
 			return o, failure.Invalid(what+" "+name, "a nil option")
 		}
 		if err := opt.ApplyToBranch(&o); err != nil {
-			return o, err
+			return o, failure.Within(what+" "+name, err)
 		}
 	}
 	return o, nil
@@ -40,7 +40,7 @@ func Step[O interface{ ApplyToStep(o *Operation) error }](name string, opts []O)
 			return kernel.Step{}, failure.Invalid("step "+name, "a nil option")
 		}
 		if err := opt.ApplyToStep(&o); err != nil {
-			return kernel.Step{}, err
+			return kernel.Step{}, failure.Within("step "+name, err)
 		}
 	}
 	if name = InPhase(o.Phase, name); !journal.ValidName(name) {

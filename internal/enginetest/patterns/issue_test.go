@@ -397,12 +397,12 @@ func TestNegativeTimesAndAttemptsOfAWorkflowAreRefused(t *testing.T) {
 			"ERROR: timeout: a timeout of -1ns is not valid " +
 				"(allowed are 0, which means no limit, and more)",
 		},
-		{perdure.Retry{Attempts: -1}, "ERROR: retry: Attempts is -1: at least 1"},
-		{perdure.Retry{First: -1}, "ERROR: retry: First is -1ns: no delay is negative"},
-		{perdure.Retry{Cap: -2}, "ERROR: retry: Cap is -2ns: no delay is negative"},
-		{perdure.Retry{Jitter: 5}, "ERROR: retry: Jitter is 5: 0 to 1"},
-		{perdure.Replays{Attempts: -1}, "ERROR: replays: Attempts is -1: at least 1"},
-		{perdure.Replays{First: -1}, "ERROR: replays: First is -1ns: no delay is negative"},
+		{perdure.Retry{Attempts: -1}, "ERROR: retry: Attempts -1 is not valid: at least 1"},
+		{perdure.Retry{First: -1}, "ERROR: retry: First -1ns is not valid: at least 0"},
+		{perdure.Retry{Cap: -2}, "ERROR: retry: Cap -2ns is not valid: at least 0"},
+		{perdure.Retry{Jitter: 5}, "ERROR: retry: Jitter 5 is not valid: allowed are 0 to 1"},
+		{perdure.Replays{Attempts: -1}, "ERROR: replays: Attempts -1 is not valid: at least 1"},
+		{perdure.Replays{First: -1}, "ERROR: replays: First -1ns is not valid: at least 0"},
 	} {
 		for _, def := range []perdure.Definition{
 			perdure.Define("w", world.Nothing, c.opt),

@@ -230,15 +230,15 @@ func TestInvalidConfigurationsOfPoliciesAreRefused(t *testing.T) {
 		config config
 		says   string
 	}{
-		{config{InitialConcurrency: -1}, "Start is -1"},
-		{config{MinConcurrency: -1}, "Min is -1"},
-		{config{MaxConcurrency: -1}, "Max is -1"},
-		{config{MinConcurrency: 3, MaxConcurrency: 2}, "Max is 2"},
-		{config{ErrorRateThreshold: 1.5}, "Halve is 1.5"},
-		{config{ErrorRateThreshold: math.NaN()}, "Halve is NaN"},
-		{config{Strategy: "batched", BatchSize: -1}, "Size is -1"},
-		{config{Strategy: "circuit-breaker", FailureThreshold: -1}, "Failures is -1"},
-		{config{Strategy: "circuit-breaker", HalfOpenMaxCalls: -1}, "Successes is -1"},
+		{config{InitialConcurrency: -1}, "Start -1"},
+		{config{MinConcurrency: -1}, "Min -1"},
+		{config{MaxConcurrency: -1}, "Max -1"},
+		{config{MinConcurrency: 3, MaxConcurrency: 2}, "Max 2"},
+		{config{ErrorRateThreshold: 1.5}, "Halve 1.5"},
+		{config{ErrorRateThreshold: math.NaN()}, "Halve NaN"},
+		{config{Strategy: "batched", BatchSize: -1}, "Size -1"},
+		{config{Strategy: "circuit-breaker", FailureThreshold: -1}, "Failures -1"},
+		{config{Strategy: "circuit-breaker", HalfOpenMaxCalls: -1}, "Successes -1"},
 		{
 			config{Strategy: "circuit-breaker", RecoveryTimeout: "-30s"},
 			`recovery_timeout is "-30s"`,
