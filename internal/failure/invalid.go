@@ -20,7 +20,7 @@ func Quoted(s string) string {
 
 // Within returns err with op before its own operation, if it is an Error of this module.
 func Within(op string, err error) error {
-	e, is := err.(*journal.Error)
+	e, is := err.(*journal.Error) //nolint:errorlint // one that is wrapped has its place already
 	if !is {
 		return err
 	}

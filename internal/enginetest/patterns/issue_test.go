@@ -426,11 +426,11 @@ func TestNegativeTimesAndAttemptsOfAWorkflowAreRefused(t *testing.T) {
 // spec: F-8
 func TestADefinitionIsCheckedWithoutRegistering(t *testing.T) {
 	code := perdure.Define("code", func(context.Context, int) (int, error) { return 0, nil },
-		perdure.Timeout(-1))
+		perdure.Retry{First: 25 * time.Hour, Cap: 25 * time.Hour})
 	bad := perdure.Define("", func(context.Context, int) (int, error) { return 0, nil })
 	issues := perdure.Check(code)
 	if len(issues) != 1 || issues[0].Severity != definition.SeverityWarning ||
-		issues[0].Where != "timeout" {
+		issues[0].Where != "retry" {
 		t.Errorf("of code: %v", issues)
 	}
 	for _, d := range []perdure.Definition{nil, bad} {
