@@ -128,11 +128,11 @@ func (c *Client) start(ctx context.Context, workflow string, def *sealed.Workflo
 	if c.tx == nil {
 		return c.sealed.Runs.Start(ctx, spec)
 	}
-	desk, err := c.desk(ctx, "start "+workflow)
+	frontEnd, err := c.frontEnd(ctx, "start "+workflow)
 	if err != nil {
 		return kernel.Started{}, err
 	}
-	return desk.Begin(ctx, spec)
+	return frontEnd.Begin(ctx, spec)
 }
 
 // Cancel ends a run, by run ID or workflow ID, as CANCELLED with a reason. Steps and branches that

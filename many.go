@@ -84,12 +84,12 @@ func (c *Client) startAll(ctx context.Context, workflow string, n int,
 		c.sealed.Runs.StartAll(ctx, n, spec, done)
 		return
 	}
-	var desk *kernel.FrontEnd
+	var frontEnd *kernel.FrontEnd
 	if err == nil {
-		desk, err = c.desk(ctx, op)
+		frontEnd, err = c.frontEnd(ctx, op)
 	}
 	if err == nil {
-		desk.BeginAll(ctx, n, spec, done)
+		frontEnd.BeginAll(ctx, n, spec, done)
 		return
 	}
 	for i := range n {
@@ -124,14 +124,14 @@ func (s Signal[T]) SendAll(ctx context.Context, c Caller, values []T,
 	if err == nil {
 		err = kernel.Outside(ctx, op)
 	}
-	var desk *kernel.FrontEnd
+	var frontEnd *kernel.FrontEnd
 	if err == nil {
-		desk, err = client.desk(ctx, op)
+		frontEnd, err = client.frontEnd(ctx, op)
 	}
 	if err != nil {
 		return out, repeated(errs, err)
 	}
-	desk.SignalAll(ctx, len(values), func(i int) (kernel.Signal, error) {
+	frontEnd.SignalAll(ctx, len(values), func(i int) (kernel.Signal, error) {
 		id, opts := to(i)
 		return s.message(id, values[i], opts)
 	}, func(i int, d kernel.Delivery, err error) { out[i], errs[i] = Delivery(d), err })

@@ -305,11 +305,11 @@ func SendWithStart[T, I, O any](ctx context.Context, c Caller, s Signal[T], v T,
 	if err := kernel.Outside(ctx, op); err != nil {
 		return Delivery{}, err
 	}
-	desk, err := client.desk(ctx, op)
+	frontEnd, err := client.frontEnd(ctx, op)
 	if err != nil {
 		return Delivery{}, err
 	}
-	d, err := desk.SignalWithStart(ctx, sig, spec)
+	d, err := frontEnd.SignalWithStart(ctx, sig, spec)
 	return Delivery(d), err
 }
 

@@ -36,9 +36,9 @@ func (c *Client) In(tx any) *Client {
 // A transaction is the argument of [Client.In].
 type transaction struct{ handle any }
 
-// desk returns the front end that writes starts and signals, in the client's transaction if there
-// is one.
-func (c *Client) desk(ctx context.Context, op string) (*kernel.FrontEnd, error) {
+// frontEnd returns the front end that writes starts and signals, in the client's transaction if
+// there is one.
+func (c *Client) frontEnd(ctx context.Context, op string) (*kernel.FrontEnd, error) {
 	if c.tx == nil {
 		return c.sealed.FrontEnd, nil
 	}
@@ -54,11 +54,11 @@ func (c *Client) signal(ctx context.Context, sig kernel.Signal) (Delivery, error
 	if err := kernel.Outside(ctx, "signal "+sig.Name+" to "+sig.ID); err != nil {
 		return Delivery{}, err
 	}
-	desk, err := c.desk(ctx, "signal "+sig.Name+" to "+sig.ID)
+	frontEnd, err := c.frontEnd(ctx, "signal "+sig.Name+" to "+sig.ID)
 	if err != nil {
 		return Delivery{}, err
 	}
-	d, err := desk.Signal(ctx, sig)
+	d, err := frontEnd.Signal(ctx, sig)
 	return Delivery(d), err
 }
 

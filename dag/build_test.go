@@ -98,7 +98,8 @@ func TestWhatIsWrongWithAGraphIsToldAtOnce(t *testing.T) {
 		"output: step elsewhere is one of another graph", "again: it needs a function",
 		`queries.bad name: query "bad name" is not valid`, "callbacks.0: exactly one of",
 		`callbacks.0: there is no step "gone"`,
-		"ERROR: a.retry: Attempts -1 is not valid", "ERROR: a.timeout: a timeout of -1s is not valid",
+		"ERROR: a.retry: Attempts -1 is not valid",
+		"ERROR: a.timeout: a timeout of -1s is not valid",
 		"a.when: a nil condition",
 		"b: two steps have this name", "b.after: step elsewhere is one of another graph",
 		"b: a step needs a function", "b.after: a nil step", "b.after: a nil step",
@@ -179,17 +180,17 @@ func TestQueries(t *testing.T) {
 			g.Layers()); got != `RUNNING [a]"done"[[a b]]` {
 			env.Error(got)
 		}
-		if v, err := g.Ask(r.Run, "done", json.RawMessage(`7`)); v != "17" || err != nil {
+		if v, err := g.Answer(r.Run, "done", json.RawMessage(`7`)); v != "17" || err != nil {
 			env.Errorf("the answer is %v, %v", v, err)
 		}
-		if _, err := g.Ask(r.Run, "panics", nil); err == nil ||
+		if _, err := g.Answer(r.Run, "panics", nil); err == nil ||
 			!strings.Contains(err.Error(), "a query") {
 			env.Errorf("a query that panics gives %v", err)
 		}
-		if v, err := g.Ask(r.Run, "fails", nil); v != 1 || !errors.Is(err, errDown) {
+		if v, err := g.Answer(r.Run, "fails", nil); v != 1 || !errors.Is(err, errDown) {
 			env.Errorf("a query that fails gives %v, %v", v, err)
 		}
-		if _, err := g.Ask(r.Run, "gone", nil); !errors.Is(
+		if _, err := g.Answer(r.Run, "gone", nil); !errors.Is(
 			err, &perdure.Error{Code: perdure.CodeNotFound}) {
 			env.Errorf("a query that is not there gives %v", err)
 		}

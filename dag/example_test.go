@@ -270,7 +270,7 @@ func ExampleGraph() {
 			log.Fatal(err)
 		}
 		fmt.Println(r.Status, r.Current(), strings.HasPrefix(r.TriggeredBy, "continued"))
-		fmt.Println(g.Ask(r.Run, "is", json.RawMessage("3")))
+		fmt.Println(g.Answer(r.Run, "is", json.RawMessage("3")))
 	}, g)
 	// Output:
 	// flowchart LR

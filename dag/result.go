@@ -33,8 +33,8 @@ func (g *Graph[I]) Query(name string, q Query) *Graph[I] {
 	return g
 }
 
-// Ask answers a query about a run. A panic in the query is an error.
-func (g *Graph[I]) Ask(r report.Run, name string, args json.RawMessage) (any, error) {
+// Answer answers a query about a run. A panic in the query is an error.
+func (g *Graph[I]) Answer(r report.Run, name string, args json.RawMessage) (any, error) {
 	q := g.def.now().queries[name]
 	if q == nil {
 		return nil, &perdure.Error{

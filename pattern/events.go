@@ -27,7 +27,7 @@ func (s *StepEvent) emit(ctx context.Context, result json.RawMessage) error {
 		return err
 	}
 	e := perdure.Event{
-		Type: cmp.Or(s.Type, string(StepCompleted)), Data: result, Kind: StepCompleted,
+		Type: cmp.Or(s.Type, EventStepCompleted), Data: result, Kind: EventStepCompleted,
 		Status: info.Status, Topic: s.Topic, Key: info.WorkflowID,
 	}
 	if s.Key != "" {
@@ -72,7 +72,7 @@ func (e ExecutionEvents) Begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return e.emit(ctx, perdure.Event{Kind: ExecutionStarted, Data: info.Payload})
+	return e.emit(ctx, perdure.Event{Kind: EventExecutionStarted, Data: info.Payload})
 }
 
 // end emits the event of the end of the execution.
@@ -82,7 +82,7 @@ func (e ExecutionEvents) end(ctx context.Context) error {
 		return err
 	}
 	return e.emit(ctx, perdure.Event{
-		Kind: ExecutionCompleted, Status: status, Data: whyData(EndingBy(ctx)),
+		Kind: EventExecutionCompleted, Status: status, Data: whyData(EndingBy(ctx)),
 	})
 }
 
@@ -100,7 +100,7 @@ func (e ExecutionEvents) StepFailed(ctx context.Context, step string, err error)
 	if !e.On {
 		return nil
 	}
-	return e.emit(ctx, perdure.Event{Kind: StepFailed, Data: whyData(err), Step: step})
+	return e.emit(ctx, perdure.Event{Kind: EventStepFailed, Data: whyData(err), Step: step})
 }
 
 func (e ExecutionEvents) emit(ctx context.Context, event perdure.Event) error {
@@ -127,10 +127,10 @@ func EndingAs(ctx context.Context) (perdure.RunStatus, error) { return kernel.En
 
 // The kinds of events that declared patterns emit.
 const (
-	ExecutionStarted   = "EXECUTION_STARTED"
-	ExecutionCompleted = "EXECUTION_COMPLETED" // the end; Status has the result
-	StepCompleted      = "STEP_COMPLETED"
-	StepFailed         = "STEP_FAILED" // for good
+	EventExecutionStarted   = "EXECUTION_STARTED"
+	EventExecutionCompleted = "EXECUTION_COMPLETED" // the end; Status has the result
+	EventStepCompleted      = "STEP_COMPLETED"
+	EventStepFailed         = "STEP_FAILED" // for good
 )
 
 // EmitEvent is [perdure.Emit] with every field of an event that its emitter sets: Type, Data, Kind,

@@ -166,7 +166,7 @@ func ExampleEmitEvent() {
 	}
 	order := perdure.Define("order", func(ctx context.Context, o Order) (string, error) {
 		return "", pattern.EmitEvent(ctx, perdure.Event{
-			Type: "order.seen", Topic: "orders", Key: o.ID, Kind: pattern.StepCompleted,
+			Type: "order.seen", Topic: "orders", Key: o.ID, Kind: pattern.EventStepCompleted,
 			Data: []byte("1"),
 		})
 	})
@@ -175,7 +175,8 @@ func ExampleEmitEvent() {
 	startRun(engine, order, Order{ID: "ord-1"}, perdure.ID("ord-1"))
 	e := <-events
 	fmt.Println(e.Type, e.Topic, e.Key, e.Kind)
-	fmt.Println(pattern.ExecutionStarted, pattern.ExecutionCompleted, pattern.StepFailed)
+	fmt.Println(pattern.EventExecutionStarted, pattern.EventExecutionCompleted,
+		pattern.EventStepFailed)
 	// Output:
 	// order.seen orders ord-1 STEP_COMPLETED
 	// EXECUTION_STARTED EXECUTION_COMPLETED STEP_FAILED

@@ -163,15 +163,15 @@ var plan = map[string]permit{
 			"report saga tcc",
 	},
 	"internal/torture/world": {own: "internal/torture/play"},
-	"internal/torture/desk": {
+	"internal/torture/actor": {
 		own: "/ admin deadletter internal/torture/play internal/torture/program journal",
 	},
 	"internal/torture/judge": {
-		own: "internal/torture/desk internal/torture/play internal/torture/program " +
+		own: "internal/torture/actor internal/torture/play internal/torture/program " +
 			"internal/torture/world journal store",
 	},
 	"internal/torture": {
-		own: "/ barrier internal/faultproxy internal/testpg internal/torture/desk " +
+		own: "/ barrier internal/faultproxy internal/testpg internal/torture/actor " +
 			"internal/torture/judge internal/torture/play internal/torture/program " +
 			"internal/torture/world journal observe perduretest store store/postgres store/sqlite",
 		others: "github.com/jackc/pgx/v5/stdlib",

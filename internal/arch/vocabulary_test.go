@@ -12,6 +12,7 @@ import (
 // and columns of databases keep their names.
 var goneWords = map[string]string{
 	"announcer": "dispatcher",
+	"desk":      "front end, or the name of what acts",
 	"fallen":    "expired",
 	"flow":      "workflow, or limiter",
 	"guest":     "client, or the name of the reserved ID",

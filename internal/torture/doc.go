@@ -10,7 +10,7 @@
 // Package program generates the programs from the seed and foresees the required result of each.
 // They run in processes of their own, the nodes, with package play. The outside world is another
 // process, which records every call. Meanwhile nodes are killed, stopped and continued, connections
-// are held and lost, the server dies, the disk is full and the cores are busy; package desk makes
+// are held and lost, the server dies, the disk is full and the cores are busy; package actor makes
 // the calls of clients and operators. Package judge returns the errors at the end. A program that
 // went wrong is shrunk as long as it still goes wrong in three of five runs, and printed.
 //

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
-	"github.com/perdure/perdure/internal/torture/desk"
+	"github.com/perdure/perdure/internal/torture/actor"
 	"github.com/perdure/perdure/internal/torture/judge"
 	"github.com/perdure/perdure/internal/torture/play"
 	"github.com/perdure/perdure/internal/torture/program"
@@ -118,14 +118,14 @@ func (l *lab) torture(seed uint64, programs []*program.Program, deaths int,
 	l.begin()
 	ctx, cancel := context.WithTimeout(context.Background(), l.patience)
 	defer cancel()
-	d := &desk.Desk{
+	d := &actor.Actor{
 		Now: l.now, Purge: l.purge, World: l.ledger, Pace: 10 * time.Millisecond, Seed: seed,
 	}
-	var cases []*desk.Case
+	var cases []*actor.Case
 	var wg sync.WaitGroup
 	var bad []string
 	for i, p := range programs {
-		c := desk.NewCase(p, fmt.Sprintf("p%d-%d", p.Seed, i))
+		c := actor.NewCase(p, fmt.Sprintf("p%d-%d", p.Seed, i))
 		cases = append(cases, c)
 		wg.Go(func() {
 			if err := d.Deal(ctx, c); err != nil {
@@ -151,7 +151,7 @@ func (l *lab) torture(seed uint64, programs []*program.Program, deaths int,
 	return append(bad, l.judge(cases)...)
 }
 
-func (l *lab) judge(cases []*desk.Case) []string {
+func (l *lab) judge(cases []*actor.Case) []string {
 	s := l.open()
 	defer s.Close()
 	ctx := context.Background()

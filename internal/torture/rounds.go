@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
-	"github.com/perdure/perdure/internal/torture/desk"
+	"github.com/perdure/perdure/internal/torture/actor"
 	"github.com/perdure/perdure/internal/torture/judge"
 	"github.com/perdure/perdure/internal/torture/play"
 	"github.com/perdure/perdure/internal/torture/program"
@@ -103,7 +103,7 @@ func (s *supervisor) gates() {
 
 // A round is the result of some programs that ran at one time.
 type round struct {
-	cases    []*desk.Case
+	cases    []*actor.Case
 	runs     []*judge.Run
 	unrouted []journal.Entry
 	wrong    []string
@@ -114,7 +114,7 @@ type round struct {
 func (s *supervisor) round(ctx context.Context, programs []*program.Program) (*round, error) {
 	s.report.Rounds++
 	r := &round{}
-	d := &desk.Desk{
+	d := &actor.Actor{
 		Now:   func() (*play.Env, *perdure.Client) { return s.env, s.client },
 		World: s.world,
 		Pace:  60 * time.Millisecond,
@@ -127,7 +127,7 @@ func (s *supervisor) round(ctx context.Context, programs []*program.Program) (*r
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	for i, p := range programs {
-		c := desk.NewCase(p, fmt.Sprintf("r%d-%d-%d", s.report.Rounds, i, p.Seed))
+		c := actor.NewCase(p, fmt.Sprintf("r%d-%d-%d", s.report.Rounds, i, p.Seed))
 		r.cases = append(r.cases, c)
 		wg.Go(func() {
 			if !nap(dealing, time.Duration(i)*tormented/time.Duration(2*len(programs))) {
@@ -181,7 +181,7 @@ func (s *supervisor) storm(ctx context.Context, over chan struct{}) []string {
 	return out
 }
 
-// acted counts the operations of the desk.
+// acted counts the operations of the actor.
 func (s *supervisor) acted(verb string) {
 	verb, _, _ = strings.Cut(verb, " ")
 	s.mu.Lock()

@@ -159,7 +159,7 @@ var none = map[string]string{
 	"a start that waits for the end": "perdure.Client.Execute dag.Graph.Execute " +
 		"saga.Saga.Execute saga.Composition.Execute tcc.TCC.Execute tcc.Composition.Execute " +
 		"perdure.Run.*",
-	"what answers questions":          "dag.Graph.Query dag.Graph.Ask",
+	"what answers questions":          "dag.Graph.Query dag.Graph.Answer",
 	"functions made of functions":     "pattern.NoResult",
 	"housekeeping of the application": "barrier.Clean",
 }

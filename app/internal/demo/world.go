@@ -49,7 +49,7 @@ type service interface {
 	left(Call) int64 // stock, balance or tokens
 }
 
-// A world is the surroundings of the workflows: a shop, a bank, an office, an archive and a
+// A world is the surroundings of the workflows: a shop, a bank, services, an archive and a
 // model. An effect happens once for each idempotency key. A repeated key gets the first
 // answer.
 type world struct {
@@ -122,7 +122,7 @@ func services(setup worldSetup) map[Action]service {
 	for s, actions := range map[service][]Action{
 		&shop{setup.Stock}:      {Reserve, Charge, Ship, Refund, Release},
 		newBank(setup.Accounts): {Hold, Announce, Take, Give, GiveBack, Recall},
-		office{}:                {Ask, Pay, Tell, Write},
+		willing{}:               {Ask, Pay, Tell, Write},
 		archive{}:               {Sales, Returns, Stock},
 		&model{}:                {Think, Search, Track, Weather},
 	} {

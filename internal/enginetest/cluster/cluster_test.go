@@ -157,16 +157,20 @@ func TestARunOfADeadEngineSaysWhoHasItAndUntilWhen(t *testing.T) {
 			t.Fatal(err)
 		}
 		launched(t, a, wf, 1)
+		var owner journal.EngineID
 		for range 8 { // while its engine lives, over some renewals of its lease
 			time.Sleep(time.Second)
-			if d, err := client.Describe(t.Context(), "run-1"); err != nil || d.Why != "" {
+			d, err := client.Describe(t.Context(), "run-1")
+			if err != nil || d.Why != "" {
 				t.Error(d.Why, err)
 			}
+			owner = d.Head.Owner
 		}
 		c.Kill(a)
 		time.Sleep(6 * time.Second)
-		want := "engine 1, which has it, was last heard of at 2000-01-01T00:00:06Z: if it has " +
-			"died, another engine takes the run up when its lease ends, at 2000-01-01T00:00:16Z"
+		want := fmt.Sprintf("engine %d, which has it, was last heard of at 2000-01-01T00:00:06Z: "+
+			"if it has died, another engine takes the run up when its lease ends, at "+
+			"2000-01-01T00:00:16Z", owner)
 		for _, caller := range []interface {
 			Describe(ctx context.Context, id string) (perdure.Description, error)
 		}{client, b.Engine} {

@@ -704,8 +704,9 @@ func TestWorkflowCodeEmits(t *testing.T) {
 		wf := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
 			for i := range 2 {
 				err := pattern.EmitEvent(ctx, perdure.Event{
-					Type: "order.seen", Data: []byte{'0' + byte(i)}, Kind: pattern.StepCompleted,
-					Status: journal.Trying, Topic: "orders", Key: "k", Step: "debit",
+					Type: "order.seen", Data: []byte{'0' + byte(i)},
+					Kind: pattern.EventStepCompleted, Status: journal.Trying, Topic: "orders",
+					Key: "k", Step: "debit",
 				})
 				if err != nil {
 					return "", err
@@ -728,7 +729,7 @@ func TestWorkflowCodeEmits(t *testing.T) {
 			want := perdure.Event{
 				ID: e.ID, Type: "order.seen", RunID: e.RunID, WorkflowID: "x", Workflow: "w",
 				Step: "debit", At: e.At, Data: e.Data,
-				Kind: pattern.StepCompleted, Status: journal.Trying, Topic: "orders", Key: "k",
+				Kind: pattern.EventStepCompleted, Status: journal.Trying, Topic: "orders", Key: "k",
 			}
 			if !reflect.DeepEqual(e, want) || e.RunID == "" || e.ID == "" || e.At.IsZero() {
 				t.Errorf("told %+v", e)

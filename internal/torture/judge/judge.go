@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/perdure/perdure/internal/torture/desk"
+	"github.com/perdure/perdure/internal/torture/actor"
 	"github.com/perdure/perdure/internal/torture/play"
 	"github.com/perdure/perdure/internal/torture/world"
 	"github.com/perdure/perdure/journal"
@@ -167,7 +167,7 @@ func Audit(h journal.Head, entries []journal.Entry) (s journal.Snapshot, bad []s
 
 // Evidence is the input of a judgement.
 type Evidence struct {
-	Cases []*desk.Case
+	Cases []*actor.Case
 	Calls []Call
 	Runs  []*Run
 	// Unrouted are the signals that no run has.
@@ -356,7 +356,7 @@ func output(r *Run) (out play.Output) {
 }
 
 // verdict judges one case.
-func (b *bench) verdict(c *desk.Case, seen map[string]map[int64]bool) {
+func (b *bench) verdict(c *actor.Case, seen map[string]map[int64]bool) {
 	runs := b.byID[c.ID]
 	if len(runs) == 0 {
 		b.wrong("%s was acknowledged and is lost", c.ID)
@@ -387,7 +387,7 @@ func (b *bench) verdict(c *desk.Case, seen map[string]map[int64]bool) {
 	}
 }
 
-func (b *bench) facts(c *desk.Case, got []string) {
+func (b *bench) facts(c *actor.Case, got []string) {
 	want := c.Want.Facts
 	if slices.Equal(want, got) {
 		return

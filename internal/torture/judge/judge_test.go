@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/perdure/perdure/internal/torture/desk"
+	"github.com/perdure/perdure/internal/torture/actor"
 	"github.com/perdure/perdure/internal/torture/play"
 	"github.com/perdure/perdure/internal/torture/program"
 	"github.com/perdure/perdure/journal"
@@ -53,7 +53,7 @@ func good(t *testing.T) Evidence {
 	}
 	r.State, r.Bad = Audit(r.Head, r.Entries)
 	return Evidence{
-		Cases: []*desk.Case{desk.NewCase(p, "p")}, Runs: []*Run{r}, Told: true,
+		Cases: []*actor.Case{actor.NewCase(p, "p")}, Runs: []*Run{r}, Told: true,
 		Calls: []Call{
 			{
 				Call: play.Call{
@@ -257,7 +257,7 @@ func TestJudgeTellsTriesFromConfirms(t *testing.T) {
 			held: map[string]int64{},
 			byID: map[string][]*Run{"p": {{Head: journal.Head{Status: journal.Confirmed}}}},
 		}
-		b.Cases = []*desk.Case{{ID: "p", Program: &program.Program{Workflow: "tcc-money"}}}
+		b.Cases = []*actor.Case{{ID: "p", Program: &program.Program{Workflow: "tcc-money"}}}
 		for i := range 2 {
 			for _, n := range amounts {
 				b.Money = append(b.Money, Money{

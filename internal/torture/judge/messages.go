@@ -4,7 +4,7 @@ import (
 	"context"
 	"encoding/json"
 
-	"github.com/perdure/perdure/internal/torture/desk"
+	"github.com/perdure/perdure/internal/torture/actor"
 	"github.com/perdure/perdure/internal/torture/program"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
@@ -18,7 +18,7 @@ func ReadUnrouted(ctx context.Context, s store.Store) ([]journal.Entry, error) {
 // messages checks that each acknowledged signal was taken once, or is listed: in the inbox of a
 // run, or among the unrouted ones. A run that is retried may take again what was taken after its
 // failure.
-func (b *bench) messages(c *desk.Case) {
+func (b *bench) messages(c *actor.Case) {
 	// names of signals that the code takes by their number, whose entries do not have the name
 	byNumber := map[string]bool{}
 	c.Program.Body.All(func(o *program.Op) {

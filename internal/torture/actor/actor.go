@@ -1,7 +1,7 @@
-// Package desk makes the calls of clients and operators on the programs of a torture: it starts
+// Package actor makes the calls of clients and operators on the programs of a torture: it starts
 // them, sends what they wait for, decides, mends, resumes and retries, and makes other calls in
 // between.
-package desk
+package actor
 
 import (
 	"context"
@@ -46,8 +46,8 @@ func (c *Case) String() string {
 	return fmt.Sprintf("%s: %s\nmust come to %s", c.ID, p, w)
 }
 
-// A Desk makes calls for cases.
-type Desk struct {
+// An Actor makes calls for cases.
+type Actor struct {
 	// what programs are started with, and the client for calls
 	Now   func() (*play.Env, *perdure.Client)
 	World Mender
@@ -57,14 +57,14 @@ type Desk struct {
 	Count func(verb string)           // is called for each operation; may be nil
 }
 
-func (d *Desk) client() *perdure.Client {
+func (d *Actor) client() *perdure.Client {
 	_, c := d.Now()
 	return c
 }
 
 // A dealing is a case that goes on.
 type dealing struct {
-	*Desk
+	*Actor
 	*Case
 	rng     *rand.Rand
 	retried int
@@ -77,9 +77,9 @@ type dealing struct {
 
 // Deal makes calls for a case until all of its runs have ended. It fails if the result is wrong,
 // and if ctx ends first.
-func (d *Desk) Deal(ctx context.Context, c *Case) error {
+func (d *Actor) Deal(ctx context.Context, c *Case) error {
 	x := &dealing{
-		Desk: d, Case: c, rng: rand.New(rand.NewPCG(d.Seed, c.Program.Seed)), acts: c.Program.Acts,
+		Actor: d, Case: c, rng: rand.New(rand.NewPCG(d.Seed, c.Program.Seed)), acts: c.Program.Acts,
 	}
 	// some messages come before the run exists
 	if x.rng.IntN(2) == 0 && !strings.HasPrefix(c.Program.Workflow, "graph") {

@@ -2,12 +2,12 @@ package demo
 
 import "github.com/perdure/perdure/examples/pipeline/daily"
 
-// An office sends mails, pays expenses and keeps reports. It never refuses.
-type office struct{}
+// A willing service sends mails, pays expenses and keeps reports. It never refuses.
+type willing struct{}
 
-func (office) do(c Call) (any, string) { return reference(c), "" }
+func (willing) do(c Call) (any, string) { return reference(c), "" }
 
-func (office) left(Call) int64 { return 0 }
+func (willing) left(Call) int64 { return 0 }
 
 // An archive has the same files for every day.
 type archive struct{}
