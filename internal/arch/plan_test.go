@@ -21,6 +21,7 @@ type permit struct {
 // who embeds the engine pays for the standard library and one driver.
 var plan = map[string]permit{
 	// ground
+	"internal/cron":     {},
 	"internal/guard":    {},
 	"internal/jsontype": {},
 	"internal/lock":     {},
