@@ -67,6 +67,41 @@ func good(t *testing.T) Evidence {
 	}
 }
 
+// A retry of a parent may begin a child anew, and that run has keys of its own. Nothing else has.
+//
+// spec: B-27
+func TestJudgeLetsAChildThatIsBegunAnewHaveItsKeys(t *testing.T) {
+	retry := &journal.Detail{StartDetail: journal.StartDetail{Retried: "a"}}
+	for name, c := range map[string]struct {
+		retried bool
+		parent  journal.Number
+		start   *journal.Detail
+		wrong   bool
+	}{
+		"begun anew":           {true, 1, nil, false},
+		"no retry":             {false, 1, nil, true},
+		"no child":             {true, 0, nil, true},
+		"itself a retry of it": {true, 1, retry, true},
+	} {
+		b := &bench{
+			runs: map[journal.RunID]*Run{}, calls: map[string][]Call{},
+			retried: map[string]bool{"p": c.retried},
+		}
+		for id, start := range map[string]*journal.Detail{"a": nil, "b": c.start} {
+			b.runs[journal.RunID(id)] = &Run{
+				Head:    journal.Head{Parent: c.parent},
+				Entries: []journal.Entry{{Kind: journal.RunStarted, Detail: start}},
+			}
+			b.calls["p/1.0/do"] = append(b.calls["p/1.0/do"],
+				Call{Call: play.Call{Label: "p/1.0/do", Run: id, Key: id}})
+		}
+		b.keys()
+		if (len(b.bad) > 0) != c.wrong {
+			t.Errorf("%s: %v", name, b.bad)
+		}
+	}
+}
+
 // Each error is found by itself, and correct evidence has none.
 //
 // spec: B-27
