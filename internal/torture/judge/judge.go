@@ -296,8 +296,8 @@ func (b *bench) keys() {
 }
 
 // lives returns how many keys an effect may have. That is one, or as many as runs of its child were
-// begun: a retry of the parent begins a child anew that had come after a failure in its branch, such
-// as a wait that passed its limit. See [journal.Reusable].
+// begun: a retry of the parent begins a child anew that had come after a failure in its branch,
+// such as a wait that passed its limit. See [journal.Reusable].
 func (b *bench) lives(label string) int {
 	instance, _, _ := strings.Cut(label, "/")
 	begun := map[string]bool{}
