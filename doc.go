@@ -24,7 +24,7 @@
 // An application needs these first:
 //
 //   - to define: [Define], [Retry], [Timeout]
-//   - steps: [Step], [IdempotencyKey], [Permanent], [Key], [Go]
+//   - steps: [Step], [Do], [IdempotencyKey], [Permanent], [Key], [Go]
 //   - waits: [NewSignal], [Signal.Wait], [Within], [Sleep]
 //   - to start and send: [Workflow.Start], [ID], [Run.Result], [Signal.Send]
 //   - the engine: [New], [Options], [Engine.Register], [Engine.Run]
