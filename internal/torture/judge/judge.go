@@ -295,22 +295,47 @@ func (b *bench) keys() {
 	}
 }
 
-// lives returns how many keys an effect may have. That is one, or as many as runs of its child were
-// begun: a retry of the parent begins a child anew that had come after a failure in its branch,
+// lives returns how many keys an effect may have. That is one, and one more for each run of a child
+// that a retry of the parent did not have to keep, because it came after a failure in its branch,
 // such as a wait that passed its limit. See [journal.Reusable].
 func (b *bench) lives(label string) int {
 	instance, _, _ := strings.Cut(label, "/")
-	begun := map[string]bool{}
+	let := map[string]bool{}
 	for _, c := range b.calls[label] {
-		r := b.runs[journal.RunID(c.Run)]
-		if !b.retried[instance] || r == nil || r.Head.Parent == 0 || len(r.Entries) == 0 {
-			return 1
-		}
-		if d := r.Entries[0].Detail; d == nil || d.Retried == "" {
-			begun[c.Run] = true
+		if r := b.runs[journal.RunID(c.Run)]; b.retried[instance] && r != nil && b.cameLate(r) {
+			let[c.Run] = true
 		}
 	}
-	return max(len(begun), 1)
+	return 1 + len(let)
+}
+
+// cameLate reports whether a run is a child of a run that failed, and was started after a failure
+// in its branch.
+func (b *bench) cameLate(child *Run) bool {
+	i := slices.IndexFunc(b.Runs, func(r *Run) bool {
+		return child.Head.Parent != 0 && r.Head.Number == child.Head.Parent
+	})
+	if i < 0 || b.Runs[i].Head.Status != journal.Failed {
+		return false
+	}
+	within := map[int64]int64{} // the scope around each scope
+	var failed []int64          // scopes in which something failed
+	for _, e := range b.Runs[i].Entries {
+		switch {
+		case e.Kind == journal.ScopeOpened:
+			within[e.Seq] = e.Op.Scope
+		case e.Kind == journal.ChildStarted && e.Detail.Other == child.Head.ID:
+			return slices.ContainsFunc(failed, func(scope int64) bool {
+				for scope != e.Op.Scope && scope != 0 {
+					scope = within[scope]
+				}
+				return scope == e.Op.Scope
+			})
+		case e.Failure() != nil && !e.Op.IsZero():
+			failed = append(failed, e.Op.Scope)
+		}
+	}
+	return false
 }
 
 // again judges a call whose body began after the result of its step was recorded.

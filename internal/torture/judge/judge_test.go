@@ -67,33 +67,45 @@ func good(t *testing.T) Evidence {
 	}
 }
 
-// A retry of a parent may begin a child anew, and that run has keys of its own. Nothing else has.
+// A retry of a parent may begin a child anew that came after a failure in its branch, and that run
+// has keys of its own. Nothing else has.
 //
 // spec: B-27
 func TestJudgeLetsAChildThatIsBegunAnewHaveItsKeys(t *testing.T) {
-	retry := &journal.Detail{StartDetail: journal.StartDetail{Retried: "a"}}
+	failed := &journal.Detail{Failure: &journal.Failure{Message: "too late"}}
+	child := &journal.Detail{Other: "a"}
+	// a branch with a branch in it, in which a wait fails before the child begins
+	late := []journal.Entry{
+		{Seq: 1, Kind: journal.ScopeOpened},
+		{Seq: 2, Kind: journal.ScopeOpened, Op: journal.Op{Scope: 1}},
+		{Seq: 3, Kind: journal.WaitEnded, Op: journal.Op{Scope: 2, Name: "w"}, Detail: failed},
+		{Seq: 4, Kind: journal.ChildStarted, Op: journal.Op{Scope: 1}, Detail: child},
+	}
+	beside := slices.Clone(late)
+	beside[1].Op.Scope = 0
 	for name, c := range map[string]struct {
 		retried bool
-		parent  journal.Number
-		start   *journal.Detail
+		status  journal.Status
+		parent  []journal.Entry
 		wrong   bool
 	}{
-		"begun anew":           {true, 1, nil, false},
-		"no retry":             {false, 1, nil, true},
-		"no child":             {true, 0, nil, true},
-		"itself a retry of it": {true, 1, retry, true},
+		"it came late":              {true, journal.Failed, late, false},
+		"no retry":                  {false, journal.Failed, late, true},
+		"the parent has not failed": {true, journal.Completed, late, true},
+		"a failure beside":          {true, journal.Failed, beside, true},
+		"a failure after it": {
+			true, journal.Failed, []journal.Entry{late[0], late[1], late[3], late[2]}, true,
+		},
 	} {
+		parent := &Run{Head: journal.Head{Number: 7, Status: c.status}, Entries: c.parent}
 		b := &bench{
-			runs: map[journal.RunID]*Run{}, calls: map[string][]Call{},
-			retried: map[string]bool{"p": c.retried},
+			Evidence: Evidence{Runs: []*Run{parent}}, runs: map[journal.RunID]*Run{},
+			calls: map[string][]Call{}, retried: map[string]bool{"p": c.retried},
 		}
-		for id, start := range map[string]*journal.Detail{"a": nil, "b": c.start} {
-			b.runs[journal.RunID(id)] = &Run{
-				Head:    journal.Head{Parent: c.parent},
-				Entries: []journal.Entry{{Kind: journal.RunStarted, Detail: start}},
-			}
+		for id, of := range map[journal.RunID]journal.Number{"a": 7, "b": 8} {
+			b.runs[id] = &Run{Head: journal.Head{ID: id, Parent: of}}
 			b.calls["p/1.0/do"] = append(b.calls["p/1.0/do"],
-				Call{Call: play.Call{Label: "p/1.0/do", Run: id, Key: id}})
+				Call{Call: play.Call{Label: "p/1.0/do", Run: string(id), Key: string(id)}})
 		}
 		b.keys()
 		if (len(b.bad) > 0) != c.wrong {
