@@ -128,11 +128,6 @@ type Decision struct {
 // SUSPENDED, and is kept for any length of time. A decision that is not one of choices is not
 // taken. Without choices, every decision is taken.
 func Park(ctx context.Context, name, reason string, choices ...string) (Decision, error) {
-	if !journal.ValidName(name) {
-		return Decision{}, failure.BadName("name", name)
-	}
-	d, err := kernel.Decide(ctx, kernel.Decision{
-		Name: name, Reason: failure.Clip(reason), Choices: choices,
-	})
+	d, err := sealed.Decide(ctx, name, "", reason, choices)
 	return Decision{Choice: d.Choice, Data: d.Data, Reason: d.Reason}, err
 }

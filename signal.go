@@ -293,6 +293,9 @@ func (s Signal[T]) Send(ctx context.Context, c Caller, id string, v T,
 // recently it ended. opts must have the [ID], and may have a [SendKey].
 func SendWithStart[T, I, O any](ctx context.Context, c Caller, s Signal[T], v T, w *Workflow[I, O],
 	in I, opts ...StartOption) (Delivery, error) {
+	if w == nil {
+		return Delivery{}, failure.Invalid("signal "+s.name+" with start", "the workflow is nil")
+	}
 	client, err := clientOf("signal "+s.name+" with start of "+w.def.Name, c)
 	if err != nil {
 		return Delivery{}, err

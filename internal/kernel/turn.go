@@ -10,8 +10,8 @@ import (
 
 // A turns makes replay deterministic although workflow code is ordinary goroutines. The goroutines
 // of a run are its branches. Only one branch at a time, the holder of the turn, runs workflow code.
-// It gives the turn up in every durable operation that waits. When no branch can go on, the next
-// fact is delivered: a result, a timeout, the end of a context. So
+// A durable operation that waits passes the turn on. When no branch can go on, the next fact is
+// delivered: a result, a timeout, the end of a context. So
 //
 //   - before facts, branches that can go on do so in program order: new branches,
 //     and branches whose operations are over;

@@ -91,3 +91,17 @@ type Operation struct {
 	// present status.
 	Status journal.Status
 }
+
+// Decide waits until an operator decides for name[key], or for name if there is no key.
+func Decide(ctx context.Context, name, key, reason string, choices []string) (kernel.Decided,
+	error) {
+	switch {
+	case !journal.ValidName(name):
+		return kernel.Decided{}, failure.BadName("name", name)
+	case key != "" && !journal.ValidName(key):
+		return kernel.Decided{}, failure.BadName("key", key)
+	}
+	return kernel.Decide(ctx, kernel.Decision{
+		Name: name, Key: key, Reason: failure.Clip(reason), Choices: choices,
+	})
+}

@@ -37,4 +37,9 @@ func TestANilCallerIsRefused(t *testing.T) {
 		errs[0]) != journal.CodeInvalid {
 		t.Error(errs)
 	}
+	var none *perdure.Workflow[int, int]
+	if _, err := perdure.SendWithStart(ctx, eng, news, 1, none, 1,
+		perdure.ID("x")); journal.CodeOf(err) != journal.CodeInvalid {
+		t.Error(err)
+	}
 }
