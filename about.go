@@ -70,13 +70,17 @@ type Registered struct {
 	Outline   definition.Outline
 }
 
-// Workflows returns the workflows that the engine has registered, by name.
+// Workflows returns the workflows that the engine has registered, by name, without the engine's
+// own.
 func (e *Engine) Workflows() []Registered {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	var out []Registered
 	for _, name := range slices.Sorted(maps.Keys(e.known)) {
 		w := e.known[name]
+		if w.Own {
+			continue
+		}
 		about, _ := w.Examined()
 		out = append(out, Registered{
 			Name: name, Pattern: w.Pattern, Timeout: w.Timeout,

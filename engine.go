@@ -115,8 +115,9 @@ type Engine struct {
 	strict    bool // Options.FailOnWarning
 	off       []journal.Pattern
 
-	mu    sync.Mutex
-	known map[string]*sealed.Workflow // by name
+	mu     sync.Mutex
+	known  map[string]*sealed.Workflow // by name
+	begins begins
 }
 
 // New returns an engine on a store. It executes nothing before [Engine.Run]. The caller opens the
@@ -265,11 +266,23 @@ func (e *Engine) register(w Definition) error {
 		return err
 	}
 	if err := e.k.Register(&def.Workflow); err != nil {
+		if def.Own && e.k.Lookup(def.Name) == &def.Workflow {
+			return nil // another definition needs it
+		}
 		return err
 	}
 	e.mu.Lock()
 	e.known[def.Name] = def
 	e.mu.Unlock()
+	for _, needed := range def.Needs {
+		if err := e.k.Register(&needed.Workflow); err != nil && e.k.Lookup(needed.Name) !=
+			&needed.Workflow {
+			return err
+		}
+	}
+	for _, begin := range def.Begins {
+		e.begins.add(func(ctx context.Context) { e.begin(ctx, def, begin) })
+	}
 	for _, i := range issues {
 		e.observers.Tell(observe.Notice{
 			Kind: observe.DefinitionAdvised, At: time.Now(), Workflow: def.Name,
@@ -284,4 +297,11 @@ func (e *Engine) register(w Definition) error {
 // for steps in flight, up to the drain time, makes all records durable, hands the runs over, and
 // returns nil. It returns an error if it cannot join the store, is no longer allowed to write, or
 // gets no answer from the store for another drain time while it stops. Call it once.
-func (e *Engine) Run(ctx context.Context) error { return e.k.Run(ctx) }
+func (e *Engine) Run(ctx context.Context) error {
+	ctx, stop := context.WithCancel(ctx)
+	e.begins.run(ctx)
+	err := e.k.Run(ctx)
+	stop()
+	e.begins.wait()
+	return err
+}

@@ -46,6 +46,7 @@ func InfoOf(ctx context.Context) (Info, error) {
 	delete(i.Headers, sealed.HeaderDryRun)
 	delete(i.Headers, sealed.HeaderTriggered)
 	delete(i.Headers, sealed.HeaderPolicy)
+	delete(i.Headers, sealed.HeaderSchedule)
 	return Info{
 		RunID: string(i.RunID), WorkflowID: i.WorkflowID, Workflow: i.Workflow, Pattern: i.Pattern,
 		Status: i.Status, Payload: i.Payload, Headers: i.Headers,

@@ -93,7 +93,7 @@ const maxReplays = 10
 func Define[I, O any](name string, fn func(context.Context, I) (O, error),
 	opts ...WorkflowOption) *Workflow[I, O] {
 	w := define(name, fn, opts...)
-	if isOwn(name) {
+	if isOwn(name) && !w.def.Own {
 		w.refuse(ownName(name))
 	}
 	return w

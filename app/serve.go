@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -13,6 +14,7 @@ import (
 	"github.com/perdure/perdure/internal/place"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/observe"
+	"github.com/perdure/perdure/schedule"
 )
 
 func (p *program) newServe() *cobra.Command {
@@ -64,7 +66,7 @@ pooler in transaction mode. Other commands may use the database meanwhile.`,
 			Capacity: capacity, Observers: logger, Logger: slog.New(slog.DiscardHandler),
 		})
 		if err == nil {
-			err = engine.Register(p.workflows...)
+			err = engine.Register(append(slices.Clip(p.workflows), schedule.Workflow())...)
 		}
 		if err != nil {
 			return err

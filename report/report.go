@@ -187,6 +187,7 @@ func New(h journal.Head, entries []journal.Entry) (Run, error) {
 	delete(r.Headers, sealed.HeaderDryRun)
 	delete(r.Headers, sealed.HeaderTriggered)
 	delete(r.Headers, sealed.HeaderPolicy)
+	delete(r.Headers, sealed.HeaderSchedule)
 	if s.Status.IsTerminal() && s.Failure != nil {
 		r.Err = failure.Err(s.Failure)
 	}

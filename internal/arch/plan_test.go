@@ -88,6 +88,9 @@ var plan = map[string]permit{
 		own: "/ backpressure deadletter definition internal/guard internal/jsontype journal " +
 			"pattern report",
 	},
+	"schedule": {
+		own: "/ internal/cron internal/failure internal/kernel internal/sealed journal store",
+	},
 	"perduretest": {own: "/ journal observe report store store/memory"},
 	// that is for its tests
 	"barrier": {own: "/ pattern", others: "github.com/jackc/pgx/v5/stdlib"},

@@ -30,8 +30,12 @@ type Child struct {
 	Keep     time.Duration
 	Policy   string // one of the above
 	// Headers are added to those of the run, which the child gets as well.
-	Headers   map[string]string
-	Variables bool // the child begins with the variables of the run
+	Headers    map[string]string
+	Attributes map[string]string // the search attributes that the child begins with
+	Variables  bool              // the child begins with the variables of the run
+	// Once makes a run of the workflow ID that has ended count as an open one does: the child fails
+	// before it begins.
+	Once bool
 }
 
 // StartChild starts a run as part of this one and returns the operation that ends with the child.
@@ -147,8 +151,10 @@ func (o *operation) create(c Child, spill journal.Number) error {
 	start := withPayload(journal.Entry{
 		Kind: journal.RunStarted, Status: journal.Pending,
 		Detail: &journal.Detail{
-			CodeDetail:  journal.CodeDetail{Build: r.k.cfg.Build},
-			StartDetail: journal.StartDetail{Headers: r.values.inherited(c.Headers)},
+			CodeDetail: journal.CodeDetail{Build: r.k.cfg.Build},
+			StartDetail: journal.StartDetail{
+				Headers: r.values.inherited(c.Headers), Attributes: c.Attributes,
+			},
 		},
 	}, c.Input, spill)
 	entries := append([]journal.Entry{start}, begins...)
@@ -156,6 +162,9 @@ func (o *operation) create(c Child, spill journal.Number) error {
 		entries[i].Run, entries[i].Seq, entries[i].At = n, int64(i+1), now
 	}
 	change := &store.Change{Run: n, Create: true, Head: &head, Entries: entries}
+	if c.Once {
+		change.Since = time.Unix(0, 1)
+	}
 	if c.Policy == ChildDetached {
 		head.Parent = 0
 	} else {

@@ -89,6 +89,16 @@ func JournalOf(ctx context.Context) (journal.Head, []journal.Entry, error) {
 	return head, entries, nil
 }
 
+// Runs returns the heads of the runs of workflow IDs, in their order, with a zero head for an ID
+// that no run has. It is called in the body of a step.
+func Runs(ctx context.Context, ids []string) ([]journal.Head, error) {
+	s, err := StepOf(ctx, "runs")
+	if err != nil {
+		return nil, err
+	}
+	return s.a.op.run.k.Stand(ctx, ids)
+}
+
 // payloadNow returns the payload of the run, and fetches it if it is still in the store. It is
 // called, and returns, with the lock.
 func (s *scope) payloadNow() ([]byte, error) {

@@ -15,6 +15,7 @@ const (
 	HeaderDryRun    = "perdure:dry-run"
 	HeaderTriggered = "perdure:triggered-by"
 	HeaderPolicy    = "perdure:pressure"
+	HeaderSchedule  = "perdure:schedule" // of package schedule
 )
 
 // A Start has the options of the start of a run.

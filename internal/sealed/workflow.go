@@ -1,6 +1,7 @@
 package sealed
 
 import (
+	"context"
 	"time"
 
 	"github.com/perdure/perdure/definition"
@@ -25,6 +26,13 @@ type Workflow struct {
 	Decodes func(input []byte) error
 	// DeadLetters is set if a run that fails writes a dead letter.
 	DeadLetters bool
+	// Own is set for a workflow of this module, whose name may begin with kernel.OwnPrefix.
+	Own bool
+	// Needs are workflows that an engine registers with this one.
+	Needs []*Workflow
+	// Begins are called on a goroutine of their own, once an engine that has the workflow runs. The
+	// context ends when the engine stops.
+	Begins []func(context.Context, *Client) error
 	// Odd has the issues of the options that the author passed to Define.
 	Odd struct{ Definition, Timeouts, Retries, Replays []definition.Issue }
 }
