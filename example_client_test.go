@@ -235,7 +235,7 @@ func ExampleClient_List() {
 		}
 	}
 	q := perdure.Query{Workflow: "square", Statuses: []journal.Status{journal.Completed}, Limit: 2}
-	for page := 1; page == 1 || q.After != 0; page++ {
+	for page := 1; page == 1 || !q.After.IsZero(); page++ {
 		heads, next, err := engine.List(ctx, q)
 		if err != nil {
 			log.Fatal(err)

@@ -437,7 +437,7 @@ func ExamplePark() {
 	run := startRun(engine, refund, 99900, perdure.ID("refund-1"))
 	untilStatus(engine.Client, "refund-1", journal.Suspended)
 
-	parked, _, err := admin.New(engine).Parked(ctx, 0, 0)
+	parked, _, err := admin.New(engine).Parked(ctx, journal.Cursor{}, 0)
 	for _, p := range parked {
 		for _, w := range p.Decisions {
 			fmt.Println(p.Head.WorkflowID, w.Path, w.Choices, p.Why)
@@ -492,7 +492,7 @@ func ExampleClient_Suspend() {
 	ctx := context.Background()
 	run := startRun(engine, w, 0, perdure.ID("w"))
 	fmt.Println(engine.Suspend(ctx, "w", "the auditors are here"))
-	parked, _, err := admin.New(engine).Parked(ctx, 0, 0)
+	parked, _, err := admin.New(engine).Parked(ctx, journal.Cursor{}, 0)
 	for _, p := range parked {
 		fmt.Println(p.Head.WorkflowID, p.Why)
 	}

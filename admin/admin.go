@@ -49,15 +49,15 @@ type Parked struct {
 // Parked returns the runs that wait for an operator, newest first. It also returns the cursor of
 // the next page, which is zero if there is no next page. Zero limit means 100; the limit is at most
 // 1,000.
-func (a *Client) Parked(ctx context.Context, after journal.Number, limit int) ([]Parked,
-	journal.Number, error) {
+func (a *Client) Parked(ctx context.Context, after journal.Cursor, limit int) ([]Parked,
+	journal.Cursor, error) {
 	heads, next, err := a.client.FrontEnd.Heads(ctx, store.Filter{
 		Statuses: []journal.Status{journal.Suspended, journal.CompensationFailed},
 		After:    after,
 		Limit:    limit,
 	})
 	if err != nil {
-		return nil, 0, err
+		return nil, journal.Cursor{}, err
 	}
 	var out []Parked
 	for _, h := range heads {
@@ -65,7 +65,7 @@ func (a *Client) Parked(ctx context.Context, after journal.Number, limit int) ([
 		if h.Cause == "" {
 			if p.Decisions, err = a.decisions(ctx, h); err != nil {
 				if !failure.IsDamaged(err) {
-					return nil, 0, err
+					return nil, journal.Cursor{}, err
 				}
 				p.Why = err.Error()
 			}

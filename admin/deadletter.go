@@ -21,7 +21,7 @@ type DeadLetterQuery struct {
 	WorkflowID string
 	// Handled selects the dead letters that were marked as handled, instead of the open ones.
 	Handled bool
-	After   journal.Number // the cursor that the last page returned
+	After   journal.Cursor // the cursor that the last page returned
 	Limit   int            // 0 means 100; at most 1,000
 }
 
@@ -56,16 +56,16 @@ func noLetter(op string) error {
 // page may have fewer dead letters than its limit. A dead letter that is damaged is in the list,
 // with the damage in its field Damaged.
 func (a *Client) DeadLetters(ctx context.Context, q DeadLetterQuery) ([]deadletter.Letter,
-	journal.Number, error) {
+	journal.Cursor, error) {
 	heads, next, err := a.client.FrontEnd.Heads(ctx, q.filter())
 	if err != nil {
-		return nil, 0, err
+		return nil, journal.Cursor{}, err
 	}
 	var out []deadletter.Letter
 	for _, h := range heads {
 		l, open, err := a.readLetter(ctx, h)
 		if err != nil {
-			return nil, 0, err
+			return nil, journal.Cursor{}, err
 		}
 		if open != q.Handled {
 			out = append(out, l)
@@ -79,10 +79,10 @@ func (a *Client) DeadLetters(ctx context.Context, q DeadLetterQuery) ([]deadlett
 // settled just now.
 func (a *Client) CountDeadLetters(ctx context.Context, q DeadLetterQuery) (int, error) {
 	f := q.filter()
-	f.After, f.Limit = 0, store.MaxLimit
+	f.After, f.Limit = journal.Cursor{}, store.MaxLimit
 	for n := 0; ; {
 		heads, next, err := a.client.FrontEnd.Heads(ctx, f)
-		if n += len(heads); err != nil || next == 0 {
+		if n += len(heads); err != nil || next.IsZero() {
 			return n, err
 		}
 		f.After = next
@@ -248,7 +248,8 @@ func (a *Client) letter(ctx context.Context, op, id string) (journal.Head, deadl
 		return journal.Head{}, deadletter.Letter{}, failure.BadWorkflowID(id)
 	}
 	heads, _, err := a.client.FrontEnd.Heads(ctx, store.Filter{
-		WorkflowID: id, Workflow: kernel.DeadLetterWorkflow, Open: true, Limit: 1,
+		WorkflowIDs: []string{id}, Newest: true, Workflow: kernel.DeadLetterWorkflow, Open: true,
+		Limit: 1,
 	})
 	if err != nil {
 		return journal.Head{}, deadletter.Letter{}, err

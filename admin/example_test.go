@@ -166,7 +166,7 @@ func ExampleClient_Parked() {
 	ctx := context.Background()
 	run := startRun(engine, order, 0, perdure.ID("ord-1"))
 	untilStatus(engine.Client, "ord-1", journal.Suspended)
-	parked, _, err := admin.New(engine).Parked(ctx, 0, 0)
+	parked, _, err := admin.New(engine).Parked(ctx, journal.Cursor{}, 0)
 	if err != nil {
 		log.Fatal(err)
 	}

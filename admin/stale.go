@@ -66,7 +66,7 @@ func (a *Client) Stale(ctx context.Context, after time.Duration) ([]Stale, error
 				out = append(out, Stale{h, last[0].At, why})
 			}
 		}
-		if f.After = next; next == 0 {
+		if f.After = next; next.IsZero() {
 			return out, nil
 		}
 	}

@@ -43,7 +43,7 @@ func (a *Client) Versions(ctx context.Context, workflow string) ([]Marker, error
 				}
 			}
 		}
-		if f.After = next; next == 0 {
+		if f.After = next; next.IsZero() {
 			return out, nil
 		}
 	}

@@ -103,7 +103,7 @@ func (c *client) letters(ctx context.Context, q admin.DeadLetterQuery,
 		if limit > 0 && len(all) >= limit {
 			return all[:limit], nil
 		}
-		if q.After = next; next == 0 {
+		if q.After = next; next.IsZero() {
 			return all, nil
 		}
 	}

@@ -10,35 +10,29 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
 )
 
 // latest is the ID that stands for the run that was started last.
 const latest = "@latest"
 
-// newest returns at most limit runs of a query, newest first, and how many more there are.
-// A limit of 0 means all. It reads every run of the query: the numbers of runs do not
-// show the order of starts, because each process that starts runs has numbers of its own.
+// newest returns at most limit runs of a query, newest first, and the cursor that goes on after
+// them; zero if there are no more. A limit of 0 means all.
 func (c *client) newest(ctx context.Context, q perdure.Query, limit int) (runs []journal.Head,
-	more int, err error) {
-	q.Limit = 1000
+	next journal.Cursor, err error) {
 	for {
+		q.Limit = store.MaxLimit
+		if limit > 0 {
+			q.Limit = min(limit-len(runs), store.MaxLimit)
+		}
 		heads, next, err := c.List(ctx, q)
 		if err != nil {
-			return nil, 0, err
+			return nil, next, err
 		}
-		runs = append(runs, heads...)
-		if q.After = next; next == 0 || limit > 0 {
-			slices.SortStableFunc(runs, func(a, b journal.Head) int {
-				return b.Created.Compare(a.Created)
-			})
+		if runs = append(runs, heads...); next.IsZero() || len(runs) == limit {
+			return runs, next, nil
 		}
-		if limit > 0 && len(runs) > limit {
-			more += len(runs) - limit
-			runs = runs[:limit]
-		}
-		if next == 0 {
-			return runs, more, nil
-		}
+		q.After = next
 	}
 }
 

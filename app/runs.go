@@ -89,7 +89,7 @@ func (l *listing) run(cmd *cobra.Command, _ []string) error {
 			}
 			l.query.Parent = string(h.ID)
 		}
-		heads, more, err := c.newest(ctx, l.query, l.limit)
+		heads, next, err := c.newest(ctx, l.query, l.limit)
 		if err != nil {
 			return err
 		}
@@ -100,8 +100,9 @@ func (l *listing) run(cmd *cobra.Command, _ []string) error {
 		if err := list(l.out, cmd.OutOrStdout(), runs, runColumns); err != nil {
 			return err
 		}
-		if more > 0 {
-			fmt.Fprintf(cmd.ErrOrStderr(), "%d more: --limit 0 lists all\n", more)
+		if !next.IsZero() {
+			fmt.Fprintf(cmd.ErrOrStderr(), "there may be more: --after %s goes on, --limit 0 "+
+				"lists all\n", next)
 		}
 		return nil
 	})

@@ -134,7 +134,7 @@ func (c *client) schedules(ctx context.Context, q schedule.Query,
 		if limit > 0 && len(all) >= limit {
 			return all[:limit], nil
 		}
-		if q.After = next; next == 0 {
+		if q.After = next; next.IsZero() {
 			return all, nil
 		}
 	}

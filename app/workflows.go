@@ -126,7 +126,7 @@ func (c *client) count(ctx context.Context, all map[string]*api.Workflow) error 
 				w.Open++
 			}
 		}
-		if q.After = next; next == 0 {
+		if q.After = next; next.IsZero() {
 			return nil
 		}
 	}

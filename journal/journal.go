@@ -132,7 +132,13 @@ type Head struct {
 	// how long the run is kept after its end; set at its start, or by the first engine that has its
 	// workflow
 	Retain Retention
+	// the failure with which the run ended, or the reason for which it was cancelled: at most
+	// MaxError bytes of it; empty if the run has not ended or has reached its goal
+	Error string
 }
+
+// MaxError is the maximum length of Head.Error in bytes.
+const MaxError = 240
 
 // MaxName is the maximum length of workflow IDs and names in bytes.
 const MaxName = 255

@@ -89,6 +89,12 @@ func (s Status) IsDecided() bool {
 // IsSuccess reports whether a run with this status ended with success.
 func (s Status) IsSuccess() bool { return s == Completed || s == Confirmed }
 
+// IsFailure reports whether a run with this status ended and did not reach its goal. A run that a
+// successor continues has not failed.
+func (s Status) IsFailure() bool {
+	return s.IsTerminal() && !s.IsSuccess() && s != ContinuedAsNew
+}
+
 // CanSuspend reports whether an operator may suspend a run with this status.
 func (s Status) CanSuspend() bool { return s == Pending || s == Running || s == Waiting }
 

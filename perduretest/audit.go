@@ -30,7 +30,7 @@ func (e *Env) audit() {
 					tail(entries))
 			}
 		}
-		if f.After = next; next == 0 {
+		if f.After = next; next.IsZero() {
 			return
 		}
 	}

@@ -55,7 +55,7 @@ func parked(env *perduretest.Env) admin.Parked {
 	env.Helper()
 	var out []admin.Parked
 	if err := env.Do(func(eng *perdure.Engine) (err error) {
-		out, _, err = admin.New(eng).Parked(env.Context(), 0, 0)
+		out, _, err = admin.New(eng).Parked(env.Context(), journal.Cursor{}, 0)
 		return err
 	}); err != nil || len(out) != 1 {
 		env.Fatalf("%d runs are parked, %v", len(out), err)

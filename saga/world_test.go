@@ -363,7 +363,7 @@ func (w *world) operate(env *perduretest.Env, s shape, id string) {
 				return err
 			}
 			status = d.Head.Status
-			parked, _, err = admin.New(eng).Parked(env.Context(), 0, 0)
+			parked, _, err = admin.New(eng).Parked(env.Context(), journal.Cursor{}, 0)
 			return err
 		})
 		switch {

@@ -313,22 +313,22 @@ func get(ctx context.Context, c *sealed.Client, op, name string) (Schedule, erro
 type Query struct {
 	Workflow string         // that they start; empty for all
 	All      bool           // finished and deleted ones too
-	After    journal.Number // the cursor that the last page returned
+	After    journal.Cursor // the cursor that the last page returned
 	Limit    int            // 0 means 100; at most 1,000
 }
 
 // List returns schedules, newest first, and the cursor of the next page, which is zero if there is
 // none. A page may have fewer schedules than its limit.
-func List(ctx context.Context, c perdure.Caller, q Query) ([]Schedule, journal.Number, error) {
+func List(ctx context.Context, c perdure.Caller, q Query) ([]Schedule, journal.Cursor, error) {
 	client, err := clientOf("list schedules", c)
 	if err != nil {
-		return nil, 0, err
+		return nil, journal.Cursor{}, err
 	}
 	heads, next, err := client.FrontEnd.Heads(ctx, store.Filter{
 		Workflow: workflowName, Open: !q.All, After: q.After, Limit: q.Limit,
 	})
 	if err != nil {
-		return nil, 0, err
+		return nil, journal.Cursor{}, err
 	}
 	var out []Schedule
 	for _, h := range heads {
@@ -337,7 +337,7 @@ func List(ctx context.Context, c perdure.Caller, q Query) ([]Schedule, journal.N
 		}
 		s, err := read(ctx, client, h)
 		if err != nil {
-			return nil, 0, err
+			return nil, journal.Cursor{}, err
 		}
 		isListed := q.All || s.Status != Deleted && s.Status != Finished
 		if isListed && (q.Workflow == "" || s.Spec.Workflow == q.Workflow) {
@@ -356,7 +356,7 @@ func Count(ctx context.Context, c perdure.Caller) (n int, err error) {
 	f := store.Filter{Workflow: workflowName, Open: true, Limit: store.MaxLimit}
 	for {
 		heads, next, err := client.FrontEnd.Heads(ctx, f)
-		if n += len(heads); err != nil || next == 0 {
+		if n += len(heads); err != nil || next.IsZero() {
 			return n, err
 		}
 		f.After = next

@@ -56,7 +56,7 @@ func (b bench) heads(name string) (all []journal.Head) {
 		heads, next, err := b.Engine.List(b.t.Context(), q)
 		world.NoError(b.t, err)
 		all = append(all, heads...)
-		if q.After = next; next == 0 {
+		if q.After = next; next.IsZero() {
 			slices.Reverse(all)
 			return all
 		}

@@ -1,6 +1,8 @@
 package store
 
 import (
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/perdure/perdure/journal"
@@ -24,7 +26,8 @@ type Range struct {
 	Ends []journal.Number
 }
 
-// A Filter selects heads. A zero field does not restrict the selection.
+// A Filter selects heads. A zero field does not restrict the selection. Of a range of time, From is
+// in it and To is not.
 type Filter struct {
 	Run         journal.RunID
 	Runs        []journal.RunID // any of these; at most MaxLimit
@@ -35,16 +38,29 @@ type Filter struct {
 	// last; of several that ended at the same time, the one with the highest number.
 	Newest bool
 
-	Workflow   string
-	Without    string // runs of workflows whose names do not begin with this
-	Parent     journal.Number
-	Owner      journal.EngineID // open runs of this engine
-	Open       bool             // open runs only
-	Busy       time.Time        // open runs that an engine owns, or that are due by then
-	Statuses   []journal.Status
+	Workflow  string
+	Workflows []string // any of these; at most MaxLimit
+	Without   string   // runs of workflows whose names do not begin with this
+	Patterns  []journal.Pattern
+	Parent    journal.Number
+	Owner     journal.EngineID // open runs of this engine
+	Open      bool             // open runs only
+	Busy      time.Time        // open runs that an engine owns, or that are due by then
+	// Stale selects open runs whose journals have got no entry since then. It is compared with the
+	// time of the last entry.
+	Stale                  time.Time
+	Statuses               []journal.Status
+	CreatedFrom, CreatedTo time.Time
+	EndedFrom, EndedTo     time.Time // runs that have ended
+	// Error is a part of Head.Error. Upper and lower case of A to Z are the same.
+	Error      string
 	Attributes map[string]string // all of these
-	After      journal.Number    // the cursor
-	Limit      int               // 0: DefaultLimit; at most MaxLimit
+
+	After journal.Cursor // the cursor that the previous page returned
+	Limit int            // 0: DefaultLimit; at most MaxLimit
+	// Looks is the number of runs that Find looks at for one page. 0: MaxLooks, which is also the
+	// most.
+	Looks int
 }
 
 // DefaultLimit and MaxLimit bound the number of heads that one Find returns.
@@ -53,8 +69,15 @@ const (
 	MaxLimit     = 1000
 )
 
+// MaxLooks bounds the number of runs that one Find looks at. FewLooks is the number up to which a
+// driver may look at all the runs of an index and sort them.
+const (
+	MaxLooks = 10_000
+	FewLooks = 2_000
+)
+
 // Page returns the number of heads that the filter asks for.
-func (f Filter) Page() int {
+func (f *Filter) Page() int {
 	switch {
 	case f.Limit <= 0:
 		return DefaultLimit
@@ -62,6 +85,51 @@ func (f Filter) Page() int {
 		return MaxLimit
 	}
 	return f.Limit
+}
+
+// Look returns the number of runs that Find looks at.
+func (f *Filter) Look() int {
+	if f.Looks <= 0 || f.Looks > MaxLooks {
+		return MaxLooks
+	}
+	return f.Looks
+}
+
+// Names returns the workflows of the filter: any of these; nil for all workflows. If Workflow and
+// Workflows exclude each other, it returns an empty list that is not nil.
+func (f *Filter) Names() []string {
+	switch {
+	case f.Workflow == "" && len(f.Workflows) == 0:
+		return nil
+	case f.Workflow == "":
+		return f.Workflows
+	case len(f.Workflows) == 0 || slices.Contains(f.Workflows, f.Workflow):
+		return []string{f.Workflow}
+	}
+	return []string{}
+}
+
+// IsEmpty reports whether the filter excludes all runs, because its workflows or its workflow IDs
+// exclude each other.
+func (f *Filter) IsEmpty() bool {
+	names, ids := f.Names(), f.IDs()
+	return names != nil && len(names) == 0 || ids != nil && len(ids) == 0
+}
+
+// IDs returns the workflow IDs of the filter, in the manner of Names.
+func (f *Filter) IDs() []string {
+	g := Filter{Workflow: f.WorkflowID, Workflows: f.WorkflowIDs}
+	return g.Names()
+}
+
+// Lower returns a text with a to z instead of A to Z. Other letters stay as they are.
+func Lower(s string) string {
+	return strings.Map(func(r rune) rune {
+		if 'A' <= r && r <= 'Z' {
+			return r + 'a' - 'A'
+		}
+		return r
+	}, s)
 }
 
 // A Purge removes expired runs (Head.Expires) and expired unrouted messages, in one

@@ -48,8 +48,13 @@ type Store interface {
 	Spill(ctx context.Context, engine journal.EngineID, id journal.Number, data []byte) error
 
 	// Find returns the heads that match the filter, newest first, and the cursor of the next
-	// page; a zero cursor means that there is none.
-	Find(ctx context.Context, f Filter) ([]journal.Head, journal.Number, error)
+	// page; a zero cursor means that there is none. The order is that of [journal.Cursor]: runs of
+	// all engines are in the order in which they were created.
+	//
+	// A page looks at a bounded number of runs. So it may have fewer heads than its limit, or none,
+	// and yet have a cursor: only a zero cursor means the end. This does not apply to Run, Runs and
+	// Newest with workflow IDs, whose page is full or the last one.
+	Find(ctx context.Context, f Filter) ([]journal.Head, journal.Cursor, error)
 
 	// Purge removes expired runs and messages, a bounded number of rows at a time.
 	Purge(ctx context.Context, p Purge) (Purged, error)

@@ -11,8 +11,8 @@ import (
 // value is read or passed on, and a program rarely writes the name of its type.
 var borrowing = []string{
 	"New", "NewClient", "Options.Observers", "Options.Off",
-	"Client.History", "Client.List", "Query.After", "Status.Head", "Description.Head",
-	"Description.State", "Future.State", "StepInfo.Run",
+	"Client.History", "Client.List", "Query.After", "Query.Patterns", "Status.Head",
+	"Description.Head", "Description.State", "Future.State", "StepInfo.Run",
 	"Registered.Pattern", "Event.Pattern", "Info.Pattern",
 }
 

@@ -156,7 +156,6 @@ var wide = map[string]width{
 	"journal.Snapshot":      {34, maxOwn},
 	"store/memory.data":     {maxFields, 46},
 	"store/postgres.Store":  {maxFields, 55},
-	"store/sqlite.Store":    {maxFields, 47},
 	"store/storetest.world": {maxFields, 67},
 }
 

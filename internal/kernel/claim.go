@@ -308,7 +308,7 @@ func (q *claims) reclaim() error {
 				k.adopt(&claimed.Runs[i], false)
 			}
 		}
-		if next == 0 {
+		if next.IsZero() {
 			q.unsure = false
 			return nil
 		}

@@ -152,7 +152,7 @@ func (r *run) terminate(t termination) {
 	r.deadline.stop()
 	r.endBy(t.end)
 	r.endHead(
-		e.Status, r.last()+1,
+		&e, r.last()+1,
 		r.deadLetters.keep(r.start, e.Status, r.head().Keep, r.k.cfg.KeepDeadLettered),
 	)
 	if r.k.tells(r.head()) {

@@ -291,7 +291,7 @@ func (d *FrontEnd) lastOf(ctx context.Context, first journal.Head) (journal.Head
 				return h, nil
 			}
 		}
-		if f.After = next; next == 0 {
+		if f.After = next; next.IsZero() {
 			return first, nil
 		}
 	}

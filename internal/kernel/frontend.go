@@ -154,10 +154,10 @@ func (d *FrontEnd) Info(ctx context.Context) (store.Info, error) {
 // Heads returns heads by filter, newest first, and the cursor that goes on after them.
 func (d *FrontEnd) Heads(
 	ctx context.Context, f store.Filter,
-) ([]journal.Head, journal.Number, error) {
+) ([]journal.Head, journal.Cursor, error) {
 	heads, next, err := d.store.Find(ctx, f)
 	if err != nil {
-		return nil, 0, unavailable("find", err)
+		return nil, journal.Cursor{}, unavailable("find", err)
 	}
 	return heads, next, nil
 }

@@ -1,6 +1,8 @@
 package kernel
 
 import (
+	"cmp"
+	"strings"
 	"time"
 
 	"github.com/perdure/perdure/journal"
@@ -60,10 +62,24 @@ func (s *standing) leaveHead(status journal.Status, cause string, wake time.Time
 	s.now.Status, s.now.Cause, s.now.Owner, s.now.Wake = status, cause, 0, wake
 }
 
-// endHead sets the head to that of a run that ends with that entry.
-func (s *standing) endHead(status journal.Status, last int64, keep time.Duration) {
-	s.leaveHead(status, "", time.Time{})
+// endHead sets the head to that of a run that ends with that entry, of that sequence.
+func (s *standing) endHead(e *journal.Entry, last int64, keep time.Duration) {
+	s.leaveHead(e.Status, "", time.Time{})
 	s.now.Ended, s.now.Last, s.now.Keep = later(time.Now(), s.now.Created), last, keep
+	s.now.Error = errorOf(e)
+}
+
+// errorOf returns the text of the failure in the last entry of a run, or of the reason for its end;
+// empty if the run reached its goal. It is valid UTF-8 without zero bytes.
+func errorOf(e *journal.Entry) string {
+	if !e.Status.IsFailure() || e.Detail == nil {
+		return ""
+	}
+	text := cmp.Or(e.Detail.Failure.Text(), e.Detail.Reason)
+	if len(text) > journal.MaxError {
+		text = text[:journal.MaxError]
+	}
+	return strings.ReplaceAll(strings.ToValidUTF8(text, ""), "\x00", "")
 }
 
 // own sets the owner again: the engine executes the run.
@@ -83,7 +99,7 @@ func (s *standing) unloadHead(seen int64) {
 func (s *standing) become(status journal.Status, seq int64) { s.now.Status, s.seqOf = status, seq }
 
 // reopen removes the end of the run from the head.
-func (s *standing) reopen() { s.now.Ended, s.now.Last = time.Time{}, 0 }
+func (s *standing) reopen() { s.now.Ended, s.now.Last, s.now.Error = time.Time{}, 0, "" }
 
 // into puts the head into a change with the entries up to sealed, if it is to be written with
 // these.

@@ -333,6 +333,7 @@ func (tx *transaction) head(i int, c *store.Change) error {
 	r.claimed = false
 	r.head.Status, r.head.Ended, r.head.Last, r.head.Cause = h.Status, h.Ended, h.Last, h.Cause
 	r.head.Keep, r.head.Retain, r.head.Pattern = h.Keep, h.Retain, h.Pattern
+	r.head.Error = h.Error
 	if c.Unload && c.Head.Mail != r.head.Mail {
 		c.Verdict, c.Found = store.Mail, r.head
 		return nil

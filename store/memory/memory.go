@@ -44,6 +44,7 @@ type data struct {
 	lease    time.Duration
 	runs     map[journal.Number]*run
 	byNumber []*run            // in ascending order
+	byAge    []*run            // in the order of their creation
 	gone     []*run            // purged runs of which rows are left
 	byID     map[string][]*run // by workflow ID, in order of creation
 	due      map[string]*queue // by workflow: runs that may be claimed

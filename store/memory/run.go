@@ -84,6 +84,7 @@ func (d *data) insert(r *run) {
 	d.runs[r.head.Number] = r
 	d.byID[r.head.WorkflowID] = append(d.byID[r.head.WorkflowID], r)
 	d.byNumber = slices.Insert(d.byNumber, d.position(r.head.Number), r)
+	d.byAge = slices.Insert(d.byAge, ageIn(d.byAge, r.head.Cursor()), r)
 }
 
 // remove removes a run from the maps and lists of runs. It does not touch gone.
@@ -91,6 +92,8 @@ func (d *data) remove(r *run) {
 	id, i := r.head.WorkflowID, d.position(r.head.Number)
 	delete(d.runs, r.head.Number)
 	d.byNumber = slices.Delete(d.byNumber, i, i+1)
+	i = ageIn(d.byAge, r.head.Cursor())
+	d.byAge = slices.Delete(d.byAge, i, i+1)
 	d.byID[id] = slices.DeleteFunc(d.byID[id], func(o *run) bool { return o == r })
 	if len(d.byID[id]) == 0 {
 		delete(d.byID, id)
@@ -101,6 +104,14 @@ func (d *data) remove(r *run) {
 func (d *data) position(n journal.Number) int {
 	i, _ := slices.BinarySearchFunc(d.byNumber, n, func(r *run, n journal.Number) int {
 		return cmp.Compare(r.head.Number, n)
+	})
+	return i
+}
+
+// ageIn returns the position that a cursor has or would have in runs in the order of creation.
+func ageIn(runs []*run, c journal.Cursor) int {
+	i, _ := slices.BinarySearchFunc(runs, c, func(r *run, c journal.Cursor) int {
+		return r.head.Cursor().Compare(c)
 	})
 	return i
 }

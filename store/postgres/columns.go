@@ -54,7 +54,7 @@ type headRows struct {
 	retain                                   []string
 	since                                    []pgtype.Int8
 	workflowID, workflow                     []string
-	cause                                    []pgtype.Text
+	cause, failure                           []pgtype.Text
 	pattern, status                          []int16
 	crashes                                  []int32
 }
@@ -72,7 +72,7 @@ func (r *headRows) add(h *journal.Head, since time.Time) {
 		append(r.keep, int64(h.Keep))
 	r.retain, r.expires = append(r.retain, string(h.Retain)),
 		append(r.expires, instant(h.Expires()))
-	r.since = append(r.since, nanos(since))
+	r.since, r.failure = append(r.since, nanos(since)), append(r.failure, failure(h))
 }
 
 func (r *headRows) args() []any {
@@ -80,7 +80,7 @@ func (r *headRows) args() []any {
 		r.number, r.workflowID, r.workflow, r.pattern, r.status, r.owner, r.wake, r.created,
 		r.ended,
 		r.last, textsOrNull(r.cause), r.crashes, r.chain, r.parent, r.keep, numbersOrNull(r.since),
-		r.retain, r.expires,
+		r.retain, r.expires, textsOrNull(r.failure),
 	}
 }
 
@@ -90,7 +90,7 @@ type updateRows struct {
 	wake, ended, keep         []int64
 	expires                   []int64
 	retain                    []string
-	cause                     []pgtype.Text
+	cause, failure            []pgtype.Text
 	status, pattern           []int16
 	unload                    []bool
 }
@@ -104,13 +104,13 @@ func (r *updateRows) add(h *journal.Head, unload bool) {
 		append(r.mail, h.Mail)
 	r.keep, r.retain, r.expires = append(r.keep, int64(h.Keep)), append(r.retain, string(h.Retain)),
 		append(r.expires, instant(h.Expires()))
-	r.pattern = append(r.pattern, int16(h.Pattern))
+	r.pattern, r.failure = append(r.pattern, int16(h.Pattern)), append(r.failure, failure(h))
 }
 
 func (r *updateRows) args() []any {
 	return []any{
 		r.number, r.status, r.owner, r.wake, r.ended, r.last, textsOrNull(r.cause), r.unload,
-		r.mail, r.keep, r.retain, r.expires, r.pattern,
+		r.mail, r.keep, r.retain, r.expires, r.pattern, textsOrNull(r.failure),
 	}
 }
 
@@ -278,7 +278,7 @@ select 1 / (count(*) = $4)::int from taken`
 
 	insertOutbox = `insert into perdure.owed (run, seq, workflow, teller)
 select h.number, o.seq, h.workflow, $3 from unnest($1::bigint[], $2::bigint[]) with ordinality as o (run, seq, place)
-join perdure.heads h on h.number = o.run order by o.place`
+cross join lateral (select number, workflow from perdure.heads where number = o.run offset 0) h order by o.place`
 
 	setAttributes = `insert into perdure.attributes (run, name, value)
 select a.run, a.name, a.value from unnest($1::bigint[], $2::text[], $3::text[]) as a (run, name, value)

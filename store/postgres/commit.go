@@ -55,13 +55,13 @@ on conflict (workflow_id) where ended is null do nothing`
     select (select o.number from perdure.heads o where o.workflow_id = i.id and o.ended is null) from unnest($3::text[]) as i (id)))
 order by number for no key update`
 
-	insertHeads = `insert into perdure.heads (number, workflow_id, workflow, pattern, status, owner, wake, created, ended, last, cause, crashes, chain, parent, keep, retain, expires,
+	insertHeads = `insert into perdure.heads (number, workflow_id, workflow, pattern, status, owner, wake, created, ended, last, cause, crashes, chain, parent, keep, retain, expires, error,
     mail, given, seen, claimed)
-select number, workflow_id, workflow, pattern, status, owner, nullif(wake, -9223372036854775808), nullif(created, -9223372036854775808), nullif(ended, -9223372036854775808), last, coalesce(cause, ''), crashes, chain, parent, keep, retain, nullif(expires, -9223372036854775808),
+select number, workflow_id, workflow, pattern, status, owner, nullif(wake, -9223372036854775808), nullif(created, -9223372036854775808), nullif(ended, -9223372036854775808), last, coalesce(cause, ''), crashes, chain, parent, keep, retain, nullif(expires, -9223372036854775808), error,
     0, 0, 0, false
 from unnest($1::bigint[], $2::text[], $3::text[], $4::smallint[], $5::smallint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[],
-    $10::bigint[], $11::text[], $12::int[], $13::bigint[], $14::bigint[], $15::bigint[], $16::bigint[], $17::text[], $18::bigint[])
-    as n (number, workflow_id, workflow, pattern, status, owner, wake, created, ended, last, cause, crashes, chain, parent, keep, since, retain, expires)
+    $10::bigint[], $11::text[], $12::int[], $13::bigint[], $14::bigint[], $15::bigint[], $16::bigint[], $17::text[], $18::bigint[], $19::text[])
+    as n (number, workflow_id, workflow, pattern, status, owner, wake, created, ended, last, cause, crashes, chain, parent, keep, since, retain, expires, error)
 where n.since is null or not exists (
     select from perdure.heads o where o.workflow_id = n.workflow_id and o.ended >= n.since and o.workflow = n.workflow)
 on conflict (workflow_id) where ended is null do nothing
@@ -86,16 +86,16 @@ from (select key from perdure.meta where key = 'clock' and value::bigint < $1 fo
 // more messages than the engine has seen.
 var updateHeads = `with written as (
     update perdure.heads h set
-        status = u.status, ended = nullif(u.ended, -9223372036854775808), last = u.last, cause = coalesce(u.cause, ''), keep = u.keep, retain = u.retain, pattern = u.pattern,
+        status = u.status, ended = nullif(u.ended, -9223372036854775808), last = u.last, cause = coalesce(u.cause, ''), keep = u.keep, retain = u.retain, pattern = u.pattern, error = u.error,
         expires = nullif(u.expires, -9223372036854775808), claimed = false,
         owner = case when u.unload and h.mail <> u.mail then h.owner else u.owner end,
         wake = case when u.unload and h.mail <> u.mail then h.wake else nullif(u.wake, -9223372036854775808) end
     from (select * from unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::text[], $8::boolean[], $9::bigint[], $10::bigint[],
-            $11::text[], $12::bigint[], $13::smallint[])
-        as u (number, status, owner, wake, ended, last, cause, unload, mail, keep, retain, expires, pattern) order by number) u
-    where h.number = u.number and (not u.unload or h.owner = $15)
+            $11::text[], $12::bigint[], $13::smallint[], $14::text[])
+        as u (number, status, owner, wake, ended, last, cause, unload, mail, keep, retain, expires, pattern, error) order by number) u
+    where h.number = u.number and (not u.unload or h.owner = $16)
     returning u.unload and h.mail <> u.mail as stays, h.*)
-select coalesce(w.stays, false), ` + of("w", headColumns) + `, 1 / (n.count = $14)::int
+select coalesce(w.stays, false), ` + of("w", headColumns) + `, 1 / (n.count = $15)::int
 from (select count(*) from perdure.heads where number = any($1::bigint[])) n left join written w on w.stays`
 
 // findHeads returns the run that the workflow ID of a new run refers to, if the new run was

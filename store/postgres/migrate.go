@@ -13,7 +13,7 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-const schemaVersion = 3
+const schemaVersion = 4
 
 //go:embed migrations/*.sql
 var migrations embed.FS

@@ -1,6 +1,8 @@
 package postgres
 
 import (
+	"context"
+	"fmt"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -14,25 +16,10 @@ import (
 // spec: P-2, R-25
 func TestCopiedInboxesAreMigrated(t *testing.T) {
 	url := newFarm(t).url(t)
-	script := "create schema perdure;\n"
-	for _, file := range []string{"0001", "0002"} {
-		sql, err := migrations.ReadFile("migrations/" + file + ".sql")
-		if err != nil {
-			t.Fatal(err)
-		}
-		script += string(sql)
-	}
-	script += "insert into perdure.meta (key, value) values ('database', 'abcdefgh'), " +
-		"('schema', '2');\n" +
-		storetest.CopiedInboxes("perdure.", "false", func(s string) string { return "'" + s + "'" })
-	c, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close(t.Context())
-	if _, err := c.Exec(t.Context(), script, pgx.QueryExecModeSimpleProtocol); err != nil {
-		t.Fatal(err)
-	}
+	c := oldVersion(t, url, 2,
+		storetest.CopiedInboxes("perdure.", "false", func(s string) string {
+			return "'" + s + "'"
+		}))
 	storetest.Migrated(t, at(t, url, Options{}))
 	for _, table := range []string{"messages", "gone"} {
 		var n int64
@@ -41,4 +28,35 @@ func TestCopiedInboxesAreMigrated(t *testing.T) {
 			t.Errorf("%s has %d rows, %v", table, n, err)
 		}
 	}
+}
+
+// spec: P-1, P-2
+func TestOldRunsAreListed(t *testing.T) {
+	url := newFarm(t).url(t)
+	oldVersion(t, url, 3, storetest.OldLists("perdure.", "false"))
+	storetest.Listed(t, at(t, url, Options{}))
+}
+
+// oldVersion makes the schema of an old version, runs statements, and returns a connection.
+func oldVersion(t *testing.T, url string, version int, statements string) *pgx.Conn {
+	t.Helper()
+	script := "create schema perdure;\n"
+	for v := range version {
+		sql, err := migrations.ReadFile(fmt.Sprintf("migrations/%04d.sql", v+1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		script += string(sql)
+	}
+	script += fmt.Sprintf("insert into perdure.meta (key, value) values ('database', 'abcdefgh'), "+
+		"('schema', '%d');\n", version) + statements
+	c, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close(context.Background()) })
+	if _, err := c.Exec(t.Context(), script, pgx.QueryExecModeSimpleProtocol); err != nil {
+		t.Fatal(err)
+	}
+	return c
 }

@@ -59,9 +59,11 @@ const (
 // may be empty, and everything it looks up has an index. Without these settings, a plan that
 // was right for a hundred rows would stay for a million.
 var settings = map[string]string{
-	"plan_cache_mode": "force_generic_plan",
-	"enable_seqscan":  "off",
-	"timezone":        "UTC",
+	"plan_cache_mode":   "force_generic_plan",
+	"enable_seqscan":    "off",
+	"enable_bitmapscan": "off", // it reads a whole index as if that were a table
+	"enable_indexscan":  "on",
+	"timezone":          "UTC",
 
 	// These override settings that a role or a database has for other applications. A call
 	// has a time limit of its own.

@@ -112,7 +112,7 @@ counting as (
 )
 select j.place, j.verdict, coalesce(j.known, j.waits, k.number, j.number),
     r.number, r.workflow_id, r.workflow, r.pattern, r.status, r.owner, case when j.woken then $2 else r.wake end, r.created, r.ended, r.last, r.cause, r.crashes,
-    j.number, r.chain, r.parent, r.keep, r.retain
+    j.number, r.chain, r.parent, r.keep, r.retain, r.error
 from judged j
 left join kept k using (place)
 left join lateral (select * from perdure.heads h where h.number = j.target and j.verdict in (%[2]d, %[3]d, %[4]d) and not j.away offset 0) r on true

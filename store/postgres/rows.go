@@ -16,7 +16,7 @@ import (
 
 // headColumns are the columns of a head, in the order in which they are read.
 const headColumns = "number, workflow_id, workflow, pattern, status, owner, wake, created, " +
-	"ended, last, cause, crashes, mail, chain, parent, keep, retain"
+	"ended, last, cause, crashes, mail, chain, parent, keep, retain, error"
 
 // of returns columns qualified by a table name or alias.
 func of(table, columns string) string {
@@ -26,7 +26,7 @@ func of(table, columns string) string {
 // A headRow reads a head. All its fields are null if a join has found no head.
 type headRow struct {
 	number, owner, wake, created, ended, last, mail, chain, parent, keep pgtype.Int8
-	workflowID, workflow, cause, retain                                  pgtype.Text
+	workflowID, workflow, cause, retain, failure                         pgtype.Text
 	pattern, status                                                      pgtype.Int2
 	crashes                                                              pgtype.Int4
 }
@@ -37,6 +37,7 @@ func (r *headRow) into() []any {
 		&r.number, &r.workflowID, &r.workflow, &r.pattern, &r.status, &r.owner, &r.wake, &r.created,
 		&r.ended,
 		&r.last, &r.cause, &r.crashes, &r.mail, &r.chain, &r.parent, &r.keep, &r.retain,
+		&r.failure,
 	}
 }
 
@@ -58,6 +59,7 @@ func (s *Store) head(r *headRow) journal.Head {
 		Chain: journal.Number(r.chain.Int64), Parent: journal.Number(r.parent.Int64),
 		Keep:   time.Duration(r.keep.Int64),
 		Retain: journal.Retention(r.retain.String),
+		Error:  legal(r.failure),
 	}
 }
 
@@ -186,6 +188,16 @@ func text(s string) pgtype.Text {
 		s = hexed + hex.EncodeToString([]byte(s))
 	}
 	return pgtype.Text{String: s, Valid: s != ""}
+}
+
+// failure returns the text with which a run failed as it is stored: null if the run has not failed.
+func failure(h *journal.Head) pgtype.Text {
+	if !h.Status.IsFailure() {
+		return pgtype.Text{}
+	}
+	t := text(h.Error)
+	t.Valid = true
+	return t
 }
 
 // legal returns the original of a string that was stored by text.

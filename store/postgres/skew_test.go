@@ -51,8 +51,15 @@ func (s *skewed) Load(ctx context.Context, run journal.Number, r store.Range) ([
 	return shifted(out, -s.by), err
 }
 
-func (s *skewed) Find(ctx context.Context, f store.Filter) ([]journal.Head, journal.Number, error) {
-	out, next, err := s.Store.Find(ctx, shifted(f, s.by))
+func (s *skewed) Find(ctx context.Context, f store.Filter) ([]journal.Head, journal.Cursor, error) {
+	f = shifted(f, s.by)
+	if !f.After.IsZero() {
+		f.After.Created += int64(s.by)
+	}
+	out, next, err := s.Store.Find(ctx, f)
+	if !next.IsZero() {
+		next.Created -= int64(s.by)
+	}
 	return shifted(out, -s.by), next, err
 }
 

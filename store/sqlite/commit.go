@@ -13,17 +13,17 @@ import (
 // The statements of a commit. The insertion of a new head does nothing if an open run has the
 // workflow ID, so a start reads nothing before it.
 const (
-	insertHead = `insert into perdure_heads (number, workflow_id, workflow, pattern, status, owner, wake, created, ended, last, cause, crashes, seen, chain, parent, keep, retain, expires)
-values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?, ?, ?) on conflict (workflow_id) where ended is null do nothing`
+	insertHead = `insert into perdure_heads (number, workflow_id, workflow, pattern, status, owner, wake, created, ended, last, cause, crashes, seen, chain, parent, keep, retain, expires, error)
+values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?, ?, ?, ?) on conflict (workflow_id) where ended is null do nothing`
 
-	updateHead = `update perdure_heads set status = ?, owner = ?, wake = ?, ended = ?, last = ?, cause = ?, keep = ?, retain = ?, expires = ?, pattern = ?, claimed = 0 where number = ?`
+	updateHead = `update perdure_heads set status = ?, owner = ?, wake = ?, ended = ?, last = ?, cause = ?, keep = ?, retain = ?, expires = ?, pattern = ?, error = ?, claimed = 0 where number = ?`
 
 	// unloadHead updates the head only if the engine owns the run and knows of all its messages.
 	// stayHead updates the head of a run with a message that the engine does not know of.
 	unloadHead = updateHead + ` and mail = ? and owner = ?`
 
 	selectOwner = `select owner from perdure_heads where number = ?`
-	stayHead    = `update perdure_heads set status = ?, ended = ?, last = ?, cause = ?, keep = ?, retain = ?, expires = ?, pattern = ?, claimed = 0 where number = ? returning ` +
+	stayHead    = `update perdure_heads set status = ?, ended = ?, last = ?, cause = ?, keep = ?, retain = ?, expires = ?, pattern = ?, error = ?, claimed = 0 where number = ? returning ` +
 		headColumns
 
 	selectHead = `select ` + headColumns + ` from perdure_heads where number = ?`
@@ -316,7 +316,7 @@ func (tx *transaction) create(c *store.Change) (bool, error) {
 	a[8].Value, a[9].Value, a[10].Value, a[11].Value = nanos(h.Ended), h.Last, h.Cause,
 		int64(h.Crashes)
 	a[12].Value, a[13].Value, a[14].Value = int64(h.Chain), int64(h.Parent), int64(h.Keep)
-	a[15].Value, a[16].Value = string(h.Retain), nanos(h.Expires())
+	a[15].Value, a[16].Value, a[17].Value = string(h.Retain), nanos(h.Expires()), failure(&h)
 	rows, err := tx.starts.exec()
 	if err != nil || rows == 0 {
 		return false, err
@@ -365,7 +365,7 @@ func (tx *transaction) rest(c *store.Change) error {
 		return err
 	}
 	bindHead(s, h)
-	s.args[11].Value, s.args[12].Value = h.Mail, int64(tx.group.Engine)
+	s.args[12].Value, s.args[13].Value = h.Mail, int64(tx.group.Engine)
 	if rows, err := s.exec(); err != nil || rows == 1 {
 		return err
 	}
@@ -377,7 +377,7 @@ func (tx *transaction) rest(c *store.Change) error {
 		c.Verdict, c.Found = store.Mail, tx.store.head(row)
 		return nil
 	}, stayHead, int64(h.Status), nanos(h.Ended), h.Last, h.Cause, int64(h.Keep),
-		string(h.Retain), nanos(h.Expires()), int64(h.Pattern), int64(h.Number))
+		string(h.Retain), nanos(h.Expires()), int64(h.Pattern), failure(h), int64(h.Number))
 	if err == nil && c.Verdict != store.Mail {
 		err = noRun(h)
 	}
@@ -389,7 +389,7 @@ func bindHead(s *stmt, h *journal.Head) {
 	a[0].Value, a[1].Value, a[2].Value = int64(h.Status), int64(h.Owner), nanos(h.Wake)
 	a[3].Value, a[4].Value, a[5].Value = nanos(h.Ended), h.Last, h.Cause
 	a[6].Value, a[7].Value, a[8].Value = int64(h.Keep), string(h.Retain), nanos(h.Expires())
-	a[9].Value, a[10].Value = int64(h.Pattern), int64(h.Number)
+	a[9].Value, a[10].Value, a[11].Value = int64(h.Pattern), failure(h), int64(h.Number)
 }
 
 func noRun(h *journal.Head) error {

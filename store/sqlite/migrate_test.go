@@ -421,3 +421,24 @@ func TestShortViewsAreDropped(t *testing.T) {
 		}
 	}
 }
+
+// spec: P-1, P-2
+func TestOldRunsAreListed(t *testing.T) {
+	path := firstVersion(t)
+	c, err := (&Store{path: path}).dialWriter()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for v := 2; v <= 6; v++ {
+		err = errors.Join(err, c.script(migration(t, v)))
+	}
+	err = errors.Join(err, c.script("update perdure_meta set value = 6 where key = 'schema';\n"+
+		"delete from perdure_entries; delete from perdure_heads;"),
+		c.script(storetest.OldLists("perdure_", "0")), c.close())
+	if err != nil {
+		t.Fatal(err)
+	}
+	storetest.Listed(t, storetest.Database{
+		Open: func() (store.Store, error) { return Open(path) },
+	})
+}

@@ -264,7 +264,7 @@ func TestViews(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := strings.ReplaceAll(
-		`perdure_runs: DB-1-5|order-4711|w|WORKFLOW|RUNNING|1|2026-05-06T12:00:00.000000000Z|2026-05-06T12:00:00.000000000Z|<nil>||0|2|1|{"city":"Köln"}|DB-1-4|DB-1-3|137438953477
+		`perdure_runs: DB-1-5|order-4711|w|WORKFLOW|RUNNING|1|2026-05-06T12:00:00.000000000Z|2026-05-06T12:00:00.000000000Z|<nil>||0|2|1|{"city":"Köln"}|DB-1-4|DB-1-3|137438953477|<nil>
 perdure_journal: DB-1-5|order-4711|1|RunStarted|RUNNING|<nil>|<nil>|<nil>|<nil>|2026-05-06T12:00:00.000000000Z|<nil>|{"order":1}|{"attributes":{"city":"Köln"}}|137438953477
 perdure_journal: DB-1-5|order-4711|2|StepCompleted|<nil>|<nil>|charge|<nil>|1|2026-05-06T12:00:00.000000000Z|1.5|x'FF00'|<nil>|137438953477
 perdure_journal: DB-1-5|order-4711|3|RunFailed|FAILED|2|<nil>|k|<nil>|2026-05-06T12:00:00.000000001Z|<nil>|große Zahl|{"failure":{"message":"no money"}}|137438953477

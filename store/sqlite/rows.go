@@ -15,12 +15,12 @@ import (
 const (
 	headColumns = "number, workflow_id, workflow, pattern, status, owner, wake, created, ended, " +
 		"last, cause, crashes, " +
-		"mail, chain, parent, keep, retain"
+		"mail, chain, parent, keep, retain, error"
 	entryColumns = "seq, kind, status, scope, name, key, occ, at, took, spill, detail, data"
 )
 
 // headWidth is the number of columns of a head.
-const headWidth = 17
+const headWidth = 18
 
 // head returns the head in a row. A pattern or status that is out of range becomes a number that
 // names none.
@@ -38,6 +38,7 @@ func headOf(database string, row []driver.Value) journal.Head {
 		Mail:    integer(row[12]), Chain: journal.Number(integer(row[13])),
 		Parent: journal.Number(integer(row[14])),
 		Keep:   time.Duration(integer(row[15])), Retain: journal.Retention(str(row[16])),
+		Error: str(row[17]),
 	}
 }
 
@@ -153,6 +154,14 @@ var earliest, latest = time.Unix(0, math.MinInt64), time.Unix(0, math.MaxInt64)
 
 // stored returns a time as it is read back from the database.
 func stored(t time.Time) time.Time { return t.Round(0).UTC() }
+
+// failure returns the text with which a run failed as it is stored: null if the run has not failed.
+func failure(h *journal.Head) driver.Value {
+	if !h.Status.IsFailure() {
+		return nil
+	}
+	return h.Error
+}
 
 // orNull returns a value, or null for the zero value of its type. Null is cheaper to bind than a
 // number and much cheaper than a text.

@@ -32,7 +32,7 @@ type broken struct {
 	commit func(s store.Store, g *store.Group) error
 	claim  func(s store.Store, c store.Claim) (store.Claimed, error)
 	load   func(s store.Store, run journal.Number, r store.Range) ([]journal.Entry, error)
-	find   func(s store.Store, f store.Filter) ([]journal.Head, journal.Number, error)
+	find   func(s store.Store, f store.Filter) ([]journal.Head, journal.Cursor, error)
 	purge  func(s store.Store, p store.Purge) (store.Purged, error)
 	close  func(s store.Store) error
 }
@@ -59,7 +59,7 @@ func (b broken) Load(ctx context.Context, run journal.Number, r store.Range) ([]
 	return b.load(b.Store, run, r)
 }
 
-func (b broken) Find(ctx context.Context, f store.Filter) ([]journal.Head, journal.Number, error) {
+func (b broken) Find(ctx context.Context, f store.Filter) ([]journal.Head, journal.Cursor, error) {
 	if b.find == nil {
 		return b.Store.Find(ctx, f)
 	}
@@ -323,7 +323,7 @@ func cutTimes(s store.Store, run journal.Number, r store.Range) ([]journal.Entry
 	return entries, err
 }
 
-func noCrashes(s store.Store, f store.Filter) ([]journal.Head, journal.Number, error) {
+func noCrashes(s store.Store, f store.Filter) ([]journal.Head, journal.Cursor, error) {
 	heads, next, err := s.Find(context.Background(), f)
 	for i := range heads {
 		heads[i].Crashes = 0
@@ -387,7 +387,7 @@ func neverLocked(s store.Store, c store.Claim) (store.Claimed, error) {
 	return got, err
 }
 
-func wrongOrder(s store.Store, f store.Filter) ([]journal.Head, journal.Number, error) {
+func wrongOrder(s store.Store, f store.Filter) ([]journal.Head, journal.Cursor, error) {
 	heads, next, err := s.Find(context.Background(), f)
 	for i, j := 0, len(heads)-1; i < j; i, j = i+1, j-1 {
 		heads[i], heads[j] = heads[j], heads[i]

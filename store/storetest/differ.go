@@ -208,11 +208,11 @@ func (p *player) plain(text string) string {
 // all returns every head, newest first.
 func (p *player) all() []journal.Head {
 	var all []journal.Head
-	for after := journal.Number(0); ; {
+	for after := (journal.Cursor{}); ; {
 		heads, next, err := p.s.Find(p.Context(), store.Filter{Limit: store.MaxLimit, After: after})
 		p.ok(err)
 		all = append(all, heads...)
-		if after = next; next == 0 {
+		if after = next; next.IsZero() {
 			return all
 		}
 	}

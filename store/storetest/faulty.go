@@ -143,11 +143,11 @@ func (f *Faulty) Spill(ctx context.Context, engine journal.EngineID, id journal.
 }
 
 // Find is [store.Store.Find].
-func (f *Faulty) Find(ctx context.Context, filter store.Filter) ([]journal.Head, journal.Number,
+func (f *Faulty) Find(ctx context.Context, filter store.Filter) ([]journal.Head, journal.Cursor,
 	error) {
 	type page struct {
 		heads []journal.Head
-		next  journal.Number
+		next  journal.Cursor
 	}
 	p, err := answer(f, Find, func() (page, error) {
 		heads, next, err := f.below.Find(ctx, filter)

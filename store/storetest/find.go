@@ -31,13 +31,13 @@ func findPages(w *world) {
 	w.same("all", w.find(store.Filter{}), want)
 	for _, limit := range []int{1, 2, 3, 7, 8} {
 		var got []journal.Head
-		after, pages := journal.Number(0), 0
+		after, pages := journal.Cursor{}, 0
 		for {
 			page, next, err := w.s.Find(w.Context(), store.Filter{Limit: limit, After: after})
 			w.ok(err)
 			got = append(got, page...)
 			pages++
-			if after = next; next == 0 {
+			if after = next; next.IsZero() {
 				break
 			}
 		}
@@ -61,9 +61,9 @@ func findFilters(w *world) {
 		{store.Filter{Run: b.Head.ID}, []journal.Number{b.Run}},
 		{store.Filter{Run: "elsewhere-1-1"}, nil},
 		{store.Filter{Run: b.Head.ID, Workflow: "w"}, nil},
-		{store.Filter{Run: b.Head.ID, After: b.Run}, nil},
+		{store.Filter{Run: b.Head.ID, After: b.Head.Cursor()}, nil},
 		{store.Filter{WorkflowID: "order-1"}, []journal.Number{d.Run, a.Run}},
-		{store.Filter{WorkflowID: "order-1", After: d.Run}, []journal.Number{a.Run}},
+		{store.Filter{WorkflowID: "order-1", After: d.Head.Cursor()}, []journal.Number{a.Run}},
 		{
 			store.Filter{WorkflowID: "order-1", Statuses: []journal.Status{journal.Running}},
 			[]journal.Number{d.Run},
@@ -74,7 +74,9 @@ func findFilters(w *world) {
 			[]journal.Number{c.Run, a.Run},
 		},
 		{
-			store.Filter{Workflow: "w", Statuses: []journal.Status{journal.Running}, After: d.Run},
+			store.Filter{
+				Workflow: "w", Statuses: []journal.Status{journal.Running}, After: d.Head.Cursor(),
+			},
 			nil,
 		},
 		{store.Filter{WorkflowID: "nobody's"}, nil},
@@ -116,7 +118,9 @@ func findBulk(w *world) {
 			[]journal.Number{d.Run, c.Run, a.Run},
 		},
 		{
-			store.Filter{WorkflowIDs: []string{"order-1", "order-3"}, Open: true, After: d.Run},
+			store.Filter{
+				WorkflowIDs: []string{"order-1", "order-3"}, Open: true, After: d.Head.Cursor(),
+			},
 			[]journal.Number{c.Run},
 		},
 		{store.Filter{WorkflowIDs: []string{"order-1", "order-2"}, Newest: true}, []journal.Number{
@@ -197,6 +201,6 @@ func findLimits(w *world) {
 		heads, next, err := w.s.Find(w.Context(), store.Filter{Limit: limit})
 		w.ok(err)
 		w.same("heads", len(heads), want)
-		w.same("cursor", next, heads[want-1].Number)
+		w.same("cursor", next, heads[want-1].Cursor())
 	}
 }

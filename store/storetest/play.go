@@ -31,6 +31,10 @@ func (p *player) changes() []store.Change {
 	case n <= 2 && !over:
 		c = ended(h, seq, p.now)
 		c.Head.Keep = max(h.Keep, time.Duration(p.random.IntN(100))*time.Second)
+		if p.chance(2) {
+			c.Head.Status = []journal.Status{journal.Failed, journal.TimedOut}[p.random.IntN(2)]
+			c.Head.Error = []string{"card declined", "É: 100 % Declined", ""}[p.random.IntN(3)]
+		}
 	case n == 3 && !over:
 		both := p.continued(h, seq, p.now)
 		both[1].Head.Owner = p.engine * journal.EngineID(p.random.IntN(2))
@@ -58,7 +62,8 @@ func (p *player) changes() []store.Change {
 func (p *player) begin() store.Change {
 	c := p.start(p.id())
 	c.Head.Workflow = []string{"v", "w"}[p.random.IntN(2)]
-	c.Head.Created = at(p.now)
+	c.Head.Created = at(p.now - p.random.IntN(3)*p.random.IntN(60))
+	c.Head.Pattern = journal.Pattern(p.random.IntN(3))
 	if p.chance(2) {
 		c.Since = at(p.now - p.random.IntN(200))
 	}
@@ -206,18 +211,38 @@ func (p *player) findSome() string {
 		func() { f.Runs = []journal.RunID{h.ID, g.ID} },
 		func() { f.Workflow = "w" },
 		func() { f.Statuses = []journal.Status{journal.Completed, journal.Running} },
-		func() { f.After = h.Number },
+		func() { f.After = h.Cursor() },
 		func() { f.Parent = h.Parent },
 		func() { f.Owner = p.engine },
 		func() { f.Busy = at(p.now) },
 		func() { f.Attributes = map[string]string{"tier": p.word()} },
+		func() { f.Workflows = []string{"v", "none", "w"}[p.random.IntN(3):] },
+		func() { f.Patterns = []journal.Pattern{journal.PatternSaga, h.Pattern} },
+		func() { f.Statuses = []journal.Status{journal.Failed, journal.TimedOut} },
+		func() { f.Statuses = []journal.Status{journal.Suspended, journal.Waiting} },
+		func() { f.Stale = at(p.now - p.random.IntN(50)) },
+		func() { f.CreatedFrom = at(p.now - p.random.IntN(100)) },
+		func() { f.CreatedTo = at(p.now - p.random.IntN(100)) },
+		func() { f.EndedFrom = at(p.now - p.random.IntN(100)) },
+		func() { f.EndedTo = at(p.now - p.random.IntN(100)) },
+		func() { f.Error = []string{"card", "DECLINED", "%", "É"}[p.random.IntN(4)] },
+		func() { f.Looks = 1 + p.random.IntN(20) },
 	} {
-		if p.chance(5) {
+		if p.chance(7) {
 			set()
 		}
 	}
-	heads, next, err := p.s.Find(p.Context(), f)
-	return fmt.Sprintf("%s next %d %s", text(heads), next, show(err))
+	var all []journal.Head
+	for {
+		heads, next, err := p.s.Find(p.Context(), f)
+		if len(heads) > f.Limit {
+			p.Errorf("%d heads on a page of %d", len(heads), f.Limit)
+		}
+		all = append(all, heads...)
+		if f.After = next; err != nil || next.IsZero() {
+			return text(all) + show(err)
+		}
+	}
 }
 
 func (p *player) loadSome() string {

@@ -81,7 +81,7 @@ func hold(t *testing.T, checks []check, fresh func(t *testing.T) Database) {
 func checks() []check {
 	return slices.Concat(commits(), againChecks(),
 		joinChecks(), crashChecks(), reserveChecks(), takeChecks(), unreadableChecks(),
-		againPostChecks(), purgeChecks(), lineChecks(), findChecks(), handleChecks(),
+		againPostChecks(), purgeChecks(), lineChecks(), findChecks(), listChecks(), handleChecks(),
 		leaseChecks(), takeOverChecks(), amongChecks())
 }
 

@@ -165,7 +165,7 @@ func noShares(s store.Store, g *store.Group) error {
 	return s.Commit(context.Background(), g)
 }
 
-func withAll(s store.Store, f store.Filter) ([]journal.Head, journal.Number, error) {
+func withAll(s store.Store, f store.Filter) ([]journal.Head, journal.Cursor, error) {
 	f.Without = ""
 	return s.Find(context.Background(), f)
 }

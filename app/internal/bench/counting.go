@@ -44,7 +44,7 @@ func (c *counting) Spill(ctx context.Context, engine journal.EngineID, id journa
 	return c.Store.Spill(ctx, engine, id, data)
 }
 
-func (c *counting) Find(ctx context.Context, f store.Filter) ([]journal.Head, journal.Number,
+func (c *counting) Find(ctx context.Context, f store.Filter) ([]journal.Head, journal.Cursor,
 	error) {
 	c.calls.Add(1)
 	return c.Store.Find(ctx, f)

@@ -86,7 +86,7 @@ func (r *runs) all(ctx context.Context) (map[string]State, error) {
 			}
 			states[h.WorkflowID] = s
 		}
-		if next == 0 {
+		if next.IsZero() {
 			return states, nil
 		}
 		q.After = next

@@ -316,7 +316,7 @@ func (u *unsteady) Load(ctx context.Context, run journal.Number,
 }
 
 func (u *unsteady) Find(ctx context.Context, f store.Filter) (heads []journal.Head,
-	next journal.Number, err error) {
+	next journal.Cursor, err error) {
 	err = u.call("find", func() error {
 		heads, next, err = u.Store.Find(ctx, f)
 		return err

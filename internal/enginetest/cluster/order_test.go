@@ -45,7 +45,7 @@ func (l *lossy) Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 	return l.Store.Claim(ctx, c)
 }
 
-func (l *lossy) Find(ctx context.Context, f store.Filter) ([]journal.Head, journal.Number, error) {
+func (l *lossy) Find(ctx context.Context, f store.Filter) ([]journal.Head, journal.Cursor, error) {
 	if h := l.find.Swap(nil); h != nil {
 		(*h)()
 	}

@@ -526,7 +526,7 @@ func TestParentOfManyIsCancelled(t *testing.T) {
 				t.Fatal(err)
 			}
 			cancelled += len(heads)
-			if q.After = next; next == 0 {
+			if q.After = next; next.IsZero() {
 				break
 			}
 		}

@@ -71,7 +71,7 @@ func TestARunWithAHoleInItsJournalIsParked(t *testing.T) {
 		if report.Name != "naps" || report.Status != journal.Suspended || report.Started.IsZero() {
 			t.Errorf("the report is %+v", report)
 		}
-		parked, _, err := admin.New(w.Engine).Parked(ctx, 0, 0)
+		parked, _, err := admin.New(w.Engine).Parked(ctx, journal.Cursor{}, 0)
 		if err != nil || len(parked) != 1 || !strings.Contains(parked[0].Why, "entry 2 ") {
 			t.Errorf("parked are %+v, %v", parked, err)
 		}

@@ -139,7 +139,7 @@ func workUntilKilled(dir string) error {
 // finish waits for every run to end.
 func finish(ctx context.Context, s store.Store, eng *perdure.Engine,
 	wf *perdure.Workflow[int, int]) error {
-	for after := journal.Number(0); ; {
+	for after := (journal.Cursor{}); ; {
 		heads, next, err := s.Find(ctx, store.Filter{After: after, Limit: store.MaxLimit})
 		if err != nil {
 			return err
@@ -153,7 +153,7 @@ func finish(ctx context.Context, s store.Store, eng *perdure.Engine,
 				return fmt.Errorf("run %s: %d, %w", h.ID, n, err)
 			}
 		}
-		if after = next; next == 0 {
+		if after = next; next.IsZero() {
 			fmt.Println("finished")
 			return nil
 		}

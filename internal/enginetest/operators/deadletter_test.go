@@ -234,7 +234,7 @@ func TestLettersAreListedCountedAndDeleted(t *testing.T) {
 		count(admin.DeadLetterQuery{Workflow: "other", WorkflowID: "ord-3"}, 0)
 		var ids []string
 		q := admin.DeadLetterQuery{Limit: 4}
-		for more := true; more; more = q.After != 0 {
+		for more := true; more; more = !q.After.IsZero() {
 			page, next, err := admin.New(w.Engine).DeadLetters(t.Context(), q)
 			if err != nil {
 				t.Fatal(err)

@@ -222,8 +222,8 @@ func TestParkedRunsAreListed(t *testing.T) {
 		check := func() {
 			t.Helper()
 			var got []string
-			var after journal.Number
-			for page := 0; page == 0 || after != 0; page++ {
+			var after journal.Cursor
+			for page := 0; page == 0 || !after.IsZero(); page++ {
 				parked, next, err := admin.New(w.Engine).Parked(context.Background(), after, 2)
 				if err != nil || len(parked) > 2 || page > 9 {
 					t.Fatal(parked, err)
@@ -261,7 +261,7 @@ func TestParkedRunsAreListed(t *testing.T) {
 			t.Error(err)
 		}
 		time.Sleep(time.Second)
-		parked, _, err := admin.New(w.Engine).Parked(context.Background(), 0, 0)
+		parked, _, err := admin.New(w.Engine).Parked(context.Background(), journal.Cursor{}, 0)
 		if err != nil || len(parked) != 3 {
 			t.Errorf("%d are parked, %v", len(parked), err)
 		}

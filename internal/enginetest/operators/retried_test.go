@@ -274,7 +274,7 @@ type intruder struct {
 	found, read func()
 }
 
-func (m *intruder) Find(ctx context.Context, f store.Filter) ([]journal.Head, journal.Number,
+func (m *intruder) Find(ctx context.Context, f store.Filter) ([]journal.Head, journal.Cursor,
 	error) {
 	heads, next, err := m.Store.Find(ctx, f)
 	if do := m.found; do != nil && f.Newest {

@@ -189,7 +189,7 @@ func (s *slow) Load(ctx context.Context, run journal.Number,
 	return entries, err
 }
 
-func (s *slow) Find(ctx context.Context, f store.Filter) (heads []journal.Head, next journal.Number,
+func (s *slow) Find(ctx context.Context, f store.Filter) (heads []journal.Head, next journal.Cursor,
 	err error) {
 	find := func() (err error) {
 		heads, next, err = s.Store.Find(ctx, f)

@@ -41,7 +41,7 @@ func (h *Hook) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) 
 }
 
 // Find implements [store.Store].
-func (h *Hook) Find(ctx context.Context, f store.Filter) ([]journal.Head, journal.Number, error) {
+func (h *Hook) Find(ctx context.Context, f store.Filter) ([]journal.Head, journal.Cursor, error) {
 	a, b, c := h.Store.Find(ctx, f)
 	if h.OnFind != nil {
 		h.OnFind(f)

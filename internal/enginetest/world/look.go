@@ -56,7 +56,7 @@ func (w *World) Count() map[journal.Status]int {
 		for _, h := range heads {
 			out[h.Status]++
 		}
-		if q.After = next; next == 0 {
+		if q.After = next; next.IsZero() {
 			return out
 		}
 	}

@@ -98,7 +98,7 @@ func (x *dealing) read(ctx context.Context, c *perdure.Client) error {
 	_, e2 := c.History(ctx, x.ID, 0, 0)
 	_, e3 := c.Report(ctx, x.ID)
 	_, _, e4 := c.List(ctx, perdure.Query{WorkflowID: x.ID})
-	_, _, e5 := admin.New(c).Parked(ctx, 0, 10)
+	_, _, e5 := admin.New(c).Parked(ctx, journal.Cursor{}, 10)
 	_, e6 := c.Unrouted(ctx, 0, 10)
 	_, e7 := admin.New(c).Stale(ctx, time.Hour)
 	_, e8 := admin.New(c).CountDeadLetters(ctx, admin.DeadLetterQuery{WorkflowID: x.ID})

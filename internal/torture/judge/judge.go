@@ -104,7 +104,7 @@ func readAll(ctx context.Context, s store.Store, f store.Filter) ([]*Run, error)
 			}
 			out = append(out, r)
 		}
-		if f.After = next; next == 0 {
+		if f.After = next; next.IsZero() {
 			return out, nil
 		}
 	}

@@ -46,7 +46,7 @@ func Orphans(ctx context.Context, s store.Store) ([]string, error) {
 					h.Workflow, h.Status, why))
 			}
 		}
-		if f.After = next; next == 0 {
+		if f.After = next; next.IsZero() {
 			return out, nil
 		}
 	}

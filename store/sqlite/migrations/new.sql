@@ -46,7 +46,8 @@ create table perdure_heads (
     retain      text not null default '',   -- how long it is kept after its end, in words, by status; '' where nobody has said it
     expires     integer,                    -- when it may be removed; null while it is open or for ever
     inbox       integer,                    -- the run that holds what it has not taken: null is itself, -1 none, as it was continued
-    past        integer not null default 0  -- the messages up to this number were taken before it began
+    past        integer not null default 0, -- the messages up to this number were taken before it began
+    error       text                        -- the failure with which the run ended; null while it is open, or where it reached its goal
 ) strict;
 
 -- Who has a workflow ID: the open run, of which there is one at most, else those
@@ -57,9 +58,10 @@ create index perdure_heads_ended on perdure_heads (workflow_id, ended) where end
 -- What is due, and what an engine owns.
 create index perdure_heads_owned on perdure_heads (owner, workflow, wake) where ended is null;
 
--- What people list: within each, in the order of the numbers.
-create index perdure_heads_by_workflow on perdure_heads (workflow);
-create index perdure_heads_by_end on perdure_heads (status) where ended is not null;
+-- What people list: within each but the last, in the order of creation.
+create index perdure_heads_by_age on perdure_heads (created);
+create index perdure_heads_by_workflow on perdure_heads (workflow, created);
+create index perdure_heads_by_failure on perdure_heads (created, number, status, error) where error is not null;
 create index perdure_heads_by_status on perdure_heads (status) where status > 3 and ended is null; -- neither pending, running nor waiting
 
 -- Whose owner is to be given messages: hardly ever any.

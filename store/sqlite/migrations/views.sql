@@ -22,7 +22,8 @@ select
     (select json_group_object(a.name, a.value) from perdure_attributes a where a.run = h.number having count(*) > 0) as attributes,
     iif(h.chain in (0, h.number), null, m.value || '-' || (h.chain >> 37) || '-' || (h.chain & 0x1fffffffff)) as chain,
     iif(h.parent = 0, null, m.value || '-' || (h.parent >> 37) || '-' || (h.parent & 0x1fffffffff)) as parent,
-    h.number
+    h.number,
+    h.error
 from perdure_heads h
 join perdure_meta m on m.key = 'database'
 left join perdure_statuses s on s.status = h.status
