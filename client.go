@@ -145,7 +145,7 @@ func (c *Client) Cancel(ctx context.Context, id, reason string) error {
 	if err := c.outside(ctx, "cancel "+id); err != nil {
 		return err
 	}
-	return c.sealed.Runs.Cancel(ctx, id, failure.Clip(reason))
+	return c.sealed.Runs.Cancel(ctx, id, kernel.Why{Reason: failure.Clip(reason)})
 }
 
 // Suspend parks a run, by run ID or workflow ID, until it is resumed. Steps in flight end, and
@@ -156,7 +156,7 @@ func (c *Client) Suspend(ctx context.Context, id, reason string) error {
 	if err := c.outside(ctx, "suspend "+id); err != nil {
 		return err
 	}
-	return c.sealed.Runs.Suspend(ctx, id, failure.Clip(reason))
+	return c.sealed.Runs.Suspend(ctx, id, kernel.Why{Reason: failure.Clip(reason)})
 }
 
 // Resume lets a parked run go on, by run ID or workflow ID, and returns when that is durable. If
@@ -166,7 +166,7 @@ func (c *Client) Resume(ctx context.Context, id string) error {
 	if err := c.outside(ctx, "resume "+id); err != nil {
 		return err
 	}
-	return c.sealed.Runs.Resume(ctx, id)
+	return c.sealed.Runs.Resume(ctx, id, kernel.Why{})
 }
 
 // Retry starts a run that goes on from the point where another run, by run ID or workflow ID, has
@@ -194,7 +194,9 @@ func (c *Client) Retry(ctx context.Context, id string) (*Run[json.RawMessage], e
 	if err := c.outside(ctx, "retry "+id); err != nil {
 		return nil, err
 	}
-	s, err := c.sealed.FrontEnd.Retry(ctx, id)
+	s, err := c.sealed.FrontEnd.GoOn(ctx, id, kernel.Request{
+		Continuation: journal.Continuation{Action: journal.ActionRetry},
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -214,7 +216,7 @@ func (c *Client) Decide(ctx context.Context, id, name string, d Decision) error 
 		return err
 	}
 	return c.sealed.FrontEnd.Decide(ctx, id, name, kernel.Decided{
-		Choice: d.Choice, Data: d.Data, Reason: failure.Clip(d.Reason),
+		Choice: d.Choice, Data: d.Data, By: failure.Clip(d.By), Reason: failure.Clip(d.Reason),
 	})
 }
 
@@ -339,6 +341,10 @@ type Description struct {
 	// Why states in words why an open run does not go on by itself now. It is empty for a run that
 	// goes on, or has ended.
 	Why string
+	// GoesOnAs is the run that goes on from this one by an operator's action, and GoesOnBy is that
+	// action. State.Origin is the run that this one goes on from.
+	GoesOnAs string
+	GoesOnBy string
 	// Unread are at most 100 messages that the run has not taken. For a run that has ended, they
 	// are the messages that nobody took.
 	Unread []Message
@@ -374,6 +380,11 @@ func (c *Client) Describe(ctx context.Context, id string) (Description, error) {
 		d.Running, d.Abandoned, loaded = live.Running, live.Abandoned, live.Loaded
 	}
 	d.Why = c.why(d, closing)
+	if head.Status.IsTerminal() && err == nil {
+		var as journal.Origin
+		as, err = c.sealed.FrontEnd.GoesOnAs(ctx, head)
+		d.GoesOnAs, d.GoesOnBy = string(as.Run), string(as.Action)
+	}
 	if failure.IsDamaged(err) && head.Cause == "" && !head.Status.IsTerminal() {
 		d.Why = "its journal is damaged: an engine that takes it up parks it"
 	}

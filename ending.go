@@ -121,6 +121,7 @@ func plan(ctx context.Context, name string, always bool, fn func(context.Context
 type Decision struct {
 	Choice string
 	Data   []byte // additional data, as JSON; may be nil
+	By     string // the operator; may be empty
 	Reason string
 }
 
@@ -129,5 +130,5 @@ type Decision struct {
 // taken. Without choices, every decision is taken.
 func Park(ctx context.Context, name, reason string, choices ...string) (Decision, error) {
 	d, err := sealed.Decide(ctx, name, "", reason, choices)
-	return Decision{Choice: d.Choice, Data: d.Data, Reason: d.Reason}, err
+	return Decision{Choice: d.Choice, Data: d.Data, By: d.By, Reason: d.Reason}, err
 }

@@ -193,8 +193,9 @@ func (a *Client) DeleteDeadLetter(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	if err := a.client.Runs.Cancel(ctx, string(h.ID),
-		"deleted"); journal.CodeOf(err) == journal.CodeWrongState {
+	if err := a.client.Runs.Cancel(ctx, string(h.ID), kernel.Why{
+		Reason: "deleted",
+	}); journal.CodeOf(err) == journal.CodeWrongState {
 		return noLetter(op) // it was settled meanwhile
 	} else if err != nil {
 		return err
@@ -213,32 +214,64 @@ func (a *Client) DeleteDeadLetter(ctx context.Context, id string) error {
 func (a *Client) RetryDeadLetter(ctx context.Context, id string) (*perdure.Run[json.RawMessage],
 	error) {
 	op := "retry dead letter " + id
-	_, l, err := a.letter(ctx, op, id)
+	l, err := a.letterOfRun(ctx, op, id)
 	if err != nil {
 		return nil, err
 	}
-	if l.RunID == "" && l.Damaged == "" {
-		return nil, &perdure.Error{
+	run, err := a.caller.Retry(ctx, l.RunID)
+	return run, purged(op, l, err)
+}
+
+// ActOnDeadLetter retries the run of a dead letter as [Client.RetryDeadLetter] does, or skips the
+// failed step, or forks the run. The journal records by whom and why.
+func (a *Client) ActOnDeadLetter(ctx context.Context, id string, do Order) (Acted, error) {
+	op := string(do.Action) + " dead letter " + id
+	if !do.Action.GoesOn() || do.Action == journal.ActionCompensate {
+		return Acted{}, failure.Invalid(op, "action %s is not valid: allowed are retry, skip, fork",
+			failure.Quoted(string(do.Action)))
+	}
+	l, err := a.letterOfRun(ctx, op, id)
+	if err != nil {
+		return Acted{}, err
+	}
+	if _, err := a.client.FrontEnd.Find(ctx, l.RunID); err != nil {
+		return Acted{}, purged(op, l, err)
+	}
+	return a.Act(ctx, l.RunID, do)
+}
+
+// letterOfRun returns an open dead letter that a run has written.
+func (a *Client) letterOfRun(ctx context.Context, op, id string) (deadletter.Letter, error) {
+	_, l, err := a.letter(ctx, op, id)
+	switch {
+	case err != nil:
+		return l, err
+	case l.RunID == "" && l.Damaged == "":
+		return l, &perdure.Error{
 			Code: journal.CodeWrongState, Op: op,
 			Message: "it was added from outside: there is no run to retry",
 			Hint:    "repeat the work where it has failed, and mark the dead letter as handled",
 		}
-	}
-	if l.RunID == "" {
-		return nil, &perdure.Error{
+	case l.RunID == "":
+		return l, &perdure.Error{
 			Code: journal.CodeCorrupt, Op: op, Message: l.Damaged,
 			Hint: "retry the failed run by its own run ID, and delete the letter",
 		}
 	}
-	run, err := a.caller.Retry(ctx, string(l.RunID))
-	if errors.Is(err, &perdure.Error{Code: journal.CodeNotFound}) {
-		return nil, &perdure.Error{
-			Code: journal.CodeNotFound, Op: op, Message: "run " + string(l.RunID) +
-				" of workflow ID " + l.WorkflowID + " was removed when its retention was over",
-			Hint: "start it anew with the input that the letter has, and delete the letter",
-		}
+	return l, nil
+}
+
+// purged returns the error of an action on the run of a dead letter. It explains that the run is
+// gone.
+func purged(op string, l deadletter.Letter, err error) error {
+	if !errors.Is(err, &perdure.Error{Code: journal.CodeNotFound}) {
+		return err
 	}
-	return run, err
+	return &perdure.Error{
+		Code: journal.CodeNotFound, Op: op, Message: "run " + string(l.RunID) +
+			" of workflow ID " + l.WorkflowID + " was removed when its retention was over",
+		Hint: "start it anew with the input that the letter has, and delete the letter",
+	}
 }
 
 // letter returns an open dead letter and the head of its run.

@@ -15,7 +15,7 @@ func TestWhatIsToldKeepsItsNames(t *testing.T) {
 	of := api.JournalOf(journal.Head{ID: "r-1", WorkflowID: "w"})
 	failure := &journal.Failure{Code: journal.CodeFailed, Message: "no"}
 	state := journal.Snapshot{
-		Seq: 7, Failure: failure, Payload: []byte(`{"a":1}`), Build: "b", Successor: "r-2",
+		Seq: 7, Failure: failure, Payload: []byte(`{"a":1}`), Build: "b", Neighbours: journal.Neighbours{Successor: "r-2"},
 		Steps: []journal.Step{
 			{Path: "pay", Status: journal.StepIsRetrying, Attempts: 2, Due: at, Failure: failure},
 		},

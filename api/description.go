@@ -27,6 +27,37 @@ type Description struct {
 	Build       string   `json:"build,omitempty"` // the build that wrote last
 	Predecessor string   `json:"predecessor,omitempty"`
 	Successor   string   `json:"successor,omitempty"`
+	// the run that it goes on from, and the run that goes on from it, by an operator's action
+	Origin   *Origin `json:"origin,omitempty"`
+	GoesOnAs *Origin `json:"goes_on_as,omitempty"`
+	// the operator who has suspended or ended it, and why and how
+	By     string `json:"by,omitempty"`
+	Reason string `json:"reason,omitempty"`
+	Mode   string `json:"mode,omitempty"`
+	// paths of the steps whose effects are there and could be undone
+	Undoable []string `json:"undoable,omitempty"`
+}
+
+// An Origin is a link between two runs of which one goes on from the other one.
+type Origin struct {
+	RunID    string `json:"run_id"` // the run at the other end of the link
+	Action   string `json:"action"`
+	Step     string `json:"step,omitempty"` // the step that was skipped, or from which on it was forked
+	By       string `json:"by,omitempty"`
+	Reason   string `json:"reason,omitempty"`
+	NewInput bool   `json:"new_input,omitempty"`
+	Undoes   string `json:"undoes,omitempty"` // the completed run whose effects are undone
+}
+
+// OriginOf returns the form of a link; nil if there is none.
+func OriginOf(o journal.Origin) *Origin {
+	if o.Run == "" {
+		return nil
+	}
+	return &Origin{
+		RunID: string(o.Run), Action: string(o.Action), Step: o.Step, By: o.By, Reason: o.Reason,
+		NewInput: o.NewInput, Undoes: string(o.Undoes),
+	}
 }
 
 // A Step is a step or branch of a run.
@@ -39,6 +70,7 @@ type Step struct {
 	Due      time.Time `json:"due,omitzero"` // when the next attempt begins
 	Error    *Error    `json:"error,omitempty"`
 	Reason   string    `json:"reason,omitempty"`
+	By       string    `json:"by,omitempty"` // the operator who has skipped it
 }
 
 // A Wait is something that a run waits for.
@@ -60,7 +92,8 @@ func DescriptionOf(h journal.Head, s journal.Snapshot) Description {
 		Payload: s.Payload, Attributes: s.Attributes, Headers: s.Headers, Versions: s.Versions,
 		Unused:  s.Unused,
 		Entries: s.Seq, Build: s.Build, Predecessor: string(s.Predecessor),
-		Successor: string(s.Successor),
+		Successor: string(s.Successor), Origin: OriginOf(s.Origin),
+		By: s.By, Reason: s.Reason, Mode: string(s.Mode), Undoable: s.Undoable(),
 	}
 	if h.Status.IsTerminal() {
 		d.Error = ErrorOf(s.Failure)
@@ -70,7 +103,7 @@ func DescriptionOf(h journal.Head, s journal.Snapshot) Description {
 			Path: step.Path, Status: string(step.Status), Attempts: step.Attempts,
 			Started: utc(step.Started),
 			Ended:   utc(step.Ended), Due: utc(step.Due), Error: ErrorOf(step.Failure),
-			Reason: step.Reason,
+			Reason: step.Reason, By: step.By,
 		})
 	}
 	for _, w := range s.Waits {

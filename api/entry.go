@@ -23,6 +23,7 @@ type Entry struct {
 	Data      Data      `json:"data,omitzero"`
 	Error     *Error    `json:"error,omitempty"`
 	Reason    string    `json:"reason,omitempty"`
+	By        string    `json:"by,omitempty"`      // the operator whose action the entry records
 	Other     string    `json:"other,omitempty"`   // the child, parent, predecessor or successor
 	Message   int64     `json:"message,omitempty"` // the number of the message that the entry takes
 	// the status that a child ended with, or that the run will end with
@@ -30,8 +31,11 @@ type Entry struct {
 	Event   string   `json:"event,omitempty"`
 	Choices []string `json:"choices,omitempty"`
 	Version int      `json:"version,omitempty"` // the version that a change marker decided
-	Build   string   `json:"build,omitempty"`
-	Engine  int64    `json:"engine,omitempty"`
+	// the operator's action by which the run goes on from another one, or ended
+	Action  string `json:"action,omitempty"`
+	Skipped bool   `json:"skipped,omitempty"` // an operator has set the result of the step
+	Build   string `json:"build,omitempty"`
+	Engine  int64  `json:"engine,omitempty"`
 }
 
 // A Journal makes entries of the journal of one run, from the first one on.
@@ -64,6 +68,10 @@ func (j *Journal) Entry(e journal.Entry) Entry {
 	if d := e.Detail; d != nil {
 		out.Attempt, out.Due, out.Error = d.Attempt, utc(d.Due), ErrorOf(d.Failure)
 		out.Reason, out.Other, out.Message = d.Reason, string(d.Other), d.Mail
+		out.By, out.Action, out.Skipped = d.By, actionOf(&e), d.Skipped
+		if d.Retried != "" {
+			out.Other = string(d.Retried)
+		}
 		out.Event, out.Choices, out.Version = d.Event, d.Choices, d.Version
 		out.Build, out.Engine = d.Build, int64(d.Engine)
 		if d.Outcome != 0 {
@@ -71,6 +79,14 @@ func (j *Journal) Entry(e journal.Entry) Entry {
 		}
 	}
 	return out
+}
+
+// actionOf returns the operator's action that an entry records.
+func actionOf(e *journal.Entry) string {
+	if a := journal.OriginOf(e.Detail).Action; a != "" {
+		return string(a)
+	}
+	return string(e.Detail.Mode)
 }
 
 // A Message is a signal in the inbox of a run, or one that is unrouted.

@@ -1,12 +1,14 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"os/user"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -14,34 +16,83 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/admin"
 	"github.com/perdure/perdure/api"
 	"github.com/perdure/perdure/journal"
 )
 
-// reason adds the flag --reason to a command.
-func reason(cmd *cobra.Command) *string {
-	return cmd.Flags().String("reason", "from the command line",
+// why adds the flags --by and --reason to a command, which set these fields of the action.
+func why(cmd *cobra.Command, do *admin.Order) {
+	cmd.Flags().StringVar(&do.Reason, "reason", "from the command line",
 		"the reason; it is recorded with the run")
+	cmd.Flags().StringVar(&do.By, "by", "", "who does it; it is recorded with the run. Without "+
+		"it, the user and the host")
+}
+
+// signed sets the user and the host as the operator of an action that names none.
+func signed(do admin.Order) admin.Order {
+	if do.By == "" {
+		do.By = operator()
+	}
+	return do
+}
+
+// operator returns the user of this process, and its host.
+func operator() string {
+	name := cmp.Or(os.Getenv("USER"), os.Getenv("LOGNAME"), "unknown")
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	if host, err := os.Hostname(); err == nil {
+		name += "@" + host
+	}
+	return strings.ToValidUTF8(name[:min(len(name), journal.MaxName)], "")
 }
 
 // acting makes a command that asks for a change of a run's status, such as a cancel. done
 // is the text that it prints afterwards.
 func acting(db *database, cmd *cobra.Command, to journal.Status, done string,
-	act func(context.Context, *client, string) error) *cobra.Command {
-	return aboutRun(db, cmd, (*output)(nil).check, db.write, func(ctx context.Context, c *client,
+	action journal.Action) *cobra.Command {
+	do := admin.Order{Action: action}
+	why(cmd, &do)
+	out := newOutput(cmd)
+	return aboutRun(db, cmd, out.check, db.write, func(ctx context.Context, c *client,
 		h journal.Head) error {
-		if err := act(ctx, c, string(h.ID)); exitCode(err) == exitConflict {
-			return hinted(err, c.place.Command("runs describe "+string(h.ID))+
-				" shows how far it is")
-		} else if err != nil {
-			return err
+		acted, err := admin.New(c.Client).Act(ctx, string(h.ID), signed(do))
+		if err != nil {
+			return c.explained(err, h)
 		}
 		if h.Status == to {
 			done = "is " + to.String() + " already"
 		}
-		fmt.Fprintf(cmd.ErrOrStderr(), "run %s %s\n", h.ID, done)
+		if err := c.printActed(cmd, out, acted, func(w io.Writer) error {
+			fmt.Fprintf(cmd.ErrOrStderr(), "run %s %s\n", h.ID, done)
+			for _, step := range acted.NotUndone {
+				fmt.Fprintf(cmd.ErrOrStderr(), "not undone: %s\n", step)
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
 		return c.warn(ctx, cmd.ErrOrStderr())
 	})
+}
+
+// printActed prints the result of an action, as JSON or by text.
+func (c *client) printActed(cmd *cobra.Command, out *output, acted admin.Acted,
+	text func(io.Writer) error) error {
+	return one(out, cmd.OutOrStdout(), api.Acted{
+		RunID: acted.RunID, WorkflowID: acted.WorkflowID, New: acted.New,
+		NotUndone: acted.NotUndone,
+	}, text)
+}
+
+// explained adds a hint to the error of an action that the state of the run does not allow.
+func (c *client) explained(err error, h journal.Head) error {
+	if exitCode(err) == exitConflict {
+		return hinted(err, c.place.Command("runs describe "+string(h.ID))+" shows how far it is")
+	}
+	return err
 }
 
 // warn prints a note if no engine has the database.
@@ -54,68 +105,30 @@ func (c *client) warn(ctx context.Context, w io.Writer) error {
 }
 
 func newRunsCancel(db *database) *cobra.Command {
-	cmd := &cobra.Command{
+	return acting(db, &cobra.Command{
 		Use: "cancel ID", Short: "Cancel a run: it ends as CANCELLED after its clean-ups",
 		Example: "  perdure runs cancel ord-1001 --reason 'the customer changed her mind'",
-	}
-	why := reason(cmd)
-	return acting(db, cmd, journal.Cancelled, "is asked to end",
-		func(ctx context.Context, c *client, id string) error { return c.Cancel(ctx, id, *why) })
+	}, journal.Cancelled, "is asked to end", journal.ActionCancel)
 }
 
 func newRunsSuspend(db *database) *cobra.Command {
-	cmd := &cobra.Command{
+	return acting(db, &cobra.Command{
 		Use: "suspend ID", Short: "Park a run until it is resumed",
 		Example: "  perdure runs suspend ord-1001 --reason 'the bank is down'",
-	}
-	why := reason(cmd)
-	return acting(db, cmd, journal.Suspended, "is held", func(ctx context.Context, c *client,
-		id string) error {
-		return c.Suspend(ctx, id, *why)
-	})
+	}, journal.Suspended, "is held", journal.ActionSuspend)
 }
 
 func newRunsResume(db *database) *cobra.Command {
 	return acting(db, &cobra.Command{
-		Use: "resume ID", Short: "Let a parked run go on",
+		Use: "resume ID", Short: "Let a parked run, or a rollback that has stopped, go on",
+		Long: `Lets a parked run go on. In a run that is COMPENSATION_FAILED, it tries the
+compensations that have failed again. What is undone already stays so.`,
 		Example: "  perdure runs resume ord-1001",
-	}, journal.Running, "goes on", func(ctx context.Context, c *client, id string) error {
-		return c.Resume(ctx, id)
-	})
-}
-
-func newRunsRetry(db *database) *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "retry ID", Short: "Retry a run that has failed, in a new run",
-		Long: `Starts a run that goes on from the point where another one has FAILED, was CANCELLED or
-has TIMED_OUT. It has the workflow ID and the input of the old run, and what ended well
-there is not done again. If the run was retried already, the command returns the run that
-was made then.
-
-A retry of a dead letter is "deadletters retry": the dead letter counts it.`,
-		Example: "  perdure runs retry ord-1001\n  perdure runs retry @latest -o json",
-	}
-	out := newOutput(cmd)
-	return aboutRun(db, cmd, out.check, db.write, func(ctx context.Context, c *client,
-		h journal.Head) error {
-		run, err := c.Retry(ctx, string(h.ID))
-		if exitCode(err) == exitConflict {
-			return hinted(err, c.place.Command("runs describe "+string(h.ID))+
-				" shows how far it is")
-		} else if err != nil {
-			return err
-		}
-		if err := one(out, cmd.OutOrStdout(), api.Started{
-			RunID: run.RunID(), WorkflowID: run.ID(), New: run.New(),
-		}, func(w io.Writer) error { return printStarted(w, run) }); err != nil {
-			return err
-		}
-		return c.warn(ctx, cmd.ErrOrStderr())
-	})
+	}, journal.Running, "goes on", journal.ActionResume)
 }
 
 func newRunsDecide(db *database) *cobra.Command {
-	var why string
+	var do admin.Order
 	cmd := &cobra.Command{
 		Use:   "decide ID NAME CHOICE",
 		Short: "Answer a parked run that waits for a decision",
@@ -127,8 +140,7 @@ name.`,
 		Args: exactly("ID", "NAME", "CHOICE"),
 	}
 	in := newInput(cmd, "data that goes with the choice")
-	cmd.Flags().StringVar(&why, "reason", "from the command line",
-		"the reason; it is recorded with the run")
+	why(cmd, &do)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		data, err := in.read(cmd)
 		if err != nil {
@@ -139,7 +151,9 @@ name.`,
 			if err != nil {
 				return err
 			}
-			d := perdure.Decision{Choice: args[2], Data: data, Reason: why}
+			d := perdure.Decision{
+				Choice: args[2], Data: data, By: signed(do).By, Reason: do.Reason,
+			}
 			if err := c.Decide(ctx, string(h.ID), args[1], d); err != nil {
 				return err
 			}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -18,11 +19,13 @@ import (
 
 func (p *program) newDeadLetters() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "deadletters", Short: "List, add, retry and close dead letters",
+		Use: "deadletters", Aliases: []string{"dlq"},
+		Short:   "List, show, add, retry and close dead letters",
 		Example: "  perdure deadletters list\n  perdure deadletters retry " + exampleLetter,
 	}
 	db := p.database(cmd)
-	return group(cmd, newDeadLettersList(db), newDeadLettersAdd(db), newDeadLettersRetry(db),
+	return group(cmd, newDeadLettersList(db), newDeadLettersGet(db), newDeadLettersAdd(db),
+		newDeadLettersRetry(db),
 		newDeadLettersHandle(db), newDeadLettersDelete(db))
 }
 
@@ -156,21 +159,46 @@ new error, and there is no second one. Without --id each call adds one.`,
 	return cmd
 }
 
+func newDeadLettersGet(db *database) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "get ID", Short: "Show one open dead letter, with its input",
+		Example: "  perdure deadletters get " + exampleLetter,
+	}
+	out := newOutput(cmd)
+	return aboutLetter(db, cmd, out.check, func(ctx context.Context, a *admin.Client,
+		id string) error {
+		l, err := a.DeadLetter(ctx, id)
+		if err != nil {
+			return err
+		}
+		return one(out, cmd.OutOrStdout(), l, func(w io.Writer) error {
+			pairs := []string{"run", l.RunID, "code", string(l.Code), "input", string(l.Input)}
+			for _, c := range letterColumns(false) {
+				pairs = append(pairs, strings.ToLower(c.name), c.of(l))
+			}
+			return fields(w, pairs...)
+		})
+	})
+}
+
 func newDeadLettersRetry(db *database) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "retry ID", Short: "Retry the run of a dead letter from the step that has failed",
 		Example: "  perdure deadletters retry " + exampleLetter,
 	}
-	out := newOutput(cmd)
+	out, do := newOutput(cmd), admin.Order{Action: journal.ActionRetry}
+	why(cmd, &do)
 	return aboutLetter(db, cmd, out.check, func(ctx context.Context, a *admin.Client,
 		id string) error {
-		run, err := a.RetryDeadLetter(ctx, id)
+		acted, err := a.ActOnDeadLetter(ctx, id, signed(do))
 		if err != nil {
 			return err
 		}
 		return one(out, cmd.OutOrStdout(), api.Started{
-			RunID: string(run.RunID()), WorkflowID: run.ID(), New: run.New(),
-		}, func(w io.Writer) error { return printStarted(w, run) })
+			RunID: acted.RunID, WorkflowID: acted.WorkflowID, New: acted.New,
+		}, func(w io.Writer) error {
+			return printStarted(w, acted.RunID, acted.WorkflowID, acted.New)
+		})
 	})
 }
 
@@ -198,13 +226,16 @@ func newDeadLettersDelete(db *database) *cobra.Command {
 		Use: "delete ID", Short: "Delete a dead letter; the run that it is about stays",
 		Example: "  perdure deadletters delete " + exampleLetter,
 	}
-	return aboutLetter(db, cmd, (*output)(nil).check, func(ctx context.Context, a *admin.Client,
+	out := newOutput(cmd)
+	return aboutLetter(db, cmd, out.check, func(ctx context.Context, a *admin.Client,
 		id string) error {
 		if err := a.DeleteDeadLetter(ctx, id); err != nil {
 			return err
 		}
-		_, err := fmt.Fprintf(cmd.ErrOrStderr(), "dead letter %s is deleted\n", id)
-		return err
+		return one(out, cmd.OutOrStdout(), api.Deleted{ID: id}, func(io.Writer) error {
+			_, err := fmt.Fprintf(cmd.ErrOrStderr(), "dead letter %s is deleted\n", id)
+			return err
+		})
 	})
 }
 

@@ -81,8 +81,14 @@ func detail(e api.Entry) string {
 	add(e.Event)
 	add(strings.Join(e.Choices, " or "))
 	add(e.Other)
+	if e.Skipped {
+		add("skipped")
+	}
+	add(e.Action)
 	if add(errorText(e.Error)); e.Error == nil || e.Error.Message != e.Reason {
-		add(e.Reason)
+		add(bySomebody(e.By, e.Reason))
+	} else {
+		add(bySomebody(e.By, ""))
 	}
 	if string(e.Data) != "null" {
 		add(string(e.Data))
@@ -106,6 +112,17 @@ it: does new code still fit what production has recorded?`,
 		}
 		return journal.Write(cmd.OutOrStdout(), entries)
 	})
+}
+
+// bySomebody returns a reason with the operator who had it.
+func bySomebody(operator, reason string) string {
+	switch {
+	case operator == "":
+		return reason
+	case reason == "":
+		return "by " + operator
+	}
+	return "by " + operator + ": " + reason
 }
 
 // millis returns the duration of a field in milliseconds.

@@ -85,7 +85,11 @@ func showing(db *database, cmd *cobra.Command, record func(api.Description) any,
 
 func printDescription(w io.Writer, d api.Description) error {
 	pairs := append(runFields(d), "input", string(d.Payload), "continues", d.Predecessor,
-		"continued by", d.Successor, "build", d.Build)
+		"continued by", d.Successor, "goes on from", originText(d.Origin),
+		"goes on as", originText(d.GoesOnAs), "by", d.By, "build", d.Build)
+	if s, ok := journal.ParseStatus(d.Status); ok && s.IsTerminal() && !s.IsSuccess() {
+		pairs = append(pairs, "not undone", strings.Join(d.Undoable, ", "))
+	}
 	for _, name := range sorted(d.Published) {
 		pairs = append(pairs, "shows "+name, string(d.Published[name]))
 	}
@@ -108,6 +112,27 @@ func printDescription(w io.Writer, d api.Description) error {
 		return err
 	}
 	return section(w, "messages that it has not taken", d.Unread, messageColumns[:4])
+}
+
+// originText describes a link between two runs; the empty text if there is none.
+func originText(o *api.Origin) string {
+	if o == nil {
+		return ""
+	}
+	text := o.RunID + " (" + o.Action
+	if o.Step != "" {
+		text += " " + o.Step
+	}
+	if o.NewInput {
+		text += ", with another input"
+	}
+	if o.By != "" {
+		text += ", by " + o.By
+	}
+	if o.Reason != "" {
+		text += ": " + o.Reason
+	}
+	return text + ")"
 }
 
 // section prints a table under a heading. It prints nothing without records.
@@ -136,7 +161,7 @@ var stepColumns = []column[api.Step]{
 			return "before: " + note
 		}
 		if note == "" {
-			note = s.Reason
+			note = bySomebody(s.By, s.Reason)
 		}
 		if !s.Due.IsZero() {
 			note = "again at " + moment(s.Due) + ": " + note
@@ -169,7 +194,9 @@ func (c *client) describe(ctx context.Context, h journal.Head) (api.Description,
 		return api.Description{}, err
 	}
 	d := api.DescriptionOf(known.Head, known.State)
-	d.Why = known.Why
+	d.Why, d.GoesOnAs = known.Why, api.OriginOf(journal.Origin{
+		Run: journal.RunID(known.GoesOnAs), Action: journal.Action(known.GoesOnBy),
+	})
 	for _, m := range known.Unread {
 		d.Unread = append(d.Unread, messageOf(m))
 	}

@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -103,7 +102,7 @@ func (s *starting) run(cmd *cobra.Command, workflow string) error {
 		default:
 			err := one(s.waiter.out, cmd.OutOrStdout(), api.Started{
 				RunID: run.RunID(), WorkflowID: run.ID(), New: run.New(),
-			}, func(w io.Writer) error { return printStarted(w, run) })
+			}, func(w io.Writer) error { return printStarted(w, run.RunID(), run.ID(), run.New()) })
 			if err != nil {
 				return err
 			}
@@ -120,12 +119,12 @@ func (s *starting) run(cmd *cobra.Command, workflow string) error {
 	})
 }
 
-func printStarted(w io.Writer, run *perdure.Run[json.RawMessage]) error {
+func printStarted(w io.Writer, run, id string, isNew bool) error {
 	verb := "was started"
-	if !run.New() {
+	if !isNew {
 		verb = "is there already"
 	}
-	_, err := fmt.Fprintf(w, "run %s %s, workflow ID %s\n", run.RunID(), verb, run.ID())
+	_, err := fmt.Fprintf(w, "run %s %s, workflow ID %s\n", run, verb, id)
 	return err
 }
 

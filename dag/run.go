@@ -24,6 +24,7 @@ type execution struct {
 	asides []*step           // async steps, in the order of their starts
 	done   []*step           // in the order of their ends
 	failed []failure
+	back   bool // an operator has asked to undo the completed graph
 
 	mu       sync.RWMutex
 	results  map[string]json.RawMessage
@@ -65,6 +66,12 @@ func (p *plan) run(ctx context.Context, input json.RawMessage) (json.RawMessage,
 	}
 	if err := x.finish(); err != nil {
 		return nil, err
+	}
+	if x.back, err = pattern.RollsBack(ctx); err != nil {
+		return nil, err
+	}
+	if x.back {
+		return nil, x.rollBack()
 	}
 	if p.again != nil {
 		next, more, err := p.again(x.known())
@@ -123,6 +130,13 @@ func awaitable(f future, err error) (pattern.Awaitable, error) {
 
 // begin begins a step: it evaluates the condition, then begins the first stage or the step itself.
 func (x *execution) begin(s *step, alone bool) (future, error) {
+	out, skipped, err := x.task(s, nil).Skipped(x.ctx, x.given())
+	if err != nil {
+		return nil, err
+	}
+	if skipped { // there is nothing to undo
+		return nil, x.keep(s, out)
+	}
 	if s.condition != nil {
 		holds, err := pattern.Evaluate(x.ctx, s.condition, x.known())
 		switch {
@@ -227,10 +241,15 @@ func (x *execution) settle(s *step, out json.RawMessage, err error) error {
 		}
 		return err
 	}
+	x.done = append(x.done, s)
+	return x.keep(s, out)
+}
+
+// keep takes in the result of a step.
+func (x *execution) keep(s *step, out json.RawMessage) error {
 	x.mu.Lock()
 	x.results[s.id] = out
 	x.mu.Unlock()
-	x.done = append(x.done, s)
 	return x.calls.StepEnded(x.ctx, s.id)
 }
 
@@ -286,6 +305,7 @@ func (x *execution) takeIn() (any bool, err error) {
 func (x *execution) task(s *step, out json.RawMessage) pattern.Task {
 	t := pattern.Task{
 		Name: s.id, Call: s.call, Retry: s.retry, Timeout: s.timeout, Variable: s.variable,
+		Undo: s.undo != nil,
 	}
 	if s.before != nil {
 		t.Timeout = 0

@@ -2,6 +2,7 @@ package dag
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 
 	"github.com/perdure/perdure"
@@ -81,25 +82,74 @@ func (x *execution) compensate() error {
 	return nil
 }
 
-// undo undoes one step and records the verdict.
-func (x *execution) undo(s *step) error {
-	t := pattern.Task{
-		Name: s.id, Phase: perdure.PhaseUndo, Call: s.undo, Retry: s.retry, Timeout: s.timeout,
+// rollBack undoes a graph that has completed, because an operator has asked for it, and ends the
+// run.
+func (x *execution) rollBack() error {
+	if err := x.compensate(); err != nil {
+		return err
 	}
-	out, err := t.Run(x.ctx, x.undoGiven(s))
+	for _, s := range x.done {
+		if _, undone := x.undone[s.id]; s.undo != nil && !undone {
+			return perdure.Fail(x.ctx, pattern.FailedUndo(s.id, x.undoErrs[s.id]))
+		}
+	}
+	return pattern.End(x.ctx, perdure.StatusCompensated, nil, nil)
+}
+
+// undo undoes one step and records the verdict. In a rollback that an operator has asked for, it
+// waits for the operator if the compensation fails.
+func (x *execution) undo(s *step) error {
+	fact := pattern.Fact{Kind: pattern.StepCompensated, Name: s.id}
+	out, err := x.tryUndo(s)
+	for x.back && err != nil && fact.Reason == "" {
+		d, e := x.park(s, err)
+		switch {
+		case e != nil:
+			return e
+		case d.Choice == "handled":
+			fact.Reason = "handled by an operator: " + d.Reason
+		case d.Choice == "skip":
+			fact.Reason = "skipped by an operator: " + d.Reason
+			fact.Kind = pattern.StepCompensationFailed
+		default:
+			out, err = x.tryUndo(s)
+		}
+	}
 	if over := pattern.EndedBy(x.ctx); over != nil {
 		return over
 	}
+	if err != nil && fact.Reason == "" {
+		fact.Kind = pattern.StepCompensationFailed
+	}
 	x.mu.Lock()
-	if x.undoErrs[s.id] = err; err == nil {
+	if x.undoErrs[s.id] = err; fact.Kind == pattern.StepCompensated {
 		x.undone[s.id] = out
 	}
 	x.mu.Unlock()
-	fact := pattern.Fact{Kind: pattern.StepCompensated, Name: s.id}
-	if err != nil {
-		fact.Kind, fact.Err = pattern.StepCompensationFailed, err
-	}
+	fact.Err = err
 	return pattern.Record(x.ctx, fact)
+}
+
+func (x *execution) tryUndo(s *step) (json.RawMessage, error) {
+	return pattern.Task{
+		Name: s.id, Phase: perdure.PhaseUndo, Call: s.undo, Retry: s.retry, Timeout: s.timeout,
+	}.Run(x.ctx, x.undoGiven(s))
+}
+
+// park waits for an operator to decide about a compensation that has failed.
+func (x *execution) park(s *step, why error) (perdure.Decision, error) {
+	if over := pattern.EndedBy(x.ctx); over != nil {
+		return perdure.Decision{}, over
+	}
+	open := 0
+	for _, d := range x.done {
+		if _, undone := x.undone[d.id]; d.undo != nil && !undone {
+			open++
+		}
+	}
+	reason := fmt.Sprintf("rollback incomplete: %d not yet undone: %v", open,
+		pattern.FailedUndo(s.id, why))
+	return perdure.Park(x.ctx, perdure.PhaseUndo.Of(s.id), reason, "retry", "skip", "handled")
 }
 
 // undoGiven returns the sources of the argument of a compensation: the sources of its step's

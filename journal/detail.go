@@ -16,6 +16,7 @@ type Detail struct {
 	Failure *Failure  `json:"failure,omitempty"` // the error of the failed operation
 	// the reason of a cancellation, a skipped step or a suspension
 	Reason string `json:"reason,omitempty"`
+	By     string `json:"by,omitempty"` // the operator whose action the entry records
 	CodeDetail
 	StepDetail
 	ByWait   bool   `json:"by_wait,omitempty"`  // the end of a context caused the cancellation
@@ -63,9 +64,17 @@ type StartDetail struct {
 	Ended time.Time `json:"ended,omitzero"` // the time when the predecessor ended
 	// The code of the run plans a clean-up before anything else. That clean-up has no entry.
 	CleansUp bool `json:"cleans_up,omitempty"`
-	// The failed run that this run retries. The journal begins with the reusable history of that
-	// run.
+	// The run that this run goes on from. The journal begins with what is kept of the journal of
+	// that run.
 	Retried RunID `json:"retried,omitempty"`
+	// the operator's action by which it goes on; empty for a retry
+	Action Action `json:"action,omitempty"`
+	// the path of the step that was skipped, or from which on the run was forked
+	From string `json:"from,omitempty"`
+	// the input is another one than that of the run that this run goes on from
+	NewInput bool `json:"new_input,omitempty"`
+	// the completed run whose effects this run undoes
+	Undoes RunID `json:"undoes,omitempty"`
 	// The run whose idempotency keys the steps use; empty for the run itself.
 	Keys RunID `json:"keys,omitempty"`
 	// Overrides Keys. Its keys are paths of steps that were undone since, or of the steps that
@@ -93,6 +102,10 @@ type StepDetail struct {
 	Async bool   `json:"async,omitempty"` // the step runs beside its workflow
 	// the step belongs to a declaration: it begins however the steps beside it end
 	Declared bool `json:"declared,omitempty"`
+	// the step has a compensation: its result puts it on the undo stack
+	Undo bool `json:"undo,omitempty"`
+	// an operator has set the result, and the step was not executed
+	Skipped bool `json:"skipped,omitempty"`
 	// the result was recorded in a transaction of the application
 	Tx bool `json:"tx,omitempty"`
 }
@@ -113,6 +126,9 @@ type MessageDetail struct {
 	// the sender's ID of the message: one ID counts once in a chain of runs
 	Message string `json:"message,omitempty"`
 	To      string `json:"to,omitempty"` // the workflow ID of a message that found no run
+	// how the run is to end: ActionTerminate, or ActionCompensate if also a pattern undoes that
+	// does not do so by itself; empty for a plain cancel
+	Mode Action `json:"mode,omitempty"`
 }
 
 // An EventDetail is part of EventEmitted.
@@ -163,7 +179,7 @@ func (e *Entry) Misplaced() string {
 // starts reports whether the detail has a field that only RunStarted has.
 func (d *Detail) starts() bool {
 	return d.Headers != nil || d.Attributes != nil || d.Renewed != nil || d.Retried != "" ||
-		d.Keys != "" ||
+		d.Keys != "" || d.Action != "" || d.From != "" || d.NewInput || d.Undoes != "" ||
 		!d.Began.IsZero() || !d.Ended.IsZero()
 }
 
@@ -182,7 +198,7 @@ func (d *Detail) KeysOf(path string) RunID {
 
 // size returns the size in bytes of the fields that have no bound.
 func (d *Detail) size() int {
-	n := d.Failure.size() + len(d.Reason)
+	n := d.Failure.size() + len(d.Reason) + len(d.By)
 	for _, texts := range append([][]string{d.Choices, d.DeadLetters}, d.Layers...) {
 		for _, t := range texts {
 			n += len(t)

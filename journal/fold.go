@@ -146,7 +146,7 @@ func (a *Aggregate) applyRun(e *Entry, d *Detail) {
 	s.Seq, s.Last = e.Seq, e.At
 	s.Events++
 	if e.Status != 0 {
-		s.Status, s.Reason, s.Due = e.Status, "", time.Time{}
+		s.Status, s.Reason, s.By, s.Due = e.Status, "", "", time.Time{}
 	}
 	if d.Build != "" {
 		s.Build, s.Unused = d.Build, nil
@@ -158,11 +158,11 @@ func (a *Aggregate) applyRun(e *Entry, d *Detail) {
 	case RunStarted:
 		s.Started = e.At
 		s.Predecessor, s.PredecessorStarted, s.PredecessorEnded = d.Other, d.Began, d.Ended
-		s.Retried = d.Retried
+		s.Origin = OriginOf(d)
 	case RunContinued:
 		s.Successor = d.Other
 	case RunClosing:
-		s.Ending = d.Outcome
+		s.Ending, s.By, s.Mode = d.Outcome, d.By, d.Mode
 	case OperationUnused:
 		s.Unused = append(s.Unused, a.path(e.Op))
 	case CleanupPlanned:
@@ -175,7 +175,7 @@ func (a *Aggregate) applyRun(e *Entry, d *Detail) {
 	case RunRetrying:
 		s.Failure, s.Due, s.Failures = d.Failure, d.Due, d.Failures
 	case RunSuspended:
-		s.Reason, s.Failure = d.Reason, d.Failure
+		s.Reason, s.By, s.Failure = d.Reason, d.By, d.Failure
 		s.Failures = max(s.Failures, d.Failures)
 	}
 	switch e.Kind {
@@ -185,6 +185,7 @@ func (a *Aggregate) applyRun(e *Entry, d *Detail) {
 	}
 	if e.Kind.EndsRun() {
 		s.Ended, s.Failure, s.Reason, s.Ending = e.At, d.Failure, d.Reason, 0
+		s.By, s.Mode = d.By, d.Mode
 	}
 }
 
@@ -293,6 +294,9 @@ func (a *Aggregate) applyStep(e *Entry, d *Detail) {
 	if e.Kind == StepSkipped && d.Reason == ReasonDuplicate {
 		status = StepIsDone
 	}
+	if e.Kind == StepCompleted && d.Skipped {
+		status = StepIsSkipped
+	}
 	op := e.Op
 	if e.Kind.IsFact() {
 		op = a.About(op)
@@ -313,9 +317,10 @@ func (a *Aggregate) applyStep(e *Entry, d *Detail) {
 	if d.Failure != nil {
 		step.Failure = d.Failure
 	}
-	if status == StepIsCancelled {
-		step.Reason = d.Reason
+	if status == StepIsCancelled || d.Skipped {
+		step.Reason, step.By = d.Reason, d.By
 	}
+	step.Undo = step.Undo || d.Undo
 	if !e.Kind.IsFact() { // a fact about a step is not an attempt of it
 		step.Attempts = max(step.Attempts, e.Attempt())
 	}

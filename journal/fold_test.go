@@ -504,8 +504,10 @@ func TestEveryKindIsApplied(t *testing.T) {
 			},
 		},
 		Payload: []byte("1"), Attributes: map[string]string{"region": "eu"},
-		Headers:     map[string]string{"trace": "0a"},
-		Predecessor: "db-1-0", PredecessorStarted: at(-9), PredecessorEnded: at(-1),
+		Headers: map[string]string{"trace": "0a"},
+		Neighbours: journal.Neighbours{
+			Predecessor: "db-1-0", PredecessorStarted: at(-9), PredecessorEnded: at(-1),
+		},
 	}
 	base := fold(t, onItsWay()...)
 	if got := base.Snapshot(); !reflect.DeepEqual(got, want) {

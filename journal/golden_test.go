@@ -71,6 +71,17 @@ var golden = map[string][]journal.Entry{
 		ScopeDetail: journal.ScopeDetail{Branch: true},
 		Heard:       true,
 	}, 1),
+
+	// What operators do with runs.
+	"v1-fields-10.jsonl": alone(journal.Detail{
+		By:            "ada@desk",
+		StepDetail:    journal.StepDetail{Undo: true, Skipped: true},
+		MessageDetail: journal.MessageDetail{Mode: journal.ActionTerminate},
+		StartDetail: journal.StartDetail{
+			Action: journal.ActionFork, From: "pay/charge", NewInput: true, Undoes: "db-1-4",
+		},
+	}, 1),
+	"v1-mended.jsonl": goldenMended(),
 }
 
 // The kinds in the order in which versions of the package added them.
@@ -654,6 +665,59 @@ func goldenSuccessor() []journal.Entry {
 	})
 }
 
+// goldenMended has a run that goes on from a failed one after its step was skipped, and that is
+// terminated.
+func goldenMended() []journal.Entry {
+	return numbered([]journal.Entry{
+		{Kind: journal.RunStarted, Status: journal.Pending, Data: []byte(`2`),
+			Detail: &journal.Detail{
+				By: "ada", Reason: "paid by hand",
+				CodeDetail: journal.CodeDetail{Build: "b1"},
+				StartDetail: journal.StartDetail{
+					Retried: "db-1-1", Keys: "db-1-1", Action: journal.ActionSkip, From: "charge",
+				},
+			}},
+		{Kind: journal.StepCompleted, Op: journal.Op{Name: "reserve", Occ: 1}, Data: []byte(`1`),
+			Detail: &journal.Detail{StepDetail: journal.StepDetail{Undo: true}}},
+		{Kind: journal.StepCompleted, Op: journal.Op{Name: "charge", Occ: 1}, Data: []byte(`9`),
+			Detail: &journal.Detail{
+				By: "ada", Reason: "paid by hand",
+				StepDetail: journal.StepDetail{Skipped: true},
+			}},
+		{Kind: journal.RunCancelled, Status: journal.Cancelled, Detail: &journal.Detail{
+			By: "bob", Reason: "a mistake",
+			MessageDetail: journal.MessageDetail{Mail: 1, Mode: journal.ActionTerminate},
+		}},
+	})
+}
+
+// spec: R-40, B-8
+func TestASnapshotHasTheOriginTheSkippedStepAndWhatIsNotUndone(t *testing.T) {
+	a := newAggregate()
+	for _, e := range goldenMended() {
+		if err := a.Apply(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := a.Snapshot()
+	if want := (journal.Origin{
+		Run: "db-1-1", Action: journal.ActionSkip, Step: "charge", By: "ada",
+		Reason: "paid by hand",
+	}); s.Origin != want {
+		t.Errorf("the origin is %+v, want %+v", s.Origin, want)
+	}
+	if step := s.Steps[1]; step.Status != journal.StepIsSkipped || step.By != "ada" ||
+		step.Reason != "paid by hand" {
+		t.Errorf("the skipped step is %+v", step)
+	}
+	if got := s.Undoable(); len(got) != 1 || got[0] != "reserve" {
+		t.Errorf("not undone are %v, want reserve", got)
+	}
+	if s.By != "bob" || s.Mode != journal.ActionTerminate {
+		t.Errorf("it was ended by %q with mode %q", s.By, s.Mode)
+	}
+}
+
 // numbered sets the runs, sequences and times of the entries.
 func numbered(entries []journal.Entry) []journal.Entry {
 	for i := range entries {
@@ -855,7 +919,7 @@ func TestGoldenChainFolds(t *testing.T) {
 		Attributes: map[string]string{"region": "eu", "paid": "yes"},
 		Headers:    map[string]string{"trace": "0a"},
 		Versions:   map[string]int{"with-mail": 2},
-		Successor:  "db-1-3",
+		Neighbours: journal.Neighbours{Successor: "db-1-3"},
 	}
 	if got := a.Snapshot(); !reflect.DeepEqual(got, want) {
 		t.Errorf("\n got %+v\nwant %+v", got, want)
@@ -882,10 +946,12 @@ func TestGoldenSuccessorFolds(t *testing.T) {
 		Waits: []journal.Wait{
 			{Op: trial, Path: "trial", Kind: journal.WaitTimer, Since: at(1), Due: at(7200)},
 		},
-		Payload:     []byte(`{"month":2}`),
-		Attributes:  map[string]string{"region": "eu", "paid": "yes"},
-		Headers:     map[string]string{"trace": "0a"},
-		Predecessor: "db-1-1", PredecessorStarted: at(0), PredecessorEnded: at(20),
+		Payload:    []byte(`{"month":2}`),
+		Attributes: map[string]string{"region": "eu", "paid": "yes"},
+		Headers:    map[string]string{"trace": "0a"},
+		Neighbours: journal.Neighbours{
+			Predecessor: "db-1-1", PredecessorStarted: at(0), PredecessorEnded: at(20),
+		},
 	}
 	if got := a.Snapshot(); !reflect.DeepEqual(got, want) {
 		t.Errorf("\n got %+v\nwant %+v", got, want)

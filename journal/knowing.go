@@ -187,7 +187,14 @@ func (s *reuse) learn(i int) {
 // before the end of the run began.
 func (s *reuse) isOfDeclaration(r *operation) bool {
 	return r != nil && r.declared && !r.again && r.end > 0 && r.first < s.over &&
-		s.entries[r.end].Kind == StepCompleted
+		s.entries[r.end].Kind == StepCompleted && !s.comesAfter(r)
+}
+
+// comesAfter reports whether an operation may depend on the step from which on the run is forked:
+// it began after the end of that step.
+func (s *reuse) comesAfter(r *operation) bool {
+	t := s.target
+	return t != nil && s.how.Action == ActionFork && !s.beganBefore(r, max(t.first, t.end))
 }
 
 // isOfDeclared reports whether an entry has opened a branch of such a step, which is beside it and

@@ -63,37 +63,36 @@ import (
 // before it may change its occurrence. It returns the journal along with that error, because
 // children in it may turn out to belong in anew.
 func Reusable(entries []Entry, anew ...RunID) (kept []Entry, redone []string, err error) {
-	if len(entries) == 0 {
-		return nil, nil, nil
-	}
-	s := &reuse{
-		entries: entries, ops: map[Op]*operation{}, left: map[Op]bool{}, reopened: map[Op]bool{},
-		undone: map[string]bool{}, gone: anew,
-	}
-	s.findCut()
-	s.findBases()
-	s.survey()
+	return Continued(entries, Continuation{Action: ActionRetry}, anew...)
+}
+
+// reuse finds what of the journal is kept.
+func (s *reuse) find() {
 	s.findKnowing()
 	s.openGates()
 	s.void()
 	s.undo()
 	s.restart()
 	s.findNeeded()
-	return s.keep(), s.redone(), s.mistakable()
 }
 
 type reuse struct {
 	entries  []Entry
-	cut      int   // where things began to go wrong
-	over     int   // where the end began
-	culprits []int // the records by which the run failed
-	failures []int // the failures that are done again, including culprits
+	how      Continuation
+	target   *operation // the step that is skipped or from which on the run is forked; or nil
+	step     Op         // of target
+	whole    bool       // everything is kept but the end
+	cut      int        // where things began to go wrong
+	over     int        // where the end began
+	culprits []int      // the records by which the run failed
+	failures []int      // the failures that are done again, including culprits
 	ops      map[Op]*operation
 	left     map[Op]bool      // values that are made again
 	reopened map[Op]bool      // branches that go on although they were cancelled
 	voided   map[int64]bool   // scopes of clean-ups of such branches
 	gone     []RunID          // children that are begun again
 	bases    map[int64]string // of scopes: equal for scopes that are about the same scope
+	paths    map[int64]string // of scopes, with a slash
 	places   map[int64]*place // of scopes
 	unheard  map[int64]int    // what the code would know if it had heard of nothing
 	needed   map[int64]bool   // scopes with something that stays in any case
@@ -108,6 +107,7 @@ type operation struct {
 	heard      int  // its last entry that records that its branch had heard of something; else 0
 	declared   bool // it begins however the operations beside it end
 	again      bool // it is done again although it completed
+	afresh     bool // it is done again from its beginning; a child of it begins anew
 	undone     bool // its effect was undone
 }
 
@@ -122,11 +122,11 @@ func (s *reuse) findCut() {
 		}
 	}
 	s.over = s.cut
+	if s.whole {
+		s.over = closing
+	}
 	if last := &s.entries[end]; last.Kind == RunFailed {
 		s.culprits = culprits(s.entries[:closing], s.entries, last.Failure())
-		for _, i := range s.culprits {
-			s.cut = min(s.cut, i)
-		}
 	}
 }
 
@@ -328,14 +328,21 @@ func (s *reuse) redo(op Op, r *operation) {
 	if r.undone {
 		return
 	}
-	r.again, r.undone = true, true
+	r.undone = true
 	s.undone[s.bases[op.Scope]+op.String()] = true
+	s.rerun(op, r, s.redo)
+}
+
+// rerun marks an operation to be done from its beginning. It calls each for every operation that
+// was done for it in a branch of its own.
+func (s *reuse) rerun(op Op, r *operation, each func(Op, *operation)) {
+	r.again, r.afresh = true, true
 	within := s.branchesOf(op, len(s.entries), func(e *Entry) bool {
 		return e.Detail != nil && e.Detail.ForStep == op.Name
 	})
 	for _, e := range within {
 		if inner := s.ops[e.Op]; inner != nil {
-			s.redo(e.Op, inner)
+			each(e.Op, inner)
 		}
 	}
 }
@@ -346,6 +353,7 @@ func (s *reuse) redo(op Op, r *operation) {
 func (s *reuse) findBases() {
 	s.bases = map[int64]string{0: "", ImpliedCleanup: ""}
 	paths := map[int64]string{}
+	s.paths = paths
 	for i := range s.entries {
 		e := &s.entries[i]
 		if e.Kind != CleanupPlanned && e.Kind != ScopeOpened {
@@ -367,6 +375,9 @@ func (s *reuse) findBases() {
 // have cancelled.
 func (s *reuse) restart() {
 	s.anew = map[string]bool{}
+	if s.forksPhase() {
+		s.anew[s.bases[s.step.Scope]] = true
+	}
 	cancelling := map[string]bool{} // before the cut
 	for i := range s.entries {
 		if e := &s.entries[i]; i < s.knows(e.Op.Scope) && !s.voided[e.Op.Scope] &&
@@ -481,8 +492,11 @@ func (s *reuse) keep() []Entry {
 	for i := range s.entries {
 		e := s.entries[i]
 		scope, opened := numbers[e.Op.Scope]
-		if i > 0 && (!opened || !s.isNeeded(&e) && !s.holds(i, &e)) {
+		if i > 0 && (!opened || !s.isKept(i, &e)) {
 			continue
+		}
+		if s.isSkipped(i) {
+			e = s.how.result(e)
 		}
 		if e.Kind != ValueRecorded || !e.Status.IsOpen() || e.Status == Waiting {
 			e.Status = 0
@@ -502,6 +516,15 @@ func (s *reuse) keep() []Entry {
 		})
 	}
 	return out
+}
+
+// isKept reports whether an entry is in the new journal.
+func (s *reuse) isKept(i int, e *Entry) bool {
+	if s.whole {
+		return i < s.over && (e.Kind == DeadLettered || e.isNote() ||
+			e.isOperation() && s.ops[e.Op].end > 0)
+	}
+	return s.isSkipped(i) || s.isNeeded(e) || s.holds(i, e)
 }
 
 // holds reports whether an entry is in the new journal even if nothing in it had to stay.
@@ -543,7 +566,7 @@ func (s *reuse) counts(i int, e *Entry, r *operation) bool {
 	case !r.again && r.end > 0 && (r.end < cut || s.wasGoingOn(r, cut)), s.isOfDeclaration(r):
 		return true
 	case e.Kind == ChildStarted:
-		return !r.undone && i < cut && !s.calledOff(r)
+		return !r.afresh && i < cut && !s.calledOff(r)
 	}
 	return !r.again && e.Kind == CheckpointSaved && i < cut
 }
@@ -572,9 +595,14 @@ func (s *reuse) wasGoingOn(r *operation, cut int) bool {
 	default:
 		return false
 	}
+	return s.beganBefore(r, cut)
+}
+
+// beganBefore reports whether an operation that has ended had begun before an entry.
+func (s *reuse) beganBefore(r *operation, cut int) bool {
 	switch s.entries[r.first].Kind {
 	case StepCompleted, EventEmitted, VariableSet, HeaderSet, KeyAdded:
-		return end.Began().Before(s.entries[cut].At)
+		return s.entries[r.end].Began().Before(s.entries[cut].At)
 	}
 	return r.first < cut
 }

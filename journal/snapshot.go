@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -19,7 +20,9 @@ type Step struct {
 	Ended    time.Time // when the last attempt ended; zero while the step is not terminal
 	Due      time.Time // when the next attempt begins, while the step is RETRYING
 	Failure  *Failure  // the error of the last attempt or compensation that failed
-	Reason   string    // why it was cancelled
+	Reason   string    // why it was cancelled, or skipped by an operator
+	By       string    // the operator who skipped it
+	Undo     bool      // it has a compensation, and has been executed
 
 	StandsFor int64  // the scope that the opened one stands for; else 0
 	ForStep   string // the step beside it that the branch of the opened scope performs
@@ -53,6 +56,8 @@ type Snapshot struct {
 	Ended      time.Time
 	Failure    *Failure  // the error that the run ended with, or the last panic of its code
 	Reason     string    // the reason why it is suspended or was cancelled
+	By         string    // the operator who has suspended or cancelled it
+	Mode       Action    // how it was cancelled
 	Due        time.Time // when the code is replayed, while the run waits for that
 	Failures   int       // panics of its code in a row
 	Build      string    // the build that wrote last
@@ -76,13 +81,43 @@ type Snapshot struct {
 	// the steps of the declaration, layer by layer, as the run began; nil if there is none
 	Layers [][]string
 
-	// Neighbours in a chain of runs; empty and zero at its ends.
+	Neighbours
+	Origin Origin // the run that this one goes on from
+}
+
+// Neighbours are the runs before and after a run in a chain; empty and zero at its ends.
+type Neighbours struct {
 	Predecessor        RunID
 	PredecessorStarted time.Time
 	PredecessorEnded   time.Time
 	Successor          RunID
+}
 
-	Retried RunID // the run that this one retries; empty for none
+// Undoable returns the paths of the steps whose effects are there and could be undone: steps that
+// have a compensation, and participants of a TCC that have tried and neither confirmed nor
+// cancelled. They are in the order of their first entries.
+func (s *Snapshot) Undoable() []string {
+	settled := map[string]bool{} // paths of participants without their phase
+	for i := range s.Steps {
+		if t := &s.Steps[i]; t.Status == StepIsCanceled || t.Status == StepIsConfirmed {
+			settled[t.participant()] = true
+		}
+	}
+	var out []string
+	for i := range s.Steps {
+		t := &s.Steps[i]
+		tried := t.Status == StepIsTried && !settled[t.participant()]
+		if tried || t.Undo && (t.Status == StepIsDone || t.Status == StepIsCompensationFailed) {
+			out = append(out, t.Path)
+		}
+	}
+	return out
+}
+
+// participant returns the path of a step without its phase.
+func (s *Step) participant() string {
+	scope := s.Path[:strings.LastIndex(s.Path, "/")+1]
+	return scope + strings.TrimPrefix(s.Path[len(scope):], strings.ToLower(s.Phase)+":")
 }
 
 func (s Snapshot) clone() Snapshot {

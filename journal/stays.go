@@ -13,7 +13,7 @@ func (s *reuse) stays(r *operation) bool {
 	}
 	first, end := &s.entries[r.first], &s.entries[r.end]
 	if first.Kind == ChildStarted {
-		return s.hadHeard(r) && !r.undone && !s.calledOff(r) && !s.isGone(first) &&
+		return s.hadHeard(r) && !r.afresh && !s.calledOff(r) && !s.isGone(first) &&
 			!s.isDropped(first)
 	}
 	return !r.again && end.Kind == StepCompleted && end.Detail != nil && end.Detail.Tx

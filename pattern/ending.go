@@ -55,6 +55,15 @@ func EndingBy(ctx context.Context) error {
 	return failure.Err(f)
 }
 
+// RollsBack reports whether the run of ctx undoes what another run has done, which was COMPLETED:
+// an operator has asked for that. When its code has come to the end again, by the results that are
+// recorded, it undoes every step that has a compensation and was not skipped. It ends as
+// COMPENSATED. For a compensation that fails it waits for an operator.
+func RollsBack(ctx context.Context) (bool, error) {
+	info, err := kernel.InfoOf(ctx)
+	return info.Undoes != "", err
+}
+
 // SetStatus sets the status that a pattern has while its run goes on: RUNNING, TRYING, CONFIRMING,
 // CANCELING or COMPENSATING.
 func SetStatus(ctx context.Context, s journal.Status) error {

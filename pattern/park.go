@@ -12,5 +12,5 @@ import (
 func Park(ctx context.Context, name, key, reason string, choices ...string) (perdure.Decision,
 	error) {
 	d, err := sealed.Decide(ctx, name, key, reason, choices)
-	return perdure.Decision{Choice: d.Choice, Data: d.Data, Reason: d.Reason}, err
+	return perdure.Decision{Choice: d.Choice, Data: d.Data, By: d.By, Reason: d.Reason}, err
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/kernel"
 	"github.com/perdure/perdure/internal/sealed"
 )
 
@@ -32,6 +33,7 @@ type Task struct {
 	Variable string         // the variable that stores the result; empty for none
 	Event    *StepEvent     // emitted at its success; nil for none
 	Announce bool           // see [Announced]
+	Undo     bool           // it has a compensation
 }
 
 // A TaskFunc is the body of a task: see [TaskOf].
@@ -107,7 +109,7 @@ func (t Task) limit() time.Duration {
 }
 
 func (t Task) options() []perdure.StepOption {
-	opts := make([]perdure.StepOption, 0, 6)
+	opts := make([]perdure.StepOption, 0, 7)
 	if t.Phase != perdure.PhaseUndo { // a compensation begins after a failure
 		opts = append(opts, declared{})
 	}
@@ -126,7 +128,35 @@ func (t Task) options() []perdure.StepOption {
 	if t.Announce {
 		opts = append(opts, Announced)
 	}
+	if t.Undo {
+		opts = append(opts, undoable{})
+	}
 	return opts
+}
+
+// Skipped reports whether an operator has skipped the task, and returns the output that the
+// operator has set. Whoever runs the task asks first, and then neither does what comes before the
+// task nor undoes it.
+func (t Task) Skipped(ctx context.Context, given Sources) (out json.RawMessage, is bool,
+	err error) {
+	is, async, err := kernel.Skipped(ctx, t.Phase.Of(t.Name), t.Key)
+	switch {
+	case err != nil || !is:
+		return nil, false, err
+	case async:
+		out, err = t.Async(ctx, given).Await(ctx)
+	default:
+		out, err = t.Run(ctx, given)
+	}
+	return out, true, err
+}
+
+// undoable is the option of a step that has a compensation.
+type undoable struct{}
+
+func (undoable) ApplyToStep(o *sealed.Operation) error {
+	o.Undo = true
+	return nil
 }
 
 type announced struct{}

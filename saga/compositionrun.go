@@ -24,6 +24,7 @@ type compositionRun struct {
 	failed []failure
 	undoes int   // number of members that are being undone, the whole composition included
 	abort  error // the error of a compensation whose handler has answered FailSaga
+	back   bool  // an operator has asked to undo the completed composition
 
 	// These are for conditions.
 	headers map[string]string
@@ -49,6 +50,9 @@ func (c *compositionPlan) play(ctx context.Context, input json.RawMessage) error
 		layer:   map[string]int{},
 		headers: info.Headers, results: map[string]json.RawMessage{},
 	}
+	if x.back, err = pattern.RollsBack(ctx); err != nil {
+		return err
+	}
 	if err := perdure.OnCancel(ctx, "compensate", x.cleanUp); err != nil {
 		return err
 	}
@@ -69,7 +73,10 @@ func (c *compositionPlan) play(ctx context.Context, input json.RawMessage) error
 		return err
 	}
 	if why == nil {
-		return x.tell(ctx, pattern.PhaseCompleted, nil)
+		if err := x.tell(ctx, pattern.PhaseCompleted, nil); err != nil || !x.back {
+			return err
+		}
+		return x.rollBack(ctx)
 	}
 	if err := x.tell(ctx, pattern.PhaseFailed, why); err != nil {
 		return err
@@ -126,7 +133,7 @@ func (x *compositionRun) begin(ctx context.Context, m *member) (pattern.Awaitabl
 		if err != nil {
 			return struct{}{}, err
 		}
-		part.x.whole, part.x.optional = x, m.optional
+		part.x.whole, part.x.optional, part.x.back = x, m.optional, x.back
 		x.parts[m.alias], x.begun = part, append(x.begun, part)
 		return struct{}{}, part.run(ctx)
 	}), nil
@@ -192,6 +199,24 @@ func (x *compositionRun) backward(ctx context.Context) (why, over error) {
 		why = nil
 	}
 	return why, err
+}
+
+// rollBack undoes a composition that has completed, because an operator has asked for it, and ends
+// the run.
+func (x *compositionRun) rollBack(ctx context.Context) error {
+	if err := x.undoAll(ctx, x.done); err != nil {
+		return err
+	}
+	why := x.abort
+	for _, p := range x.done {
+		if left := p.x.notUndone(); why == nil && left != nil {
+			why = pattern.FailedStep(p.name, left)
+		}
+	}
+	if why != nil {
+		return perdure.Fail(ctx, why)
+	}
+	return pattern.End(ctx, perdure.StatusCompensated, nil, nil)
 }
 
 // cleanUp undoes everything that members have done, because the run ends before they do.

@@ -210,7 +210,17 @@ func (p *plan) run(ctx context.Context, input json.RawMessage) (json.RawMessage,
 		return nil, err
 	}
 	if len(x.failed) == 0 {
-		return x.output(), x.calls.Wait(ctx)
+		if err := x.calls.Wait(ctx); err != nil {
+			return nil, err
+		}
+		var err error
+		if x.back, err = pattern.RollsBack(ctx); err != nil {
+			return nil, err
+		}
+		if x.back {
+			return nil, x.rollBack(ctx)
+		}
+		return x.output(), nil
 	}
 	why, over := x.backward(ctx)
 	if over != nil || why == nil {

@@ -41,6 +41,7 @@ type execution struct {
 	undid   []string        // IDs of undone units
 	stopped bool            // if true, nothing more is undone
 	abort   error           // of a compensation whose handler answered FailSaga
+	back    bool            // an operator has asked to undo the completed saga
 }
 
 // A unit is a step, or a clone of one.
@@ -104,7 +105,13 @@ func (x *execution) expand(ctx context.Context) bool {
 			t := x.byID[id]
 			clones, err := t.clones(x.input)
 			if err != nil {
-				_ = x.refuse(ctx, &unit{step: t, clone: clone{id: id}}, err)
+				u := &unit{step: t, clone: clone{id: id}}
+				out, skipped, over := x.task(u).Skipped(ctx, x.given(u))
+				if skipped && over == nil {
+					x.results[id] = out
+					continue
+				}
+				_ = x.refuse(ctx, u, err)
 				return false
 			}
 			if t.each != nil {
@@ -162,7 +169,7 @@ func (x *execution) task(u *unit) pattern.Task {
 	retry := u.retry
 	t := pattern.Task{
 		Name: u.step.id, Key: u.clone.key, Call: u.call, Retry: &retry, Timeout: u.timeout,
-		Event: x.events.Step(u.event), Variable: u.variable,
+		Event: x.events.Step(u.event), Variable: u.variable, Undo: u.undo != nil,
 	}
 	if u.each != nil {
 		t.Variable = "" // it is set to the list when all clones have ended
@@ -172,6 +179,13 @@ func (x *execution) task(u *unit) pattern.Task {
 
 // beginStep begins a unit, unless its idempotency key was used before.
 func (x *execution) beginStep(ctx context.Context, u *unit, alone bool) (pattern.Awaitable, error) {
+	out, skipped, err := x.task(u).Skipped(ctx, x.given(u))
+	if err != nil {
+		return nil, err
+	}
+	if skipped {
+		return nil, x.passBy(ctx, u, out)
+	}
 	if key := u.step.key; key != "" {
 		if u.each != nil {
 			key += "[" + u.clone.key + "]"
@@ -189,8 +203,17 @@ func (x *execution) beginStep(ctx context.Context, u *unit, alone bool) (pattern
 		x.begun = append(x.begun, u)
 		return u.future, nil
 	}
-	out, err := x.task(u).Run(ctx, x.given(u))
+	out, err = x.task(u).Run(ctx, x.given(u))
 	return nil, x.settle(ctx, u, out, err)
+}
+
+// passBy notes a unit that an operator has skipped: there is nothing to undo.
+func (x *execution) passBy(ctx context.Context, u *unit, out json.RawMessage) error {
+	u.ended = true
+	if err := x.put(ctx, u, out); err != nil {
+		return err
+	}
+	return x.calls.StepEnded(ctx, u.clone.id, u.step.id)
 }
 
 // repeat notes a unit whose effect has already happened: there is nothing to undo.

@@ -71,6 +71,31 @@ func (x *execution) hear(ctx context.Context) error {
 	return pattern.EndedBy(ctx)
 }
 
+// rollBack undoes a saga that has completed, because an operator has asked for it, and ends the
+// run.
+func (x *execution) rollBack(ctx context.Context) error {
+	if err := x.undoAll(ctx); err != nil {
+		return err
+	}
+	if why := x.notUndone(); why != nil {
+		return perdure.Fail(ctx, why)
+	}
+	return pattern.End(ctx, perdure.StatusCompensated, nil, nil)
+}
+
+// notUndone returns the error of the first step that is not undone, or nil if everything is undone.
+func (x *execution) notUndone() error {
+	if x.abort != nil {
+		return x.abort
+	}
+	for _, u := range x.done {
+		if u.undo != nil && !slices.Contains(x.undid, u.clone.id) {
+			return pattern.FailedUndo(u.clone.id, x.undoErrs[u.clone.id])
+		}
+	}
+	return nil
+}
+
 // undoAll undoes, by the policy, every step that is done and has no verdict yet. It returns an
 // error if the run ends meanwhile.
 func (x *execution) undoAll(ctx context.Context) error {
@@ -217,7 +242,7 @@ func (x *execution) judge(ctx context.Context, u *unit, f *perdure.Future[json.R
 				x.abort = pattern.FailedUndo(u.clone.id, err)
 			}
 			return x.isNot(ctx, u, err, "")
-		case x.parks:
+		case x.parks || x.back:
 			if done, e := x.park(ctx, u, err); done || e != nil {
 				return e
 			}

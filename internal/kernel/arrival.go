@@ -102,6 +102,9 @@ func (k *Kernel) activationOf(c *store.Run, def *Workflow) (r *run, broken *jour
 // given back. Forced, the code of a parked run is called all the same.
 func (a arrival) goesOn(forced bool) bool {
 	r := a.run
+	if endAtOnce(r); r.gone() {
+		return false
+	}
 	if e := r.memo.ends; e != nil && !isOwn(e) {
 		a.resumeEnding(e)
 	} else if r.overdue() && !r.ending.cleansUp() {
@@ -180,7 +183,7 @@ func (a arrival) unparks() bool {
 			r.inbox.remove(number, r.last()+1)
 			r.append(journal.Entry{
 				Kind: journal.RunResumed, Status: r.values.active(),
-				Detail: &journal.Detail{MessageDetail: journal.MessageDetail{Mail: number}},
+				Detail: whyOf(e.Detail).detail(number),
 			})
 			return true
 		case r.ending.as() == 0 && r.values.decided() == 0 && r.ending.cleansUp():
@@ -236,7 +239,8 @@ func (a arrival) resumeEnding(e *journal.Entry) {
 	c := &closing{run: r, termination: termination{
 		why: why, end: &journal.Error{Code: f.Code, Message: f.Message}, out: Outcome{Failure: f},
 		last: journal.Entry{Kind: kind, Status: e.Detail.Outcome, Detail: &journal.Detail{
-			Failure: f, Reason: e.Detail.Reason,
+			Failure: f, Reason: e.Detail.Reason, By: e.Detail.By,
+			MessageDetail: journal.MessageDetail{Mode: e.Detail.Mode},
 		}},
 	}}
 	r.ending.resume(c)

@@ -278,8 +278,11 @@ func (o *operation) succeeded(a *attempt, data []byte, spill journal.Number) {
 	if spill != 0 {
 		e.Data = nil
 	}
+	if a.n > 1 || o.work.Undo {
+		e.Detail = &journal.Detail{StepDetail: journal.StepDetail{Undo: o.work.Undo}}
+	}
 	if a.n > 1 {
-		e.Detail = &journal.Detail{Attempt: a.n}
+		e.Detail.Attempt = a.n
 	}
 	o.emit(a)
 	o.settle(e)

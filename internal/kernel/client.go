@@ -79,8 +79,11 @@ func (c *Client) Start(ctx context.Context, s Start) (Started, error) {
 
 // Cancel asks a run to end and returns when that is durable. In a damaged journal, the entries
 // before the damage count.
-func (c *Client) Cancel(ctx context.Context, id, reason string) error {
-	return c.ask(ctx, "cancel "+id, journal.CancelAsked, id, reason, func(
+func (c *Client) Cancel(ctx context.Context, id string, why Why) error {
+	if why.Mode == journal.ActionTerminate {
+		return c.ask(ctx, "terminate "+id, journal.CancelAsked, id, why, c.mayTerminate(ctx))
+	}
+	return c.ask(ctx, "cancel "+id, journal.CancelAsked, id, why, func(
 		op string, h journal.Head,
 	) error {
 		if h.Status == journal.Suspended { // its journal has its decision
@@ -97,18 +100,18 @@ func (c *Client) Cancel(ctx context.Context, id, reason string) error {
 }
 
 // Suspend asks for a run to be parked and returns when that is durable.
-func (c *Client) Suspend(ctx context.Context, id, reason string) error {
-	return c.ask(ctx, "suspend "+id, journal.SuspendAsked, id, reason, maySuspend(reason))
+func (c *Client) Suspend(ctx context.Context, id string, why Why) error {
+	return c.ask(ctx, "suspend "+id, journal.SuspendAsked, id, why, maySuspend(why.Reason))
 }
 
 // Resume asks for a parked run to go on and returns when that is durable.
-func (c *Client) Resume(ctx context.Context, id string) error {
-	return c.ask(ctx, "resume "+id, journal.ResumeAsked, id, "", mayResume)
+func (c *Client) Resume(ctx context.Context, id string, why Why) error {
+	return c.ask(ctx, "resume "+id, journal.ResumeAsked, id, why, mayResume)
 }
 
 // ask sends a message of the engine's own, if there is something to do.
 func (c *Client) ask(
-	ctx context.Context, op string, kind journal.Kind, id, reason string, judge judge,
+	ctx context.Context, op string, kind journal.Kind, id string, why Why, judge judge,
 ) error {
 	h, err := c.Find(ctx, id)
 	if err == nil {
@@ -117,7 +120,7 @@ func (c *Client) ask(
 	if !errors.Is(err, errOpen) {
 		return err
 	}
-	return c.FrontEnd.ask(ctx, op, kind, h, reason)
+	return c.FrontEnd.ask(ctx, op, kind, h, why)
 }
 
 // Wait waits for a run to end and returns its head and its outcome. If the run continues as new,

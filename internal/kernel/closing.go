@@ -219,7 +219,10 @@ func (r *run) finish(t termination, outside bool) *journal.Error {
 	case outside:
 		d := *t.last.Detail
 		d.Outcome = t.last.Status
-		c.last.Detail = &journal.Detail{Failure: d.Failure, Reason: d.Reason}
+		c.last.Detail = &journal.Detail{
+			Failure: d.Failure, Reason: d.Reason, By: d.By,
+			MessageDetail: journal.MessageDetail{Mode: d.Mode},
+		}
 		r.ending.way = c
 		r.push(r.outside(journal.Entry{Kind: journal.RunClosing, Detail: &d}), c)
 		if r.root.state != isNew {
@@ -293,6 +296,9 @@ func clean(r *run, left []*cleanup, by *journal.Failure) {
 // about to end.
 func (c *cleaning) next() {
 	r := c.run
+	if r.over() { // it was terminated
+		return
+	}
 	if len(c.left) == 0 {
 		if end := r.ending.cleaned(); end != nil {
 			r.terminate(end.termination)

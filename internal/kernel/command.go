@@ -39,8 +39,15 @@ func (c command) do() {
 	done := false
 	switch c.Kind {
 	case journal.CancelAsked:
+		why := whyOf(d)
+		if why.Mode == journal.ActionTerminate {
+			if done = !r.values.isTCCDecided(); done {
+				r.terminate(cancelledBy(why, c.Seq))
+			}
+			break
+		}
 		if done = r.ending.as() == 0 && r.values.decided() == 0; done {
-			r.finish(cancelledBy(d.Reason, c.Seq), true)
+			r.finish(cancelledBy(why, c.Seq), true)
 		}
 	case journal.SuspendAsked:
 		if done = errors.Is(maySuspend(d.Reason)("", r.head()), errOpen); done {
@@ -48,7 +55,7 @@ func (c command) do() {
 		}
 	case journal.ResumeAsked:
 		if done = r.isFrozen(); done {
-			r.thaw(c.Seq)
+			r.thaw(whyOf(d).detail(c.Seq))
 		}
 	case journal.TimerCancelled:
 		o := r.operations.timer(c.Op.Key)
@@ -93,7 +100,7 @@ func (r *run) commands() {
 func suspension(m *journal.Entry) *journal.Detail {
 	d := &journal.Detail{MessageDetail: journal.MessageDetail{Mail: m.Seq}}
 	if m.Detail != nil {
-		d.Reason = m.Detail.Reason
+		d.Reason, d.By = m.Detail.Reason, m.Detail.By
 	}
 	d.Reason = suspended(d.Reason)
 	return d

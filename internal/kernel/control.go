@@ -37,39 +37,42 @@ func (k *Kernel) live(n journal.Number) Live {
 // ends, Cancel returns when it is durable that the run will end so; if another engine has the run,
 // when the message to it is durable. A run that is cancelled already is left unchanged. For a run
 // that ended in another way, Cancel returns an error that names its status.
-func (e *Engine) Cancel(ctx context.Context, id, reason string) error {
+func (e *Engine) Cancel(ctx context.Context, id string, why Why) error {
+	if why.Mode == journal.ActionTerminate {
+		return e.terminate(ctx, id, why)
+	}
 	return e.order(ctx, order{
 		op: "cancel " + id, id: id, judge: mayCancel, ends: true, kind: journal.CancelAsked,
-		reason: reason,
-		do:     func(r *run) { r.finish(cancelledBy(reason, 0), true) },
+		why: why,
+		do:  func(r *run) { r.finish(cancelledBy(why, 0), true) },
 	})
 }
 
 // Suspend parks a run until it is resumed and returns when that is durable. Its steps
 // in flight end, and nothing else goes on. A run that is suspended for another reason gets an
 // entry with this one, which is the reason from then on.
-func (e *Engine) Suspend(ctx context.Context, id, reason string) error {
+func (e *Engine) Suspend(ctx context.Context, id string, why Why) error {
 	var done atomic.Bool
 	return e.order(ctx, order{
-		op: "suspend " + id, id: id, kind: journal.SuspendAsked, reason: reason,
+		op: "suspend " + id, id: id, kind: journal.SuspendAsked, why: why,
 		judge: func(op string, h journal.Head) error {
 			if done.Load() && parked(h) { // also for a later reason
 				return nil
 			}
-			return maySuspend(reason)(op, h)
+			return maySuspend(why.Reason)(op, h)
 		},
 		do: func(r *run) {
-			r.freeze(&journal.Detail{Reason: suspended(reason)})
+			r.freeze(&journal.Detail{Reason: suspended(why.Reason), By: why.By})
 			r.whenDurable(effect{do: func() { done.Store(true) }})
 		},
 	})
 }
 
 // Resume lets a parked run go on and returns when that is durable. Its panics in a row count anew.
-func (e *Engine) Resume(ctx context.Context, id string) error {
+func (e *Engine) Resume(ctx context.Context, id string, why Why) error {
 	var asked, resumed atomic.Bool
 	return e.order(ctx, order{
-		op: "resume " + id, id: id, kind: journal.ResumeAsked,
+		op: "resume " + id, id: id, kind: journal.ResumeAsked, why: why,
 		judge: func(op string, h journal.Head) error {
 			err := mayResume(op, h)
 			if resumed.Load() || asked.Load() && !errors.Is(err, errOpen) {
@@ -80,9 +83,9 @@ func (e *Engine) Resume(ctx context.Context, id string) error {
 		do: func(r *run) {
 			asked.Store(true)
 			if r.isFrozen() {
-				r.thaw(0)
+				r.thaw(why.detail(0))
 			} else {
-				r.append(journal.Entry{Kind: journal.RunResumed})
+				r.append(journal.Entry{Kind: journal.RunResumed, Detail: why.detail(0)})
 				r.leaveHead(r.values.active(), "", r.created()) // it is due at once
 				r.yield()
 			}
@@ -98,8 +101,8 @@ type order struct {
 	ends   bool       // it ends the run, which may clean up first
 	do     func(*run) // appends to the run, whose lock is held, and ends the activation
 	// the kind of the message that carries the order if another engine has the run
-	kind   journal.Kind
-	reason string
+	kind journal.Kind
+	why  Why
 }
 
 // order carries out an order. If the engine loses its lease meanwhile, the head of the run shows
@@ -185,7 +188,7 @@ func (k *Kernel) order(ctx context.Context, o order) error {
 			return err
 		}
 		if head.Owner != 0 && head.Owner != k.engine {
-			return k.ask(ctx, o.op, o.kind, head, o.reason)
+			return k.ask(ctx, o.op, o.kind, head, o.why)
 		}
 		r, err := k.activation(ctx, head.Number, func(h journal.Head) bool {
 			return errors.Is(o.judge(o.op, h), errOpen)

@@ -80,13 +80,17 @@ func kindOfEnd(s journal.Status) journal.Kind {
 
 // cancelledBy returns the end of a run that is CANCELLED. mail is the number of the message that
 // asked for it; 0 if the reason is another one.
-func cancelledBy(reason string, mail int64) termination {
-	why := "workflow cancelled: " + reason
+func cancelledBy(by Why, mail int64) termination {
+	why := "workflow cancelled: " + by.Reason
+	if by.Mode == journal.ActionTerminate {
+		why = "workflow terminated: " + by.Reason
+	}
 	f := &journal.Failure{Code: journal.CodeCancelled, Message: why}
 	d := &journal.Detail{
 		Failure:       f,
-		Reason:        reason,
-		MessageDetail: journal.MessageDetail{Mail: mail},
+		Reason:        by.Reason,
+		By:            by.By,
+		MessageDetail: journal.MessageDetail{Mail: mail, Mode: by.Mode},
 	}
 	return termination{
 		last: journal.Entry{Kind: journal.RunCancelled, Status: journal.Cancelled, Detail: d},

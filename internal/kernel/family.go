@@ -12,38 +12,73 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// A family has the runs that one retry starts: the run that retries the requested run, and one for
-// each child, and child of a child, that has not ended well.
+// A family has the runs that one request starts: the run that goes on from the requested run, and
+// one for each child, and child of a child, that has not ended well.
 type family struct {
 	front   *FrontEnd
 	o       writer
 	op      string
-	changes []store.Change // the run of the request
+	request Request
+	spill   journal.Number // of the new input; 0 if it is in a row of its own
+	changes []store.Change // the run of the request is the first
 }
 
-// retry adds the run that retries another one, and the runs that retry its children. An open child
-// stays as it is: it reports its end to the run that goes on in its parent's place.
-func (f *family) retry(ctx context.Context, old journal.Head) error {
-	entries, err := f.read(ctx, old)
+// A plan has what is done for one run of a family.
+type plan struct {
+	entries, kept []journal.Entry // of the old run and of the new one
+	redone        []string        // the paths of steps that were undone
+	failed        []journal.Head  // the children that are retried
+}
+
+// goOn adds the run that goes on from another one, and the runs that retry its children.
+func (f *family) goOn(ctx context.Context, old journal.Head) error {
+	p, err := f.plan(ctx, old)
 	if err != nil {
 		return err
 	}
-	kept, redone, refused := f.reusable(entries)
-	children := openChildren(kept)
+	if err := f.add(old, p); err != nil {
+		return err
+	}
+	f.request = Request{Continuation: journal.Continuation{
+		Action: journal.ActionRetry, By: f.request.By, Reason: f.request.Reason,
+	}}
+	for _, child := range p.failed {
+		if err := f.goOn(ctx, child); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// plan finds what the new run keeps, and which children are retried. An open child stays as it is:
+// it reports its end to the run that goes on in its parent's place.
+func (f *family) plan(ctx context.Context, old journal.Head) (plan, error) {
+	p := plan{}
+	var refused error
+	var err error
+	if p.entries, err = f.read(ctx, old); err != nil {
+		return p, err
+	}
+	if f.request.Continuation, err = f.request.Named(p.entries); err != nil {
+		return p, err
+	}
+	if p.kept, p.redone, refused = f.continued(p.entries); refused != nil && p.kept == nil {
+		return p, refused
+	}
+	children := openChildren(p.kept)
 	lines, err := f.front.lines(ctx, children)
 	if err != nil {
-		return err
+		return p, err
 	}
-	var failed []journal.Head
 	var anew []journal.RunID
 	for _, child := range children {
 		line, known := lines[child]
 		switch status := line.last.Status; {
-		case !known && neverBegan(entries, child), status == journal.Canceled,
+		case !known && neverBegan(p.entries, child), status == journal.Canceled,
 			status == journal.Compensated:
 			anew = append(anew, child)
 		case !known:
-			return &journal.Error{
+			return p, &journal.Error{
 				Code: journal.CodeNotFound, Op: f.op,
 				Message: "child " + string(child) + " was removed when its retention was over",
 				Hint: "what it has done is not known any more: start the workflow anew with what " +
@@ -51,37 +86,50 @@ func (f *family) retry(ctx context.Context, old journal.Head) error {
 			}
 		case status == journal.Failed, status == journal.Cancelled, status == journal.TimedOut:
 			if line.newer.Number != 0 {
-				return superseded(f.op, line.last, line.newer)
+				return p, superseded(f.op, line.last, line.newer)
 			}
-			failed = append(failed, line.last)
+			p.failed = append(p.failed, line.last)
 		case !status.IsTerminal():
 			if err := f.mayAdopt(ctx, line.last); err != nil {
-				return err
+				return p, err
 			}
 		}
 	}
 	if anew != nil {
-		kept, redone, refused = f.reusable(entries, anew...)
+		p.kept, p.redone, refused = f.continued(p.entries, anew...)
 	}
 	if refused != nil {
-		return refused
+		return p, refused
 	}
-	if err := f.add(old, entries, kept, redone); err != nil {
-		return err
+	return p, f.mayCompensate(old, p.entries)
+}
+
+// mayCompensate returns an error if a run is to be compensated that has nothing to undo.
+func (f *family) mayCompensate(old journal.Head, entries []journal.Entry) error {
+	if f.request.Action != journal.ActionCompensate {
+		return nil
 	}
-	for _, child := range failed {
-		if err := f.retry(ctx, child); err != nil {
-			return err
+	a := journal.NewAggregate(old.ID, old.WorkflowID, old.Workflow, old.Pattern)
+	for i := range entries {
+		if err := a.Apply(entries[i]); err != nil {
+			return &journal.Error{Code: journal.CodeCorrupt, Op: f.op, Err: err}
 		}
+	}
+	switch s := a.Snapshot(); {
+	case s.Layers == nil:
+		return wrongState(f.op, old, "only graphs and sagas can be compensated, and it is a "+
+			"code workflow")
+	case len(s.Undoable()) == 0:
+		return wrongState(f.op, old, "it has nothing to undo")
 	}
 	return nil
 }
 
-// reusable returns the reusable history of a journal, and the paths of the steps that were undone.
-func (f *family) reusable(
+// continued returns what is kept of a journal, and the paths of the steps that were undone.
+func (f *family) continued(
 	entries []journal.Entry, anew ...journal.RunID,
 ) (kept []journal.Entry, redone []string, err error) {
-	kept, redone, err = journal.Reusable(entries, anew...)
+	kept, redone, err = journal.Continued(entries, f.request.Continuation, anew...)
 	var refused *journal.Error
 	if errors.As(err, &refused) {
 		refused.Op = f.op
@@ -130,38 +178,30 @@ func (f *family) mayAdopt(ctx context.Context, child journal.Head) error {
 	return nil
 }
 
-// add adds the run that retries another one, and the messages about it to the dead letters of that
-// one.
-func (f *family) add(old journal.Head, entries, kept []journal.Entry, redone []string) error {
+// add adds the run that goes on from another one, and the messages about it to the dead letters of
+// that one.
+func (f *family) add(old journal.Head, p plan) error {
 	d := f.front
 	n, err := f.o.number()
 	if err != nil {
 		return noNumber(f.op, err)
 	}
 	now := time.Now()
-	created := later(now, old.Ended.Add(1)) // it ends after that run, and so another retry finds it
+	// it ends after that run, and so another request finds it
+	created := later(now, old.Ended.Add(1))
 	id := journal.MakeRunID(d.database(), n)
-	start := journal.Detail{}
-	if before := entries[0].Detail; before != nil {
-		start = *before
+	start := f.start(old, p, id)
+	for i := range p.kept {
+		p.kept[i].Run = n
 	}
-	start.Build, start.Retried, start.Tell = d.build, old.ID, false
-	start.DeadLetters = openDeadLetters(entries)
-	start.Keys, start.Renewed = cmp.Or(start.Keys, old.ID), maps.Clone(start.Renewed)
-	for _, path := range redone {
-		if start.Renewed == nil {
-			start.Renewed = map[string]journal.RunID{}
-		}
-		start.Renewed[path] = id
+	first := &p.kept[0]
+	first.At, first.Detail = created, start
+	if f.request.NewInput {
+		first.Data, first.Spill = f.request.Input, f.spill
 	}
-	for i := range kept {
-		kept[i].Run = n
-	}
-	kept[0].At, kept[0].Detail = created, &start
 	c := store.Change{
-		Run: n, Create: true, Since: old.Ended.Add(
-			1,
-		), Shares: old.Number, Entries: kept, Head: &journal.Head{
+		Run: n, Create: true, Since: old.Ended.Add(1), Shares: old.Number, Entries: p.kept,
+		Head: &journal.Head{
 			Number: n, ID: id, WorkflowID: old.WorkflowID, Workflow: old.Workflow,
 			Pattern: old.Pattern,
 			Status:  journal.Pending, Wake: now, Created: created, Chain: old.Chain,
@@ -175,6 +215,39 @@ func (f *family) add(old journal.Head, entries, kept []journal.Entry, redone []s
 	}
 	f.changes = append(f.changes, c)
 	return nil
+}
+
+// start returns the detail of the first entry of the run id, which goes on from another one.
+func (f *family) start(old journal.Head, p plan, id journal.RunID) *journal.Detail {
+	start := journal.Detail{}
+	if before := p.entries[0].Detail; before != nil {
+		start = *before
+	}
+	q := f.request
+	start.Build, start.Retried, start.Tell = f.front.build, old.ID, false
+	start.Action, start.From, start.NewInput = q.Action, q.Step, q.NewInput
+	if q.Action == journal.ActionRetry {
+		start.Action = "" // as before there were others
+	}
+	start.By, start.Reason = q.By, q.Reason
+	switch q.Action {
+	case journal.ActionCompensate:
+		start.Undoes = old.ID
+	case journal.ActionFork:
+		start.Undoes = ""
+	}
+	start.DeadLetters = nil
+	if old.Status != journal.Completed {
+		start.DeadLetters = openDeadLetters(p.entries)
+	}
+	start.Keys, start.Renewed = cmp.Or(start.Keys, old.ID), maps.Clone(start.Renewed)
+	for _, path := range p.redone {
+		if start.Renewed == nil {
+			start.Renewed = map[string]journal.RunID{}
+		}
+		start.Renewed[path] = id
+	}
+	return &start
 }
 
 // openChildren returns the children that the run of a journal waits for.

@@ -80,11 +80,7 @@ func (r *run) stayFrozen() {
 
 // thaw lets a frozen run go on: it begins the attempts that had to wait, and takes up timers whose
 // times have come, and messages.
-func (r *run) thaw(mail int64) {
-	var d *journal.Detail
-	if mail != 0 {
-		d = &journal.Detail{MessageDetail: journal.MessageDetail{Mail: mail}}
-	}
+func (r *run) thaw(d *journal.Detail) {
 	held := r.takeHeld()
 	r.because("")
 	r.outside(journal.Entry{Kind: journal.RunResumed, Status: r.values.active(), Detail: d})

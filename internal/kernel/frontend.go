@@ -276,7 +276,7 @@ func (d *FrontEnd) post(o writer, op string, s Signal) (*store.Post, error) {
 		return nil, invalidID(op, s.Name)
 	}
 	if s.Name == "Cancel" || s.Name == "CancelWorkflow" {
-		p, err := d.control(o, journal.CancelAsked, s.ID, "", "signal "+s.Name)
+		p, err := d.control(o, journal.CancelAsked, s.ID, "", Why{Reason: "signal " + s.Name})
 		if err == nil && s.Key != "" {
 			p.Message.Detail.Message = keyed(s.Key)
 		}
@@ -301,11 +301,11 @@ func (d *FrontEnd) post(o writer, op string, s Signal) (*store.Post, error) {
 
 // control makes a message of the engine's own.
 func (d *FrontEnd) control(
-	o writer, kind journal.Kind, id, about, reason string,
+	o writer, kind journal.Kind, id, about string, why Why,
 ) (*store.Post, error) {
 	p, err := d.message(o, id, journal.Entry{
 		Kind: kind, Op: journal.Op{Name: controlName, Key: about},
-		Detail: &journal.Detail{Reason: reason},
+		Detail: why.detail(0),
 	}, "")
 	if p != nil {
 		p.Force = true
@@ -477,7 +477,7 @@ func (d *FrontEnd) CancelTimer(ctx context.Context, id, path, reason string) err
 		}
 	}
 	_, err := d.deliver(ctx, op, func(o writer) (*store.Post, error) {
-		p, err := d.control(o, journal.TimerCancelled, id, path, reason)
+		p, err := d.control(o, journal.TimerCancelled, id, path, Why{Reason: reason})
 		if err == nil {
 			p.Force = false
 		}
@@ -522,7 +522,9 @@ func (d *FrontEnd) decide(ctx context.Context, op, id, name string, by Decided) 
 		}
 		return d.message(o, string(head.ID), journal.Entry{
 			Kind: journal.DecisionMade, Op: asked, Data: by.Data, Spill: spill,
-			Detail: &journal.Detail{Reason: by.Reason, Choices: []string{by.Choice}},
+			Detail: &journal.Detail{
+				By: by.By, Reason: by.Reason, Choices: []string{by.Choice},
+			},
 		}, "")
 	})
 	return err
@@ -530,10 +532,10 @@ func (d *FrontEnd) decide(ctx context.Context, op, id, name string, by Decided) 
 
 // ask sends a run a message of the engine's own.
 func (d *FrontEnd) ask(
-	ctx context.Context, op string, kind journal.Kind, h journal.Head, reason string,
+	ctx context.Context, op string, kind journal.Kind, h journal.Head, why Why,
 ) error {
 	_, err := d.deliver(ctx, op, func(o writer) (*store.Post, error) {
-		return d.control(o, kind, string(h.ID), "", reason)
+		return d.control(o, kind, string(h.ID), "", why)
 	})
 	return err
 }

@@ -25,6 +25,7 @@ type RunInfo struct {
 
 	// The run that this one continues, and when that run began and ended.
 	Predecessor      journal.RunID
+	Undoes           journal.RunID // the completed run whose effects it undoes; empty for none
 	PredecessorBegan time.Time
 	PredecessorEnded time.Time
 }
@@ -65,6 +66,7 @@ func InfoOf(ctx context.Context) (RunInfo, error) {
 	}
 	if d := r.start; d != nil {
 		i.Predecessor, i.PredecessorBegan, i.PredecessorEnded = d.Other, d.Began, d.Ended
+		i.Undoes = d.Undoes
 	}
 	if body != nil {
 		for e := range body.written(journal.HeaderSet) {
@@ -97,6 +99,21 @@ func Runs(ctx context.Context, ids []string) ([]journal.Head, error) {
 		return nil, err
 	}
 	return s.a.op.run.k.Stand(ctx, ids)
+}
+
+// Skipped reports whether an operator has skipped a step of the scope of ctx, and whether the step
+// was an async one.
+func Skipped(ctx context.Context, name, key string) (skipped, async bool, err error) {
+	s, err := inside(ctx, call{"skipped", name})
+	if err != nil {
+		return false, false, err
+	}
+	defer s.run.mu.Unlock()
+	rec := s.run.memo.recordOf(journal.Op{Scope: s.id, Name: name, Key: key, Occ: 1})
+	if rec == nil || rec.ended == nil || rec.ended.Detail == nil || !rec.ended.Detail.Skipped {
+		return false, false, nil
+	}
+	return true, rec.class == isAsync, nil
 }
 
 // payloadNow returns the payload of the run, and fetches it if it is still in the store. It is
@@ -212,7 +229,7 @@ func Fail(ctx context.Context, f *journal.Failure) error {
 func CancelRun(ctx context.Context, reason string) error {
 	return finishRun(
 		ctx, call{verb: "cancel"},
-		func(r *run) *journal.Error { return r.finish(cancelledBy(reason, 0), false) },
+		func(r *run) *journal.Error { return r.finish(cancelledBy(Why{Reason: reason}, 0), false) },
 	)
 }
 

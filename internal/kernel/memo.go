@@ -64,6 +64,7 @@ type memo struct {
 	recorded map[journal.Op]bool // operations that are recorded as added; nil for none
 	idle     []*record           // operations that the build that wrote last recorded as unused
 	begins   []*journal.Entry    // the variables that the run begins with
+	tccs     int                 // TCCs within the run that carry out a decision
 }
 
 // A record has the entries of one operation.
@@ -138,6 +139,7 @@ func (m *memo) add(e *journal.Entry) {
 	default:
 		m.failures = 0
 	}
+	m.tccs += decides(e)
 	switch e.Kind {
 	case journal.CleanupPlanned:
 		m.plans(e.Seq)

@@ -88,6 +88,7 @@ func (s *scope) produce(n Note, e *journal.Entry) *journal.Failure {
 		return &journal.Failure{Code: journal.CodeOf(err), Message: err.Error()}
 	}
 	e.Seq = r.append(*e)
+	r.values.decides(e)
 	if n.post != nil {
 		r.send(outgoing{post: n.post})
 	}

@@ -21,6 +21,7 @@ type Step struct {
 type Work struct {
 	Announced bool          // an entry records its first attempt before it begins
 	Declared  bool          // it begins however the steps beside it end
+	Undo      bool          // it has a compensation
 	Timeout   time.Duration // of one attempt; 0 for none
 	Tx        bool          // its body works in a transaction; see StepInfo.Join
 	Phase     string        // the phase of a TCC's participant; empty for other steps

@@ -40,9 +40,9 @@ type user struct {
 // A caller has the methods that engines and clients share, beside those of their front ends.
 type caller interface {
 	Start(context.Context, kernel.Start) (kernel.Started, error)
-	Cancel(ctx context.Context, id, reason string) error
-	Suspend(ctx context.Context, id, reason string) error
-	Resume(ctx context.Context, id string) error
+	Cancel(ctx context.Context, id string, why kernel.Why) error
+	Suspend(ctx context.Context, id string, why kernel.Why) error
+	Resume(ctx context.Context, id string, why kernel.Why) error
 	Wait(context.Context, kernel.Started) (journal.Head, kernel.Outcome, error)
 }
 
@@ -161,17 +161,29 @@ func (u user) call(ctx context.Context, l line) (string, error) {
 		start.Input, signal.Name, signal.Data = nil, l.word(3), l.data(4)
 		return delivery(u.SignalWithStart(ctx, signal, start))
 	case "cancel":
-		return "done", u.Cancel(ctx, id, "enough")
+		return "done", u.Cancel(ctx, id, kernel.Why{Reason: "enough"})
+	case "terminate":
+		return "done", u.Cancel(ctx, id, kernel.Why{
+			By: "ada", Reason: "enough", Mode: journal.ActionTerminate,
+		})
 	case "suspend":
-		return "done", u.Suspend(ctx, id, cmp.Or(second, "a break"))
+		return "done", u.Suspend(ctx, id, kernel.Why{
+			By: l.opts["who"], Reason: cmp.Or(second, "a break"),
+		})
 	case "resume":
-		return "done", u.Resume(ctx, id)
+		return "done", u.Resume(ctx, id, kernel.Why{By: l.opts["who"], Reason: second})
 	case "cancel-timer":
 		return "done", u.CancelTimer(ctx, id, second, "not needed")
 	case "decide":
 		return "done", u.Decide(ctx, id, second, kernel.Decided{Choice: l.word(3)})
-	case "retry":
-		return started(u.Retry(ctx, id))
+	case "retry", "skip", "fork":
+		return started(u.GoOn(ctx, id, kernel.Request{
+			Continuation: journal.Continuation{
+				Action: journal.Action(l.verb), Step: second, Output: l.data(3),
+				By: l.opts["who"], Reason: l.opts["why"],
+			},
+			NewInput: l.opts["input"] != "", Input: []byte(l.opts["input"]),
+		}))
 	case "deliver":
 		n, _ := strconv.ParseInt(id, 10, 64)
 		return delivery(u.Deliver(ctx, n, second))

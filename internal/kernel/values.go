@@ -40,6 +40,8 @@ type values struct {
 	recorded   journal.Status
 	recordedAt int64
 
+	tccs int // TCCs within the run that carry out a decision
+
 	steps []string        // the names of steps that code has run, in order
 	known map[string]bool // the same names, if there are more than fewNames
 }
@@ -48,7 +50,7 @@ type values struct {
 func newValues(first journal.Status, m *memo) values {
 	v := values{phase: first}
 	if m != nil {
-		v.recorded, v.recordedAt = m.phase, m.phaseAt
+		v.recorded, v.recordedAt, v.tccs = m.phase, m.phaseAt, m.tccs
 	}
 	return v
 }
@@ -219,6 +221,16 @@ func (v *values) decided() journal.Status {
 		return s
 	}
 	return 0
+}
+
+// decides counts the TCCs within the run by an entry of workflow code.
+func (v *values) decides(e *journal.Entry) { v.tccs += decides(e) }
+
+// isTCCDecided reports whether the run, or a TCC within it, carries out the decision to confirm or
+// to cancel.
+func (v *values) isTCCDecided() bool {
+	s := v.decided()
+	return s == journal.Confirming || s == journal.Canceling || v.tccs > 0
 }
 
 // isPhaseIn reports whether an entry up to last has set the phase.

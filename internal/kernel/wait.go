@@ -115,6 +115,7 @@ type Decision struct {
 type Decided struct {
 	Choice string
 	Data   []byte
+	By     string
 	Reason string
 }
 
@@ -156,7 +157,7 @@ func Decide(ctx context.Context, d Decision) (Decided, error) {
 	if err != nil {
 		return Decided{}, err
 	}
-	decided := Decided{Data: out.Data, Reason: out.Detail.Reason}
+	decided := Decided{Data: out.Data, By: out.Detail.By, Reason: out.Detail.Reason}
 	if len(out.Detail.Choices) > 0 {
 		decided.Choice = out.Detail.Choices[0]
 	}

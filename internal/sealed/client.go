@@ -37,9 +37,9 @@ type Runs interface {
 	StartAll(ctx context.Context, n int, spec func(i int) (kernel.Start, error),
 		done func(i int, s kernel.Started, err error))
 	Wait(ctx context.Context, s kernel.Started) (journal.Head, kernel.Outcome, error)
-	Cancel(ctx context.Context, id, reason string) error
-	Suspend(ctx context.Context, id, reason string) error
-	Resume(ctx context.Context, id string) error
+	Cancel(ctx context.Context, id string, why kernel.Why) error
+	Suspend(ctx context.Context, id string, why kernel.Why) error
+	Resume(ctx context.Context, id string, why kernel.Why) error
 }
 
 // Living reports whether an engine has the store.

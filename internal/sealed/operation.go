@@ -49,8 +49,8 @@ func Step[O interface{ ApplyToStep(o *Operation) error }](name string, opts []O)
 	s := kernel.Step{
 		Name: name, Key: o.Key, Change: o.Change,
 		Work: kernel.Work{
-			Announced: o.Announced, Declared: o.Declared, Timeout: o.Timeout, Phase: o.Phase,
-			Next: o.Next,
+			Announced: o.Announced, Declared: o.Declared, Undo: o.Undo, Timeout: o.Timeout,
+			Phase: o.Phase, Next: o.Next,
 		},
 	}
 	if o.Change.Was != "" {
@@ -81,6 +81,7 @@ type Operation struct {
 	Change    kernel.Change
 	Announced bool
 	Declared  bool
+	Undo      bool // the step has a compensation
 	Timeout   time.Duration
 	// Next is the retry policy. It is nil for the workflow's policy.
 	Next      func(n int, f *journal.Failure) (time.Duration, bool)

@@ -152,7 +152,7 @@ func TestRetryGoesOnFromTheFailedStep(t *testing.T) {
 						s.keys["ship"])
 				}
 				d, err := w.Engine.Describe(t.Context(), last.RunID())
-				if err != nil || string(d.State.Retried) != again.RunID() ||
+				if err != nil || string(d.State.Origin.Run) != again.RunID() ||
 					d.Head.WorkflowID != "ord-1" ||
 					!d.State.Started.Equal(d.Head.Created) || d.State.Headers["trace"] != "1" ||
 					d.State.Attributes["tier"] != "gold" {
@@ -399,7 +399,7 @@ func TestRetryWithinAChain(t *testing.T) {
 		}
 		d, err := w.Engine.Describe(t.Context(), again.RunID())
 		if err != nil || string(d.State.Predecessor) != first.RunID() ||
-			string(d.State.Retried) != failed.RunID() ||
+			string(d.State.Origin.Run) != failed.RunID() ||
 			d.Head.Chain != w.Describe(first.RunID()).Head.Chain {
 			t.Errorf("the retried run is %+v, %v", d, err)
 		}

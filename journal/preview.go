@@ -1,0 +1,86 @@
+package journal
+
+// A Preview has the effects that an operator's action would have. Paths are as a description of
+// the run shows them.
+type Preview struct {
+	Run RunID // from which the new run would go on
+	// Kept are the steps and children whose results the new run has from the start.
+	Kept []string
+	// Again are those that the run has come to, and that run again if the code comes to them.
+	Again []string
+	// Inherited are the kept steps that have a compensation: the new run would undo them.
+	Inherited []string
+	// Left are the steps among Again whose effects are there and could be undone. Neither run
+	// undoes such an effect before the new run has done the step again.
+	Left []string
+	// Renewed are the steps that were undone: they get new idempotency keys.
+	Renewed  []string
+	Children []RunID // children that are retried with the run
+}
+
+// PreviewOf returns the preview of a continuation by the entries of a run and those that are kept.
+func PreviewOf(run RunID, entries, kept []Entry, redone []string) (Preview, error) {
+	p := Preview{Run: run, Renewed: redone}
+	before, s, err := ended(entries)
+	if err != nil {
+		return p, err
+	}
+	has, after, err := ended(kept)
+	if err != nil {
+		return p, err
+	}
+	is := map[string]bool{}
+	for _, path := range has {
+		is[path] = true
+	}
+	again := map[string]bool{}
+	for _, path := range before {
+		if is[path] {
+			p.Kept = append(p.Kept, path)
+		} else {
+			p.Again, again[path] = append(p.Again, path), true
+		}
+	}
+	p.Inherited = after.Undoable()
+	for _, path := range s.Undoable() {
+		if again[path] {
+			p.Left = append(p.Left, path)
+		}
+	}
+	return p, nil
+}
+
+// ended returns the paths of the steps and children of a journal that have ended, in the order of
+// their first entries, and of those that have not, if the run has ended; and the fold of the
+// journal.
+func ended(entries []Entry) ([]string, Snapshot, error) {
+	a := NewAggregate("", "", "", 0)
+	var paths []string
+	known, over := map[string]bool{}, map[string]bool{}
+	for i := range entries {
+		e := &entries[i]
+		if err := a.Apply(*e); err != nil {
+			return nil, Snapshot{}, err
+		}
+		path := a.Path(e.Op)
+		switch e.Kind {
+		case StepStarted, StepRetrying, StepCompleted, StepFailed, StepTimedOut, StepCancelled,
+			ChildStarted, ChildCompleted:
+			if !known[path] {
+				known[path], paths = true, append(paths, path)
+			}
+			over[path] = over[path] || e.endsOperation()
+		}
+	}
+	s := a.Snapshot()
+	if s.Status.IsTerminal() {
+		return paths, s, nil
+	}
+	var out []string
+	for _, path := range paths {
+		if over[path] {
+			out = append(out, path)
+		}
+	}
+	return out, s, nil
+}
