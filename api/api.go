@@ -26,6 +26,9 @@ type Run struct {
 	Cause    string    `json:"cause,omitempty"`  // the reason why the run is suspended or retried
 	Crashes  int       `json:"crashes,omitempty"`
 	Messages int64     `json:"messages,omitempty"` // the number of messages ever sent to the run
+	Error    string    `json:"error,omitempty"`    // the beginning of the failure that it ended with
+	// in a list: the position of the run, behind which the next page begins
+	Cursor string `json:"cursor,omitempty"`
 }
 
 // RunOf returns the run of a head.
@@ -34,7 +37,7 @@ func RunOf(h journal.Head) Run {
 		RunID: string(h.ID), WorkflowID: h.WorkflowID, Workflow: h.Workflow,
 		Pattern: h.Pattern.String(),
 		Status:  h.Status.String(), Created: utc(h.Created), Ended: utc(h.Ended), Cause: h.Cause,
-		Crashes: h.Crashes, Messages: h.Mail,
+		Crashes: h.Crashes, Messages: h.Mail, Error: h.Error,
 	}
 	if h.Status.IsOpen() {
 		r.Wake, r.Engine = utc(h.Wake), int64(h.Owner)

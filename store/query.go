@@ -69,12 +69,8 @@ const (
 	MaxLimit     = 1000
 )
 
-// MaxLooks bounds the number of runs that one Find looks at. FewLooks is the number up to which a
-// driver may look at all the runs of an index and sort them.
-const (
-	MaxLooks = 10_000
-	FewLooks = 2_000
-)
+// MaxLooks bounds the number of runs that one Find looks at.
+const MaxLooks = 5_000
 
 // Page returns the number of heads that the filter asks for.
 func (f *Filter) Page() int {

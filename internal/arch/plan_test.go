@@ -88,6 +88,7 @@ var plan = map[string]permit{
 		own: "/ backpressure deadletter definition internal/guard internal/jsontype journal " +
 			"pattern report",
 	},
+	"filter": {own: "/ journal"},
 	"schedule": {
 		own: "/ internal/cron internal/failure internal/kernel internal/sealed journal store",
 	},

@@ -164,7 +164,7 @@ func (q *search) few() (func(*conditions), error) {
 	if ids := f.IDs(); f.Newest && len(ids) > 0 {
 		return func(c *conditions) { c.add(stands, ids) }, nil
 	}
-	few := min(store.FewLooks, f.Look())
+	few := f.Look()
 	for _, s := range candidates(f) {
 		c := new(conditions)
 		c.add(s.sql, s.args...)

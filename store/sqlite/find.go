@@ -165,7 +165,7 @@ func (q *search) few() (string, []driver.Value, error) {
 	if f.Run != "" || len(f.Runs) > 0 {
 		return "true", nil, nil
 	}
-	few := min(store.FewLooks, f.Look())
+	few := f.Look()
 	if ids := f.IDs(); f.Newest && len(ids) > 0 {
 		return "number in (" + standing(len(ids)) + ")", padded(ids, textOf), nil
 	}
