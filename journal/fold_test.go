@@ -395,6 +395,38 @@ var afterStart = map[journal.Kind]struct {
 			})
 		},
 	},
+	journal.SlotAsked: {
+		journal.Entry{
+			Op:     journal.Op{Name: "printer", Occ: 1},
+			Detail: &journal.Detail{Reason: "printer:lock", Due: at(70)},
+		},
+		func(s *journal.Snapshot) {
+			s.Waits = append(s.Waits, journal.Wait{
+				Op: journal.Op{Name: "printer", Occ: 1}, Path: "printer", Kind: journal.WaitSlot,
+				Since: at(next), Due: at(70), Reason: "printer:lock",
+			})
+		},
+	},
+	journal.StepHeld: {
+		journal.Entry{
+			Op:     journal.Op{Name: "call", Occ: 1},
+			Detail: &journal.Detail{Attempt: 2, Reason: "bank:rate"},
+		},
+		func(s *journal.Snapshot) {
+			s.Waits = append(s.Waits, journal.Wait{
+				Op: journal.Op{Name: "call", Occ: 1}, Path: "call", Kind: journal.WaitSlot,
+				Since: at(next), Reason: "bank:rate",
+			})
+		},
+	},
+	journal.SlotTaken: {journal.Entry{Op: journal.Op{Name: "printer", Occ: 1}}, nothing},
+	journal.SlotFreed: {
+		journal.Entry{
+			Op:     journal.Op{Name: "free:printer", Occ: 1},
+			Detail: &journal.Detail{Reason: "printer:lock"},
+		},
+		nothing,
+	},
 	journal.TimerRegistered: {
 		journal.Entry{Op: journal.Op{Name: "later", Occ: 1}, Detail: &journal.Detail{Due: at(70)}},
 		func(s *journal.Snapshot) {
@@ -463,7 +495,7 @@ var (
 // onlyMessages are the kinds that only inboxes have.
 var onlyMessages = []journal.Kind{
 	journal.SignalReceived, journal.CancelAsked, journal.SuspendAsked, journal.ResumeAsked,
-	journal.DecisionMade,
+	journal.DecisionMade, journal.SlotGranted,
 }
 
 // entryKinds returns the kinds that may follow in a journal.

@@ -58,6 +58,7 @@ var golden = map[string][]journal.Entry{
 	}, 1),
 	"v1-tcc.jsonl":     goldenTCC(),
 	"v1-kinds-4.jsonl": goldenKinds(fourthKinds...),
+	"v1-slots.jsonl":   goldenSlots(),
 	"v1-kinds-5.jsonl": goldenKinds(journal.ResultDiscarded, journal.HeaderSet),
 
 	// The step that a workflow's error is from.
@@ -118,6 +119,40 @@ func goldenKinds(kinds ...journal.Kind) []journal.Entry {
 		entries = append(entries, journal.Entry{Run: 1, Seq: int64(i + 1), Kind: k, At: at(i)})
 	}
 	return entries
+}
+
+// goldenSlots is about the slots and tokens of limits.
+func goldenSlots() []journal.Entry {
+	return []journal.Entry{
+		{
+			Run: 1, Seq: 1, Kind: journal.StatusChanged, Status: journal.Pending, At: at(0),
+			Detail: &journal.Detail{Reason: "waits for a slot of limit mail"},
+		},
+		{
+			Run: 1, Seq: 2, Kind: journal.RunClaimed, Status: journal.Running, At: at(1),
+			Detail: &journal.Detail{MessageDetail: journal.MessageDetail{Mail: 1}},
+		},
+		{
+			Run: 1, Seq: 3, Kind: journal.SlotAsked, Op: journal.Op{Name: "printer", Occ: 1},
+			At: at(2), Detail: &journal.Detail{Reason: "printer:lock", Due: at(9)},
+		},
+		{
+			Run: 1, Seq: 4, Kind: journal.SlotTaken, Op: journal.Op{Name: "printer", Occ: 1},
+			At: at(3), Detail: &journal.Detail{MessageDetail: journal.MessageDetail{Mail: 2}},
+		},
+		{
+			Run: 1, Seq: 5, Kind: journal.StepHeld, Op: journal.Op{Name: "call", Occ: 1}, At: at(4),
+			Detail: &journal.Detail{Attempt: 2, Reason: "bank:rate"},
+		},
+		{
+			Run: 1, Seq: 6, Kind: journal.SlotFreed, Op: journal.Op{Name: "free:printer", Occ: 1},
+			At: at(5), Detail: &journal.Detail{Reason: "printer:lock"},
+		},
+		{
+			Run: 1, Seq: 7, Kind: journal.SlotGranted,
+			Op: journal.Op{Name: "perdure:slot", Key: "-3"}, At: at(6),
+		},
+	}
 }
 
 func goldenStatuses() []journal.Entry {

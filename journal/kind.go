@@ -63,6 +63,7 @@ const (
 	// the body of attempt Detail.Attempt returned a result after the attempt was given up; the
 	// result is discarded
 	ResultDiscarded Kind = 38
+	StepHeld        Kind = 39 // the next attempt waits for a token of the limit Detail.Reason
 
 	CompensationStarted    Kind = 40
 	StepCompensated        Kind = 41
@@ -72,6 +73,9 @@ const (
 	PhaseFailed            Kind = 45
 	// the step failed for good, and the run Detail.Other is its dead letter
 	DeadLettered Kind = 46
+	SlotAsked    Kind = 47 // the run asks for a slot of the limit Detail.Reason
+	SlotTaken    Kind = 48 // the run has the slot
+	SlotFreed    Kind = 49 // the run has given the slot back
 
 	SignalReceived  Kind = 50 // a message: a signal
 	SignalConsumed  Kind = 51 // the run took the message Detail.Mail; Data is its payload
@@ -94,6 +98,9 @@ const (
 	ResumeAsked  Kind = 62
 	// an operator's decision; its name is the choice. The journal has it as SignalConsumed
 	DecisionMade Kind = 63
+	// the run has a slot of a limit that it waited for; its key is the number of the slot. The
+	// journal has an entry of another kind, which takes it
+	SlotGranted Kind = 64
 )
 
 var kindNames = map[Kind]string{
@@ -110,9 +117,10 @@ var kindNames = map[Kind]string{
 	StepStarted: "StepStarted", StepCompleted: "StepCompleted", StepFailed: "StepFailed",
 	StepTimedOut: "StepTimedOut", StepCancelled: "StepCancelled", StepSkipped: "StepSkipped",
 	StepRetrying: "StepRetrying", CheckpointSaved: "CheckpointSaved",
-	ResultDiscarded:     "ResultDiscarded",
+	ResultDiscarded: "ResultDiscarded", StepHeld: "StepHeld",
 	CompensationStarted: "CompensationStarted", StepCompensated: "StepCompensated",
 	StepCompensationFailed: "CompensationFailed", DeadLettered: "DeadLettered",
+	SlotAsked: "SlotAsked", SlotTaken: "SlotTaken", SlotFreed: "SlotFreed",
 	PhaseStarted:   "PhaseStarted",
 	PhaseCompleted: "PhaseCompleted", PhaseFailed: "PhaseFailed",
 	SignalReceived: "SignalReceived", SignalConsumed: "SignalConsumed",
@@ -120,13 +128,13 @@ var kindNames = map[Kind]string{
 	ChildStarted: "ChildStarted", ChildCompleted: "ChildCompleted",
 	EventEmitted: "EventEmitted", TimerCancelled: "TimerCancelled",
 	CancelAsked: "CancelAsked", SuspendAsked: "SuspendAsked", ResumeAsked: "ResumeAsked",
-	DecisionMade: "DecisionMade",
+	DecisionMade: "DecisionMade", SlotGranted: "SlotGranted",
 }
 
 // Kinds returns all kinds, in the order of their numbers.
 func Kinds() []Kind {
 	var all []Kind
-	for k := Kind(1); k <= DecisionMade; k++ {
+	for k := Kind(1); k <= SlotGranted; k++ {
 		if k.Valid() {
 			all = append(all, k)
 		}
@@ -159,7 +167,7 @@ func ParseKind(name string) (Kind, bool) {
 func (k Kind) IsMessage() bool {
 	switch k {
 	case SignalReceived, ChildCompleted, TimerCancelled, CancelAsked, SuspendAsked, ResumeAsked,
-		DecisionMade:
+		DecisionMade, SlotGranted:
 		return true
 	}
 	return false
@@ -193,14 +201,15 @@ func (k Kind) EndsStep() bool {
 // ofStep reports whether an entry of this kind belongs to a step, or to one of its attempts.
 func (k Kind) ofStep() bool {
 	return k.EndsStep() || k == StepStarted || k == StepRetrying || k == CheckpointSaved ||
-		k == ResultDiscarded
+		k == ResultDiscarded || k == StepHeld
 }
 
 // takesMessage reports whether an entry of this kind may record that the run took a message.
 func (k Kind) takesMessage() bool {
 	switch k {
 	case SignalConsumed, StatusChanged, ValueRecorded, EventEmitted, WaitEnded,
-		RunCancelled, RunTimedOut, RunFailed, RunClosing, RunResumed, RunSuspended:
+		RunCancelled, RunTimedOut, RunFailed, RunClosing, RunResumed, RunSuspended, RunClaimed,
+		SlotTaken:
 		return true
 	}
 	return false

@@ -225,6 +225,9 @@ func (e *Entry) isAbout(fact Op) bool {
 func (s *reuse) survey() {
 	for i := range s.entries {
 		e := &s.entries[i]
+		if e.Kind == SlotAsked || e.Kind == SlotFreed { // the new run has no slot of the old one
+			s.left[e.Op] = true
+		}
 		if !e.isOperation() {
 			continue
 		}
@@ -250,7 +253,7 @@ func (s *reuse) survey() {
 func (e *Entry) isOperation() bool {
 	switch e.Kind {
 	case StepStarted, StepCompleted, StepFailed, StepTimedOut, StepCancelled, StepRetrying,
-		CheckpointSaved, EventEmitted,
+		CheckpointSaved, EventEmitted, StepHeld,
 		WaitStarted, WaitEnded, SignalConsumed, DecisionSought, TimerRegistered, TimerFired,
 		TimerCancelled, ChildStarted, ChildCompleted:
 		return true

@@ -250,12 +250,17 @@ func TestAWaitEndsByWhatItWaitsForAndByNothingElse(t *testing.T) {
 	begins := map[journal.Kind]journal.WaitKind{
 		journal.WaitStarted: journal.WaitSignal, journal.DecisionSought: journal.WaitDecision,
 		journal.TimerRegistered: journal.WaitTimer, journal.ChildStarted: journal.WaitChild,
+		journal.SlotAsked: journal.WaitSlot, journal.StepHeld: journal.WaitSlot,
 	}
 	ends := map[journal.WaitKind][]journal.Kind{
 		journal.WaitSignal:   {journal.SignalConsumed, journal.WaitEnded},
 		journal.WaitDecision: {journal.SignalConsumed, journal.WaitEnded},
 		journal.WaitTimer:    {journal.TimerFired, journal.TimerCancelled},
 		journal.WaitChild:    {journal.ChildCompleted, journal.WaitEnded},
+		journal.WaitSlot: {
+			journal.SlotTaken, journal.WaitEnded, journal.StepStarted, journal.StepRetrying,
+			journal.StepCompleted, journal.StepFailed, journal.StepTimedOut, journal.StepCancelled,
+		},
 	}
 	op := journal.Op{Scope: 2, Name: "op", Key: "k", Occ: 1}
 	others := []journal.Op{

@@ -104,7 +104,7 @@ func TestKinds(t *testing.T) {
 	message := map[journal.Kind]bool{
 		journal.SignalReceived: true, journal.ChildCompleted: true, journal.TimerCancelled: true,
 		journal.CancelAsked: true, journal.SuspendAsked: true, journal.ResumeAsked: true,
-		journal.DecisionMade: true,
+		journal.DecisionMade: true, journal.SlotGranted: true,
 	}
 	n := 0
 	for i := range 256 {
@@ -146,13 +146,15 @@ func TestKindsKeepTheirNumbersAndNames(t *testing.T) {
 		28: "OperationUnused", 29: "HeaderSet",
 		30: "StepStarted", 31: "StepCompleted", 32: "StepFailed", 33: "StepTimedOut",
 		34: "StepCancelled", 35: "StepSkipped",
-		36: "StepRetrying", 37: "CheckpointSaved", 38: "ResultDiscarded",
+		36: "StepRetrying", 37: "CheckpointSaved", 38: "ResultDiscarded", 39: "StepHeld",
 		40: "CompensationStarted", 41: "StepCompensated", 42: "CompensationFailed",
 		43: "PhaseStarted", 44: "PhaseCompleted", 45: "PhaseFailed", 46: "DeadLettered",
+		47: "SlotAsked", 48: "SlotTaken", 49: "SlotFreed",
 		50: "SignalReceived", 51: "SignalConsumed",
 		52: "TimerRegistered", 53: "TimerFired", 54: "ChildStarted", 55: "ChildCompleted",
 		56: "EventEmitted", 57: "TimerCancelled",
 		60: "CancelAsked", 61: "SuspendAsked", 62: "ResumeAsked", 63: "DecisionMade",
+		64: "SlotGranted",
 	}
 	for _, k := range journal.Kinds() {
 		if stored[k] != k.String() {

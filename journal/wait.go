@@ -11,6 +11,7 @@ const (
 	WaitTimer    WaitKind = "timer"    // the time Wait.Due, of a sleep or a timer
 	WaitChild    WaitKind = "child"    // the end of the run Wait.Child
 	WaitDecision WaitKind = "decision" // an operator, who decides one of Wait.Choices
+	WaitSlot     WaitKind = "slot"     // a slot of the limit Wait.Reason
 )
 
 // A Wait is something that a run expects: its code waits for it, or has asked for it and goes on.
@@ -22,7 +23,7 @@ type Wait struct {
 	Due     time.Time // when a timer is due; else when the wait is given up, zero for never
 	Child   RunID     // the run it waits for
 	Choices []string  // the decisions that the operator may take
-	Reason  string    // the reason why the operator is asked
+	Reason  string    // the reason why the operator is asked; the name of a limit
 }
 
 // ChildDetached is the policy (Detail.Policy) of a child whose parent never learns of its end and
@@ -32,14 +33,20 @@ const ChildDetached = "detached"
 // waitBegins has the kind of wait that an entry of a kind begins.
 var waitBegins = map[Kind]WaitKind{
 	WaitStarted: WaitSignal, TimerRegistered: WaitTimer, ChildStarted: WaitChild,
-	DecisionSought: WaitDecision,
+	DecisionSought: WaitDecision, SlotAsked: WaitSlot, StepHeld: WaitSlot,
 }
 
 // waitEnds has the kinds of waits that an entry of a kind ends for its operation. A WaitEnded ends
 // a wait for a child that the code has given up.
 var waitEnds = map[Kind]map[WaitKind]bool{
 	SignalConsumed: {WaitSignal: true, WaitDecision: true},
-	WaitEnded:      {WaitSignal: true, WaitDecision: true, WaitChild: true},
+	WaitEnded: {
+		WaitSignal: true, WaitDecision: true, WaitChild: true, WaitSlot: true,
+	},
+	SlotTaken: {WaitSlot: true},
+	// of the attempt that waited for a token
+	StepStarted: {WaitSlot: true}, StepRetrying: {WaitSlot: true}, StepCompleted: {WaitSlot: true},
+	StepFailed: {WaitSlot: true}, StepTimedOut: {WaitSlot: true}, StepCancelled: {WaitSlot: true},
 	TimerFired:     {WaitTimer: true},
 	TimerCancelled: {WaitTimer: true},
 	ChildCompleted: {WaitChild: true},
@@ -112,6 +119,8 @@ func (a *Aggregate) applyWait(e *Entry, d *Detail) {
 	switch kind {
 	case WaitChild:
 		wait.Child = d.Other
+	case WaitSlot:
+		wait.Reason = d.Reason
 	case WaitDecision:
 		wait.Reason, wait.Choices = d.Reason, append([]string(nil), d.Choices...)
 	}

@@ -13,9 +13,11 @@ import (
 //  1. the fence: the engine's row is there;
 //  2. new runs, except successors (Change.From);
 //  3. entries, with the messages that they take and the entries that they add to the outbox;
-//  4. posts: Posts of the change and, if its run was not created, Else;
-//  5. heads: runs that are unloaded or end are judged after every post of the group;
-//  6. successors, with their entries.
+//  4. limits: slots of runs that end are freed, then Frees, then Adjusts; then Asks, in order; what
+//     is free is given to those in line;
+//  5. posts: Posts of the change and, if its run was not created, Else;
+//  6. heads: runs that are unloaded or end are judged after every post of the group;
+//  7. successors, with their entries.
 type Group struct {
 	// Engine is the engine whose right to write is checked. Zero means a client, which may only
 	// create and post.
@@ -26,6 +28,10 @@ type Group struct {
 	// known.
 	Again   bool
 	Changes []Change
+
+	// Grants is set by Commit: how many runs that waited have got a slot, or another time for their
+	// token. It is above 0 if the group was sent before and may have granted something.
+	Grants int
 }
 
 // A Change is the part of a group that concerns one run; a group has one change for each run.
@@ -74,6 +80,10 @@ type Change struct {
 	Posts []Post  // of a new run, written only if the verdict is Written or Exists
 	Else  []Post  // written instead of Posts if the verdict is Taken, and with them if it is Exists
 	Told  []int64 // acknowledges these entries of the outbox ([OutboxEntry].Number)
+
+	Asks    []Ask    // of the run; void if the verdict on a new run is not Written
+	Frees   []int64  // the numbers of slots that the run has no more, or does not wait for any more
+	Adjusts []Adjust // of limits, whatever the run
 
 	// Commit sets Verdict and Found, for a new run and for a run that is unloaded. If the verdict
 	// on a new run is Written, Found is its head as it was created, and Found.Mail counts the
@@ -164,7 +174,7 @@ func (g *Group) Check() error {
 }
 
 func (c *Change) check(client bool) error {
-	if err := checkPosts(c.Posts, c.Else); err != nil {
+	if err := errors.Join(checkPosts(c.Posts, c.Else), c.checkAsks(client)); err != nil {
 		return err
 	}
 	changes := c.Create || c.Head != nil || len(c.Entries) > 0

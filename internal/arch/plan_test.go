@@ -63,6 +63,7 @@ var plan = map[string]permit{
 	"report": {
 		own: "internal/failure internal/kernel internal/payload internal/sealed journal",
 	},
+	"limit": {own: "internal/failure internal/kernel internal/sealed journal store"},
 	"deadletter": {
 		own: "internal/failure internal/kernel internal/payload internal/sealed journal",
 	},
@@ -151,6 +152,7 @@ var plan = map[string]permit{
 	"internal/enginetest/steps":     {},
 	"internal/enginetest/replay":    {},
 	"internal/enginetest/waiting":   {},
+	"internal/enginetest/limits":    {},
 	"internal/enginetest/ends":      {},
 	"internal/enginetest/operators": {},
 	"internal/enginetest/observers": {},

@@ -194,9 +194,19 @@ func (a arrival) unparks() bool {
 	return false
 }
 
-// begin calls the code of a claimed run. The code of a suspect is called when the run is tried. It
-// is called with the lock.
+// begin calls the code of a claimed run once the run is admitted.
 func (a arrival) begin() {
+	r := a.run
+	if r.def.Limits != nil && !r.memo.admitted {
+		r.admission.askAnew(a.start)
+		return
+	}
+	a.start()
+}
+
+// start calls the code of a claimed run. The code of a suspect is called when the run is tried. It
+// is called with the lock.
+func (a arrival) start() {
 	r := a.run
 	trials, suspect := r.k.cfg.tried(a.claimed)
 	if r.last() > a.claimed.Last { // the run is resumed
@@ -204,7 +214,8 @@ func (a arrival) begin() {
 	}
 	retrying := r.status() == journal.Waiting && r.head().Cause != "" // the code failed last
 	r.because("")
-	record := r.status() == journal.Pending || retrying || r.memo.build != r.k.cfg.Build
+	record := r.status() == journal.Pending || retrying || r.memo.build != r.k.cfg.Build ||
+		r.def.Limits != nil && !r.memo.admitted
 	if record {
 		r.ending.imply(r.def.CleansUp && r.status() == journal.Pending)
 	}
@@ -259,6 +270,9 @@ func (r *run) claim(trial int) journal.Entry {
 	}
 	if r.status() == journal.Pending { // the run begins
 		d.Layers = r.def.Layers
+	}
+	if trial == 0 {
+		d = r.admission.takeGrant(d)
 	}
 	return journal.Entry{Kind: journal.RunClaimed, Status: r.values.active(), Detail: d}
 }

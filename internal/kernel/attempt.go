@@ -45,6 +45,9 @@ type attempt struct {
 // try begins the next attempt when every entry appended so far is durable. If announced is set, an
 // entry of its own records that the attempt begins.
 func (o *operation) try(announced bool) {
+	if holdForToken(o, announced) {
+		return
+	}
 	r := o.run
 	o.tries++
 	a := &o.first
@@ -83,8 +86,9 @@ func (o *operation) again(rec *record) {
 	}
 	before := max(time.Since(rec.began), 0)
 	if before < o.work.Timeout {
-		o.try(false)
-		o.attempt.before = before
+		if o.try(false); o.attempt != nil {
+			o.attempt.before = before
+		}
 		return
 	}
 	o.tries++
@@ -295,6 +299,7 @@ func (o *operation) failed(a *attempt, failure *journal.Failure, next upshot) {
 	d := &journal.Detail{Attempt: a.n, Failure: failure}
 	if c := failure.ClassOf(); c != nil && c.Class == journal.ClassPark {
 		r.append(journal.Entry{Kind: journal.StepRetrying, Op: o.id, Took: took, Detail: o.mark(d)})
+		o.freeToken()
 		r.operations.land(o)
 		r.suspend(&journal.Detail{Reason: c.Message, Failure: failure})
 		return
@@ -304,6 +309,7 @@ func (o *operation) failed(a *attempt, failure *journal.Failure, next upshot) {
 		r.outside(journal.Entry{
 			Kind: journal.StepRetrying, Op: o.id, Took: took, Detail: o.mark(d),
 		})
+		o.freeToken()
 		r.operations.land(o)
 		o.backOff(d.Due)
 		r.flush()

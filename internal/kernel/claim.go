@@ -233,6 +233,13 @@ func (q *claims) sent(cs []store.Change) {
 	}
 }
 
+// granted looks for runs that a group has given slots to: they are due, or have a message.
+func (q *claims) granted(g *store.Group) {
+	if g.Grants > 0 {
+		q.look()
+	}
+}
+
 // hand delivers a message to its run, which this engine has. If the run is being claimed just now,
 // the message waits until the run is loaded.
 func (q *claims) hand(p *store.Post) {

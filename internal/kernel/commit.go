@@ -78,8 +78,12 @@ func (r *run) committed(cs []store.Change) {
 	var few [4]effect
 	effects := r.takeEffects(few[:0])
 	gone, again := r.over() && r.allDurable(), r.mustReturn()
-	if c.Create && !gone && !r.overdue() {
+	if c.Create && !gone && !r.overdue() && !r.admission.isAsking() {
 		r.hold(r.root)
+	}
+	if len(c.Asks) > 0 {
+		r.admission.answered(c.Asks)
+		gone = gone || r.over() && r.allDurable()
 	}
 	r.mu.Unlock()
 	for i := range c.Entries {

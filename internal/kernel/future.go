@@ -112,6 +112,7 @@ func (o *operation) stop(reason string) {
 	d := o.mark(&journal.Detail{Reason: reason})
 	o.outcome = Outcome{Failure: o.cancelled(d)}
 	o.run.append(journal.Entry{Kind: kind, Op: o.id, Detail: d})
+	o.freeUnless(kind)
 	a.abandon(errStepCancelled)
 }
 

@@ -238,6 +238,7 @@ func (r *run) receive(messages ...journal.Entry) {
 		case !r.inbox.add(e) || r.gone():
 		case e.Op.Name == controlName:
 			command{r, e}.do()
+		case r.operations.changeToken(r, &e):
 		case !r.isFrozen():
 			r.inbox.offer(&e, r.waits.of(addressOf(&e)))
 		}

@@ -81,6 +81,9 @@ type Workflow struct {
 	Timeout time.Duration     // of the whole run; 0 for none
 	Layers  [][]string        // the steps that it declares, layer by layer; nil for none
 	Retain  journal.Retention // empty for the engine's retention
+	// Limits returns what a run with that input has to get before its code is called: slots and
+	// tokens of limits, numbered from -1 downwards. It may be nil, and may call the author's code.
+	Limits func(input []byte) ([]store.Ask, *journal.Failure)
 	// Listeners are told when a run has ended.
 	Listeners []*Listener
 	// Next is the retry policy of steps that have none. See Work.
@@ -371,6 +374,7 @@ func (k *Kernel) commit(g *store.Group) error {
 		switch {
 		case err == nil:
 			k.recovered(tries)
+			k.granted(g)
 			return nil
 		case errors.As(err, &data):
 			return err

@@ -48,12 +48,14 @@ type log struct {
 	refuses int
 }
 
-// An outgoing is a message to another run, or a new run. It becomes durable in the commit of the
-// entry after, and is dropped if that entry is.
+// An outgoing is a message to another run, a new run, an ask for a slot, or a slot that the run
+// frees. It becomes durable in the commit of the entry after, and is dropped if that entry is.
 type outgoing struct {
 	after  int64
 	post   *store.Post
 	create *store.Change
+	ask    *store.Ask
+	free   int64 // the number of a slot; 0 for none
 }
 
 // An effect happens when every entry up to after is durable: a step's body begins, or do is called.
@@ -202,9 +204,9 @@ func (l *log) unappend() {
 	l.outgoing = slices.DeleteFunc(l.outgoing, func(o outgoing) bool { return o.after > l.seq })
 }
 
-// send adds a message or a new run to the commit of the last entry, if there is one.
+// send adds an outgoing to the commit of the last entry, if there is anything in it.
 func (l *log) send(o outgoing) {
-	if o.post == nil && o.create == nil {
+	if o == (outgoing{}) {
 		return
 	}
 	o.after = l.seq
@@ -250,17 +252,25 @@ func (l *log) gather(cs []store.Change, rows, bytes *int, first bool) ([]store.C
 	if len(rest) > 0 {
 		l.pending = append(l.buffers.get(), rest...)
 	}
-	if len(c.Entries) == 0 && c.Head == nil {
+	if len(c.Entries) == 0 && c.Head == nil && out == 0 {
 		return cs, true
 	}
 	l.onWay++
 	at := len(cs)
 	cs = append(cs, c)
 	for _, o := range l.outgoing[:out] {
-		if o.post != nil {
+		switch {
+		case o.post != nil:
 			cs[at].Posts = append(cs[at].Posts, *o.post)
-		} else {
+		case o.create != nil:
 			cs = append(cs, *o.create)
+		case o.ask != nil:
+			cs[at].Asks = append(cs[at].Asks, *o.ask)
+		default:
+			cs[at].Asks = slices.DeleteFunc(cs[at].Asks, func(a store.Ask) bool {
+				return a.Slot == o.free
+			})
+			cs[at].Frees = append(cs[at].Frees, o.free)
 		}
 	}
 	l.outgoing = slices.Delete(l.outgoing, 0, out)

@@ -24,6 +24,7 @@ const (
 	isChild
 	isDecision
 	isCleanup
+	isLock
 )
 
 var classNames = [...]string{
@@ -31,6 +32,7 @@ var classNames = [...]string{
 	isNote:    "a recorded value",
 	isVersion: "a version", isSignal: "a wait for a signal", isTimer: "a timer", isChild: "a child",
 	isDecision: "a wait for an operator", isCleanup: "a clean-up",
+	isLock: "a wait for a slot",
 }
 
 func (c class) String() string { return classNames[c] }
@@ -41,12 +43,15 @@ func (c class) String() string { return classNames[c] }
 // It is built once, when a run is claimed, and never added to, because replay asks only for entries
 // that were there at the claim.
 type memo struct {
-	ops    map[journal.Op]*record
-	scopes map[int64]*scopeMemo
-	order  []*record // by first entry
-	strict bool      // one build wrote the whole journal and replays it
+	ops       map[journal.Op]*record
+	scopes    map[int64]*scopeMemo
+	order     []*record // by first entry
+	strict    bool      // one build wrote the whole journal and replays it
+	continued bool      // the run continues another one as new
 	// the run retries another one: its journal has only a part of that run's operations
-	retried  bool
+	retried bool
+	// the code of the run was called: an entry of the run, and not of one that it retries, shows it
+	admitted bool
 	build    string // the build that wrote last
 	failures int    // the number of panics of the run's code in a row, at the end of the journal
 	last     int64
@@ -82,6 +87,7 @@ type record struct {
 	other   journal.RunID // the run ID of the child
 	policy  string
 	last    *journal.Failure
+	held    int64            // the entry that records a wait for a token; 0 for none
 	writes  []*journal.Entry // the variables and keys that the body has set with its result
 	// it has no place in the order of this code (see moves), or another build added it
 	moved bool
@@ -131,6 +137,11 @@ func (m *memo) add(e *journal.Entry) {
 	}
 	if e.Kind == journal.RunStarted && e.Detail != nil && e.Detail.Retried != "" {
 		m.strict, m.retried = false, true
+	}
+	m.admitted = m.admitted || e.Kind == journal.RunClaimed ||
+		e.Kind == journal.RunStarted && e.Status != journal.Pending
+	if e.Kind == journal.RunStarted && e.Detail != nil {
+		m.continued = e.Detail.Other != "" && !m.retried
 	}
 	switch e.Kind {
 	case journal.RunRetrying:
@@ -227,7 +238,7 @@ func (m *memo) plans(scope int64) {
 func classOf(e *journal.Entry) class {
 	switch e.Kind {
 	case journal.StepStarted, journal.StepCompleted, journal.StepFailed, journal.StepTimedOut,
-		journal.StepCancelled, journal.StepRetrying, journal.CheckpointSaved:
+		journal.StepCancelled, journal.StepRetrying, journal.CheckpointSaved, journal.StepHeld:
 		if e.Detail != nil && e.Detail.Async {
 			return isAsync
 		}
@@ -261,6 +272,10 @@ func classOf(e *journal.Entry) class {
 		return isDecision
 	case journal.CleanupPlanned:
 		return isCleanup
+	case journal.SlotAsked, journal.SlotTaken:
+		return isLock
+	case journal.SlotFreed:
+		return isNote
 	}
 	return 0
 }
@@ -269,16 +284,19 @@ func (r *record) add(e *journal.Entry) {
 	switch e.Kind {
 	case journal.ScopeOpened, journal.CleanupPlanned:
 		r.opens = e.Seq
+	case journal.StepHeld:
+		r.held = e.Seq
 	case journal.StepStarted:
-		r.attempt, r.failed, r.began = e.Attempt(), false, e.At
+		r.attempt, r.failed, r.began, r.held = e.Attempt(), false, e.At, 0
 	case journal.StepRetrying:
+		r.held = 0
 		r.attempt, r.failed, r.due, r.last = e.Attempt(), true, e.Detail.Due, e.Detail.Failure
 	case journal.CheckpointSaved:
 		if r.once == nil {
 			r.once = map[string]*journal.Entry{}
 		}
 		r.once[e.Detail.Once] = e
-	case journal.WaitStarted, journal.TimerRegistered, journal.DecisionSought:
+	case journal.WaitStarted, journal.TimerRegistered, journal.DecisionSought, journal.SlotAsked:
 		if e.Detail != nil {
 			r.due = e.Detail.Due
 		}
@@ -455,3 +473,6 @@ func (m *memo) path(op journal.Op) string {
 	}
 	return path
 }
+
+// continues reports whether the run continues another one as new.
+func (m *memo) continues() bool { return m != nil && m.continued }

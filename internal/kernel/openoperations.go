@@ -11,8 +11,8 @@ import (
 // Invariants: an operation is in the list from when code has asked for it until it is settled, or,
 // if it is held, until it is delivered. The operations that have begun are numbered in the order in
 // which they began, live as on replay. inFlight is the number of operations that have an attempt.
-// pinned is the number of operations that a context of the author's may end. While either is above
-// 0, the run stays in memory.
+// pinned is the number of operations that a context of the author's may end, and asking the number
+// of those that the store has to answer. While any is above 0, the run stays in memory.
 //
 // The mu of the run guards it.
 type operations struct {
@@ -20,6 +20,7 @@ type operations struct {
 	started  int64      // the number of operations that have begun
 	inFlight int
 	pinned   int
+	asking   int // operations whose ask the store has not answered
 }
 
 // track adds an operation.
@@ -77,7 +78,19 @@ func (s *operations) flies() bool { return s.inFlight > 0 }
 func (s *operations) pin(n int) { s.pinned += n }
 
 // mayLeave reports whether no operation keeps the run in memory.
-func (s *operations) mayLeave() bool { return s.inFlight == 0 && s.pinned == 0 }
+func (s *operations) mayLeave() bool { return s.inFlight == 0 && s.pinned == 0 && s.asking == 0 }
+
+// asks records whether the store has an ask of an operation to answer.
+func (s *operations) asks(o *operation, does bool) {
+	if o.asking == does {
+		return
+	}
+	if o.asking = does; does {
+		s.asking++
+	} else {
+		s.asking--
+	}
+}
 
 // all returns the operations, the newest first.
 func (s *operations) all() iter.Seq[*operation] {
@@ -137,6 +150,16 @@ func (s *operations) forMessage() []*operation {
 	}
 	slices.Reverse(waits)
 	return waits
+}
+
+// asker returns the open operation that asks for the slot of that number, or nil.
+func (s *operations) asker(slot int64) *operation {
+	for o := range s.all() {
+		if o.ask != nil && o.slot == slot && !o.settled {
+			return o
+		}
+	}
+	return nil
 }
 
 // stopTimers stops every timer that runs, so that the run is able to leave memory.

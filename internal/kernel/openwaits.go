@@ -50,12 +50,12 @@ type want struct {
 // An address selects the messages that an operation waits for.
 type address struct {
 	kind journal.Kind
-	name string // of a signal or a decision; the run ID of a child
+	name string // of a signal or a decision; the run ID of a child; the number of a slot
 }
 
 // addressOf returns the address of the operations that wait for a message.
 func addressOf(m *journal.Entry) address {
-	if m.Kind == journal.ChildCompleted {
+	if m.Kind == journal.ChildCompleted || m.Kind == journal.SlotGranted {
 		return address{m.Kind, m.Op.Key}
 	}
 	return address{m.Kind, m.Op.Name}
@@ -67,6 +67,8 @@ func (o *operation) address() address {
 		return address{journal.ChildCompleted, string(o.child)}
 	case isDecision:
 		return address{journal.DecisionMade, o.from}
+	case isLock:
+		return address{journal.SlotGranted, slotKey(o.slot)}
 	}
 	return address{journal.SignalReceived, o.from}
 }

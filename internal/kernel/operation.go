@@ -7,6 +7,7 @@ import (
 
 	"github.com/perdure/perdure/internal/guard"
 	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
 )
 
 // A Step is a unit of the user's work whose result is recorded.
@@ -25,6 +26,7 @@ type Work struct {
 	Timeout   time.Duration // of one attempt; 0 for none
 	Tx        bool          // its body works in a transaction; see StepInfo.Join
 	Phase     string        // the phase of a TCC's participant; empty for other steps
+	Limit     *store.Ask    // for the token that each attempt needs; nil for none
 	// Next returns how long after a failure of the n-th attempt the next attempt begins, and false
 	// if the n-th was the last. Nil means the workflow's policy.
 	Next func(n int, f *journal.Failure) (time.Duration, bool)
@@ -74,6 +76,7 @@ type operation struct {
 	writes  []*journal.Entry // of its body; they count when the operation is delivered
 
 	want
+	slotRequest
 	child  journal.RunID // of a child
 	policy string        // of a child
 
@@ -133,6 +136,9 @@ func (s *scope) begin(ctx context.Context, step Step, c class, over *journal.Fai
 		}
 	}
 	o.heed(ctx, over)
+	if rec != nil {
+		o.slot = rec.held
+	}
 	switch {
 	case o.settled:
 	case rec == nil || rec.attempt == 0:
@@ -221,6 +227,7 @@ func (o *operation) conclude(e journal.Entry) {
 		o.outcome.Failure = o.cancellation(&e)
 	}
 	seq := r.outside(e)
+	o.freeUnless(e.Kind)
 	o.outcome.At = r.lastTime()
 	r.push(seq, o)
 }
@@ -229,6 +236,7 @@ func (o *operation) conclude(e journal.Entry) {
 func (o *operation) close() {
 	r := o.run
 	r.operations.land(o)
+	r.operations.asks(o, false)
 	o.waited()
 	if o.ignore != nil {
 		o.ignore()
@@ -344,7 +352,7 @@ func (o *operation) endBy(f *journal.Failure) {
 	switch o.class {
 	case isTimer:
 		e.Kind = journal.TimerCancelled
-	case isWait, isSignal, isDecision:
+	case isWait, isSignal, isDecision, isLock:
 		e.Kind = journal.WaitEnded
 	case isChild:
 		e.Kind, e.Detail.Outcome = journal.ChildCompleted, journal.Cancelled

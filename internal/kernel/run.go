@@ -45,6 +45,7 @@ type run struct {
 	ending      ending      // how it will end
 	deadline    alarm       // the alarm of the overall timeout
 	trial       trial       // whether it kills its engines
+	admission   admission   // what it waits for before its code is called
 	observed    observed    // what observers hear of it
 }
 
@@ -59,6 +60,7 @@ func (k *Kernel) newRun(head journal.Head, def *Workflow, m *memo) *run {
 	r.values = newValues(first, m)
 	r.ending = newEnding(m)
 	r.observed, r.adoption = newObserved(r), newAdoption(r)
+	r.admission.run = r
 	r.ctx, r.stop = context.WithCancelCause(context.Background())
 	s := &scope{run: r, ctx: r.ctx, done: r.ctx.Done()}
 	r.root = &branch{run: r, scope: s, wake: make(chan struct{}, 1)}

@@ -88,12 +88,16 @@ func (k *Kernel) prepare(s Start) (*run, error) {
 	if err != nil {
 		return nil, &journal.Error{Code: journal.CodeStopped, Op: op, Err: err}
 	}
+	def := k.Lookup(s.Workflow)
+	asks, failure := limitsOf(def, s.Input)
+	if failure != nil {
+		return nil, &journal.Error{Code: failure.Code, Op: op, Message: failure.Message}
+	}
 	spill, failure := k.persistPayload("the input", &s.Input)
 	if failure != nil {
 		return nil, &journal.Error{Code: failure.Code, Op: op, Message: failure.Message}
 	}
 	now := time.Now()
-	def := k.Lookup(s.Workflow)
 	head := journal.Head{
 		Number: n, ID: journal.MakeRunID(k.database(), n), WorkflowID: s.ID, Workflow: s.Workflow,
 		Pattern: s.Pattern,
@@ -103,7 +107,10 @@ func (k *Kernel) prepare(s Start) (*run, error) {
 	if s.ID == "" { // nobody else can have its workflow ID
 		head.WorkflowID, head.Keep, s.Dedup = string(head.ID), 0, 0
 	}
-	if def != nil && def.First != 0 {
+	switch {
+	case len(asks) > 0:
+		head.Status = journal.Pending
+	case def != nil && def.First != 0:
 		head.Status = def.First
 	}
 	r := k.newRun(head, def, nil)
@@ -120,7 +127,7 @@ func (k *Kernel) prepare(s Start) (*run, error) {
 	if def == nil || !k.takeSlot(r) {
 		r.leaveHead(journal.Pending, "", now)
 		r.leave()
-	} else {
+	} else if len(asks) == 0 {
 		r.ending.imply(def.CleansUp)
 		r.start.CleansUp, r.start.Layers = def.CleansUp, def.Layers
 	}
@@ -131,6 +138,13 @@ func (k *Kernel) prepare(s Start) (*run, error) {
 		e.Data = nil
 	}
 	r.append(e)
+	if len(asks) > 0 && !r.hasLeft() {
+		r.admission.ask(asks, func() {
+			r.ending.imply(def.CleansUp)
+			r.append(r.claim(0))
+			r.root.call()
+		})
+	}
 	if r.hasLeft() {
 		// a slot may have become free, or the workflow known, meanwhile
 		r.whenDurable(effect{do: k.look})

@@ -275,7 +275,7 @@ func (r *run) dispatch() {
 		r.stayFrozen()
 		return
 	}
-	if r.trial.isAwaiting() && !r.gone() {
+	if (r.trial.isAwaiting() || r.admission.isAsking()) && !r.gone() {
 		r.commands()
 		r.flush()
 		return

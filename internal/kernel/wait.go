@@ -238,7 +238,7 @@ func (o *operation) elapsed() {
 	default:
 		o.waited()
 		o.due = time.Time{}
-		o.try(true)
+		o.try(o.ask == nil || o.announced)
 		r.dispatch()
 	}
 }
@@ -271,6 +271,8 @@ func (o *operation) wants(e *journal.Entry) bool {
 	switch o.class {
 	case isChild:
 		return e.Kind == journal.ChildCompleted && e.Op.Key == string(o.child)
+	case isLock:
+		return e.Kind == journal.SlotGranted && e.Op.Key == slotKey(o.slot)
 	case isDecision:
 		return e.Kind == journal.DecisionMade && e.Op.Name == o.from &&
 			(e.Op.Occ == 0 || e.Op == o.id) && e.Detail != nil &&
@@ -336,12 +338,20 @@ func (o *operation) pick(b *branch) {
 	if o.expired && r.inbox.searched(o.from) {
 		f := &journal.Failure{
 			Code: journal.CodeTimedOut, Name: "context.DeadlineExceeded",
-			Message: o.from + " did not come by " + o.due.UTC().Format(time.RFC3339),
+			Message: awaitedBy(o) + " did not come by " + o.due.UTC().Format(time.RFC3339),
 		}
 		o.settle(journal.Entry{Kind: journal.WaitEnded, Detail: &journal.Detail{
 			Failure: f, ByWait: true,
 		}})
 	}
+}
+
+// awaitedBy returns the name of the message that an operation waits for, for people.
+func awaitedBy(o *operation) string {
+	if o.class == isLock {
+		return "the slot of " + limitName(o.ask)
+	}
+	return o.from
 }
 
 // matches calls the author's predicate for a message, without the lock.
@@ -369,8 +379,11 @@ func (o *operation) consume(m *journal.Entry) {
 		d = &own
 	}
 	kind := journal.SignalConsumed
-	if o.class == isChild {
+	switch o.class {
+	case isChild:
 		kind = journal.ChildCompleted
+	case isLock:
+		kind = journal.SlotTaken
 	}
 	if m.Spill != 0 && m.Data == nil {
 		o.outcome.stored = r.last() + 1

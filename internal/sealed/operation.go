@@ -8,6 +8,7 @@ import (
 	"github.com/perdure/perdure/internal/failure"
 	"github.com/perdure/perdure/internal/kernel"
 	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
 )
 
 // Branch returns the operation that the options of a branch or scope of that name describe.
@@ -50,7 +51,7 @@ func Step[O interface{ ApplyToStep(o *Operation) error }](name string, opts []O)
 		Name: name, Key: o.Key, Change: o.Change,
 		Work: kernel.Work{
 			Announced: o.Announced, Declared: o.Declared, Undo: o.Undo, Timeout: o.Timeout,
-			Phase: o.Phase, Next: o.Next,
+			Phase: o.Phase, Next: o.Next, Limit: o.Limit,
 		},
 	}
 	if o.Change.Was != "" {
@@ -84,8 +85,10 @@ type Operation struct {
 	Undo      bool // the step has a compensation
 	Timeout   time.Duration
 	// Next is the retry policy. It is nil for the workflow's policy.
-	Next      func(n int, f *journal.Failure) (time.Duration, bool)
-	Phase     string
+	Next  func(n int, f *journal.Failure) (time.Duration, bool)
+	Phase string
+	// Limit is the ask for the token that each attempt needs; nil for none.
+	Limit     *store.Ask
 	StandsFor context.Context // of a branch or scope
 	ForStep   string          // of a branch: the step that it stands for
 	// Status, of a dead letter, is the status of the run when the step failed. Zero means the

@@ -26,6 +26,9 @@ func (s *Store) Commit(_ context.Context, g *store.Group) error {
 		}
 	}
 	tx := s.data.begin(g)
+	if g.Grants = 0; tx.sending == done {
+		g.Grants = 1
+	}
 	if err := tx.write(); err != nil {
 		tx.rollback()
 		return &store.DataError{Err: err}
@@ -79,6 +82,7 @@ type transaction struct {
 	old     []bool // marks the changes that are there already; nil if none is
 	undo    []func()
 	touched []touched
+	limits  map[*limit]bool // that the group changes
 }
 
 // A touched is a run that the group changes, with its state before the group.
@@ -107,7 +111,7 @@ func (tx *transaction) isOld(i int) bool { return tx.old != nil && tx.old[i] }
 // write writes the group in the order that the contract of stores demands.
 func (tx *transaction) write() error {
 	for _, part := range []func(int, *store.Change) error{
-		tx.create, tx.append, tx.posts, tx.head, tx.succeed,
+		tx.create, tx.append, tx.free, tx.adjust, tx.ask, tx.posts, tx.head, tx.succeed,
 	} {
 		for i := range tx.group.Changes {
 			if err := part(i, &tx.group.Changes[i]); err != nil {
@@ -233,6 +237,7 @@ func (tx *transaction) succeed(i int, c *store.Change) error {
 			c.From)
 	}
 	tx.insert(c, from)
+	tx.inherit(c.From, c.Run)
 	return tx.entries(tx.data.runs[c.Run], c.Entries)
 }
 

@@ -34,6 +34,8 @@ type Store struct {
 var (
 	_ store.Store   = (*Store)(nil)
 	_ store.Watcher = (*Store)(nil)
+
+	_ store.SlotReader = (*Store)(nil)
 )
 
 // data is the content of one database, which all its handles share.
@@ -56,6 +58,7 @@ type data struct {
 	outbox     map[int64]outboxEntry  // by number
 	lastOutbox int64
 	spilled    map[journal.Number][]byte
+	limits     limits
 	engines    map[journal.EngineID]store.Engine
 	joined     journal.EngineID // the last engine that joined or reserved an ID
 	// holder is the handle whose engine has not left, in a store for one engine.
@@ -82,6 +85,7 @@ func NewShared(lease time.Duration) *Store {
 		waiting:  map[string][]*unrouted{},
 		outbox:   map[int64]outboxEntry{},
 		spilled:  map[journal.Number][]byte{},
+		limits:   newLimits(),
 		engines:  map[journal.EngineID]store.Engine{},
 		watchers: map[*watcher]bool{},
 	}}

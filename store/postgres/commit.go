@@ -137,10 +137,12 @@ func (s *Store) Commit(ctx context.Context, g *store.Group) error {
 		return err
 	}
 	defer done()
+	forgetAnswers(g)
 	var there known
 	if g.Again {
 		var all bool
 		if there, all, err = s.recall(ctx, g); err != nil || all {
+			g.Grants = 1
 			return s.finished(err)
 		}
 	}
@@ -219,6 +221,7 @@ type transaction struct {
 	posts     postRows
 	updates   updateRows
 	unloads   map[journal.Number]*store.Change
+	limits    limitRows
 	told      []int64
 	shared    []int64 // runs whose payloads new runs share, each once
 	continued []*store.Change
@@ -239,6 +242,7 @@ func (t *transaction) prepare() error {
 		b.add(hurry)
 	}
 	t.tick()
+	t.limits.lock(b)
 	t.lock()
 	if len(t.shared) > 0 {
 		b.add(holdShared, t.shared).or(refused("a run has payloads of one that is not there"))
@@ -248,6 +252,7 @@ func (t *transaction) prepare() error {
 	if len(t.told) > 0 {
 		b.add(deleteOutbox, t.told)
 	}
+	t.limits.queue(t)
 	t.posts.queue(t)
 	t.update()
 	return t.succeed()
@@ -258,7 +263,7 @@ func (t *transaction) prepare() error {
 func (t *transaction) waits() bool {
 	return t.group.Engine != 0 && !t.group.Again && !t.inTx &&
 		(len(t.starts.number) > 0 || !t.posts.empty() || len(t.updates.number) > 0 ||
-			len(t.continued) > 0)
+			len(t.continued) > 0 || !t.limits.empty())
 }
 
 // add adds a change.
@@ -268,6 +273,7 @@ func (t *transaction) add(c *store.Change) error {
 		return t.post(c)
 	}
 	c.Verdict, c.Found = store.Written, journal.Head{}
+	t.limits.add(c)
 	switch {
 	case c.Create:
 		if n, ok := c.Head.ID.Number(t.store.database); !ok || n != c.Run {

@@ -13,7 +13,7 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-const schemaVersion = 4
+const schemaVersion = 5
 
 //go:embed migrations/*.sql
 var migrations embed.FS

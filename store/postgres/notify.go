@@ -42,7 +42,8 @@ func (n *notices) tell(g *store.Group) {
 
 // concern reports whether a group may concern another node.
 func concern(g *store.Group) bool {
-	return slices.ContainsFunc(g.Changes, func(c store.Change) bool { return concerns(&c, g) })
+	return g.Grants > 0 ||
+		slices.ContainsFunc(g.Changes, func(c store.Change) bool { return concerns(&c, g) })
 }
 
 // concerns reports whether a change may concern another node: a run that any engine may claim

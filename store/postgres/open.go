@@ -85,6 +85,8 @@ const readCommitted = "read committed"
 
 // A Store is a [store.Store] in a PostgreSQL database.
 type Store struct {
+	slotReader
+
 	options  Options
 	config   *pgxpool.Config
 	pool     *pgxpool.Pool
@@ -139,6 +141,7 @@ func open(ctx context.Context, address string, options Options) (*Store, error) 
 		return nil, err
 	}
 	s := &Store{options: options, config: config, pool: pool, keeper: keeper}
+	s.slotReader = slotReader{s}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.notices = newNotices(s)
 	if err := s.prepare(ctx); err != nil {

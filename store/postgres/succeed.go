@@ -57,6 +57,7 @@ func (t *transaction) succeed() error {
 			"another workflow ID"))
 	b.add(inheritInbox, heads.number, ended)
 	b.add(leaveInbox, ended)
+	b.add(inheritSlots, heads.number, ended)
 	b.add(selectHeads, heads.number).each(func(rows pgx.Rows) error {
 		h, err := t.store.scanHead(rows)
 		if c := successors[h.Number]; err == nil && c != nil {

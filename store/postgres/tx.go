@@ -94,6 +94,7 @@ func (p *part) Commit(ctx context.Context, g *store.Group) error {
 	if err := g.Check(); err != nil {
 		return err
 	}
+	forgetAnswers(g)
 	t := transaction{store: p.store, group: g, inTx: true}
 	if err := t.prepare(); err != nil {
 		return err

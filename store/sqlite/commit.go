@@ -125,7 +125,7 @@ func (tx *transaction) begin() (err error) {
 func (tx *transaction) write() error {
 	for _, step := range []func() error{
 		tx.each(tx.start, tx.recall), tx.follow, tx.each(tx.record, nil),
-		tx.meet, tx.sendAll, tx.part,
+		(&limiting{transaction: tx}).work, tx.meet, tx.sendAll, tx.part,
 		tx.each(tx.settle, nil), tx.each(tx.succeed, nil), tx.entries.flush,
 	} {
 		if err := step(); err != nil {
@@ -289,6 +289,9 @@ func (tx *transaction) inherit(c *store.Change) error {
 		return err
 	}
 	if _, err := tx.exec(inheritInbox, past, int64(c.From), int64(c.Run)); err != nil {
+		return err
+	}
+	if _, err := tx.exec(inheritSlots, int64(c.Run), int64(c.From)); err != nil {
 		return err
 	}
 	_, err = tx.exec(leaveInbox, int64(c.From))

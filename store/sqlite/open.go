@@ -37,6 +37,8 @@ type Options struct {
 
 // A Store is a [store.Store] in an SQLite database.
 type Store struct {
+	slotReader
+
 	path     string
 	options  Options
 	database string // the identity of the database
@@ -103,6 +105,7 @@ func open(path string, options Options) (*Store, error) {
 		path: abs, options: options, readers: newPool(abs, "rw"), writing: lock.New(),
 		logBound: logBound, foldAfter: foldAfter,
 	}
+	s.slotReader = slotReader{s}
 	if options.ReadOnly {
 		s.readers = newPool(abs, "ro")
 		return s, s.openReaders()

@@ -11,7 +11,10 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-var _ store.Watcher = (*Store)(nil)
+var (
+	_ store.Watcher    = (*Store)(nil)
+	_ store.SlotReader = (*Store)(nil)
+)
 
 const (
 	// watchEvery is the time between two looks at the log.

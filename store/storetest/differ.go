@@ -218,7 +218,7 @@ func (p *player) all() []journal.Head {
 	}
 }
 
-// everything returns all heads, journals, inboxes and outbox entries as text.
+// everything returns all heads, journals, inboxes, slots and outbox entries as text.
 func (p *player) everything() string {
 	heads := p.all()
 	s := p.plain(text(heads))
@@ -228,7 +228,8 @@ func (p *player) everything() string {
 	}
 	info, err := p.s.Info(p.Context())
 	p.ok(err)
-	return s + p.plain(p.unroutedText(store.Range{})+p.outboxSome()) +
+	return s + slotsOf(p.world, store.SlotQuery{Count: store.MaxLimit}) +
+		p.plain(p.unroutedText(store.Range{})+p.outboxSome()) +
 		fmt.Sprint(info.Runs, info.Unrouted, info.Outbox)
 }
 
@@ -248,6 +249,9 @@ func (p *player) verdicts(again bool, changes []store.Change) string {
 	var s strings.Builder
 	for _, c := range changes {
 		fmt.Fprintf(&s, "\n%d:%d found %d", c.Run, c.Verdict, c.Found.Number)
+		for _, a := range c.Asks {
+			fmt.Fprintf(&s, " %s", answerText(a))
+		}
 		for _, post := range slices.Concat(c.Posts, c.Else) {
 			if again && messageOf(post) == "" {
 				continue

@@ -55,7 +55,36 @@ func (p *player) changes() []store.Change {
 	for range p.random.IntN(3) {
 		c.Posts = append(c.Posts, p.post())
 	}
+	p.limits(&c, h)
 	return []store.Change{c}
+}
+
+// limits adds asks of a run to a change, and what it frees. A run asks for slots and tokens of few
+// limits. A bucket gains a token more rarely than a test lasts, because the clock may be that of a
+// database.
+func (p *player) limits(c *store.Change, h journal.Head) {
+	if p.chance(2) && !p.over[h.Number] {
+		for range 1 + p.random.IntN(2) {
+			a := store.Ask{
+				Slot: int64(p.random.IntN(6) - 2), Limit: fmt.Sprint("limit-", p.random.IntN(2)),
+				Key: fmt.Sprint("key-", p.random.IntN(2)), Max: p.random.IntN(4),
+				Priority: p.random.IntN(2), Share: fmt.Sprint("share-", p.random.IntN(3)),
+			}
+			if a.Slot >= 0 {
+				a.Slot++
+			}
+			if p.chance(4) {
+				a.Limit, a.Max, a.Every, a.Burst = "calls", 0, 1000*time.Hour, 1+p.random.IntN(3)
+			}
+			c.Asks = append(c.Asks, a)
+		}
+	}
+	if p.chance(4) {
+		c.Frees = append(c.Frees, int64(1+p.random.IntN(4)), -2)
+	}
+	if p.chance(10) {
+		c.Adjusts = []store.Adjust{{Limit: "limit-1", Max: p.random.IntN(5)}}
+	}
 }
 
 // begin returns a start, with messages for both outcomes.
@@ -86,6 +115,7 @@ func (p *player) begin() store.Change {
 	if p.chance(5) {
 		c.Head.Keep = time.Duration(p.random.IntN(100)) * time.Second
 	}
+	p.limits(&c, *c.Head)
 	c.Head.Retain = []journal.Retention{
 		"0s", "0s COMPLETED=1m0s", "50s", "ever", "",
 	}[p.random.IntN(5)]

@@ -69,3 +69,8 @@ func (w *within) Close() error {
 	defer w.ending.Unlock()
 	return w.Store.Close()
 }
+
+// Slots is [store.SlotReader.Slots].
+func (w *within) Slots(ctx context.Context, q store.SlotQuery) ([]store.Slot, error) {
+	return w.Store.(store.SlotReader).Slots(ctx, q)
+}

@@ -1,0 +1,209 @@
+package kernel
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/perdure/perdure/internal/guard"
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+)
+
+// Before the code of a run is called, the run is admitted: it gets the slots and tokens of the
+// limits of its workflow. The engine that has the run computes what to ask for, from the input, so
+// it does not matter who started the run. The store answers in the commit that carries the asks:
+// mostly that of the start. If it grants all, the code is called. Otherwise the run is PENDING with
+// the limit as the cause and leaves memory: a message wakes it when it gets its slot, or its wake
+// time when its token is due. Then it asks again for everything. The store knows what the run has,
+// so nothing is granted twice, whatever crashes in between.
+//
+// The slots of a run have numbers below 0. It has them until it ends; the run that continues it
+// inherits them.
+
+// An admission has the state of a run that is not admitted.
+//
+// Invariants: while the run is asking, its code is not called. The mu of the run guards it.
+type admission struct {
+	run    *run
+	asking bool
+	asks   []store.Ask // what the run asks for
+	then   func()      // calls the code; with the lock
+}
+
+// isAsking reports whether the run waits for the store's answer.
+func (d *admission) isAsking() bool { return d.asking }
+
+// limitsOf returns what a run with that input has to get before its code is called. It calls the
+// application's code.
+func limitsOf(def *Workflow, input []byte) (asks []store.Ask, f *journal.Failure) {
+	if def == nil || def.Limits == nil {
+		return nil, nil
+	}
+	err := guard.Call(func() error {
+		asks, f = def.Limits(input)
+		return nil
+	})
+	if abort := guard.AbortOf(err); abort != nil {
+		return nil, abortFailure("the key of a limit of workflow "+def.Name, abort)
+	}
+	return asks, f
+}
+
+// ask makes the run ask for slots and tokens, and calls then when it has them.
+func (d *admission) ask(asks []store.Ask, then func()) {
+	d.asking, d.asks, d.then = true, asks, then
+	for i := range asks {
+		d.run.send(outgoing{ask: &asks[i]})
+	}
+}
+
+// askAnew computes what a claimed run has to ask for, and makes it ask. The key is computed by the
+// application's code, which is called without the lock.
+func (d *admission) askAnew(then func()) {
+	r := d.run
+	d.asking = true
+	input, seq := r.values.startInput()
+	r.inbox.hold()
+	go func() {
+		var err error
+		if seq != 0 {
+			input, err = r.k.fetch(r.number(), seq)
+		}
+		var asks []store.Ask
+		var f *journal.Failure
+		if err == nil {
+			asks, f = limitsOf(r.def, input)
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.inbox.letGo()
+		if r.gone() {
+			return
+		}
+		if r.commands(); r.gone() {
+			return
+		}
+		switch {
+		case err != nil:
+			r.suspend(unreadable(err))
+		case f != nil:
+			d.asking = false
+			r.finish(failedBy(f), true)
+		case r.memo.continues():
+			asks = onlySlots(asks)
+			fallthrough
+		default:
+			if len(asks) == 0 {
+				d.then = then
+				d.admit()
+				return
+			}
+			d.ask(asks, then)
+			r.enlist()
+		}
+	}()
+}
+
+// onlySlots returns the asks for slots: a run that continues another does not begin anew, so it
+// needs no token.
+func onlySlots(asks []store.Ask) (out []store.Ask) {
+	for _, a := range asks {
+		if a.Every == 0 {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// answered takes the answers of the store. It is called with the lock.
+func (d *admission) answered(asks []store.Ask) {
+	r := d.run
+	if r.gone() {
+		return
+	}
+	if asks[0].Slot > 0 {
+		for i := range asks {
+			if o := r.operations.asker(asks[i].Slot); o != nil {
+				o.answered(&asks[i])
+			}
+		}
+		return
+	}
+	if !d.asking {
+		return
+	}
+	for i := range asks {
+		switch a := &asks[i]; a.Answer {
+		case store.Granted:
+		case store.InLine:
+			d.standInLine("waits for a slot of "+limitName(a), time.Time{})
+			return
+		case store.Later:
+			d.standInLine("waits for a token of "+limitName(a), time.Now().Add(a.Wait).Round(0))
+			return
+		default: // the store had the group before and does not know the answer
+			d.ask(d.asks, d.then)
+			r.enlist()
+			return
+		}
+	}
+	d.admit()
+}
+
+// limitName returns a limit and its key, as people see it.
+func limitName(a *store.Ask) string {
+	if a.Key == "" {
+		return "limit " + a.Limit
+	}
+	return "limit " + a.Limit + "[" + a.Key + "]"
+}
+
+// admit calls the code of the run.
+func (d *admission) admit() {
+	d.asking = false
+	d.then()
+	d.run.dispatch()
+}
+
+// standInLine makes the run leave memory until it gets its slot or until its token is due.
+func (d *admission) standInLine(cause string, due time.Time) {
+	r := d.run
+	d.asking = false
+	r.leaveHead(journal.Pending, cause, earlier(due, r.due()))
+	r.append(journal.Entry{
+		Kind: journal.StatusChanged, Status: journal.Pending,
+		Detail: d.takeGrant(&journal.Detail{Reason: cause, Due: due}),
+	})
+	r.unloadHead(r.inbox.known())
+	r.writeHead()
+	r.leave()
+	r.seal()
+	if wake := r.head().Wake; !wake.IsZero() {
+		r.whenDurable(effect{do: func() { r.k.wakeBy(wake) }})
+	}
+}
+
+// takeGrant adds the message by which the run got a slot to the detail of the entry that is
+// appended next. If there are several, the others have entries of their own.
+func (d *admission) takeGrant(detail *journal.Detail) *journal.Detail {
+	r := d.run
+	for {
+		e := r.inbox.find(func(e *journal.Entry) bool {
+			number, err := strconv.ParseInt(e.Op.Key, 10, 64)
+			return e.Kind == journal.SlotGranted && err == nil && number < 0
+		})
+		switch {
+		case e == nil:
+			return detail
+		case detail.Mail == 0:
+			detail.Mail = e.Seq
+		default:
+			r.outside(journal.Entry{
+				Kind: journal.StatusChanged, Status: r.status(),
+				Detail: &journal.Detail{MessageDetail: journal.MessageDetail{Mail: detail.Mail}},
+			})
+			detail.Mail = e.Seq
+		}
+		r.inbox.remove(e.Seq, r.last()+1)
+	}
+}

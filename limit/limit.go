@@ -1,0 +1,233 @@
+// Package limit holds work back: so many runs at a time, so many starts or calls in a span of time,
+// one holder of a name at a time.
+//
+// A [Control] is an option of a workflow or a step, and workflow code takes a slot of a
+// [Semaphore]. The limits are counted in the store, over all engines. A crash leaves neither a slot
+// nor a token behind, because only the commit that begins or ends something changes them.
+package limit
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/perdure/perdure/internal/failure"
+	"github.com/perdure/perdure/internal/sealed"
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+)
+
+// A Control holds back the runs of a workflow, or the attempts of a step. A field that is zero
+// holds nothing back. The zero Control is not valid.
+//
+// A run that is held back is PENDING and not in memory, and the cause in its head names the limit.
+// It has its slots from its admission to its end, also while it sleeps or is suspended; a run that
+// continues it as new has them then. Runs that had begun before their workflow had a limit are not
+// counted.
+//
+// The engine that admits a run computes its key. So it does not matter who has started the run.
+type Control struct {
+	// Name is the name of the limit; empty for the name of the workflow. Workflows with limits of
+	// one name share them.
+	Name string
+
+	// Concurrency is how many runs may have begun and not ended at a time.
+	Concurrency int
+	// PerKey is how many of them may have the same key. Runs with an empty key have no such limit.
+	PerKey int
+	// Rate is how often runs begin, for each key.
+	Rate Rate
+
+	// Key computes the key that runs are counted by. The zero Key is empty for all runs.
+	Key Key
+
+	// Priority is compared if runs wait for a slot: a run with a higher one is first.
+	Priority int
+	// Fair makes the keys that wait for the slots of Concurrency get one each in turn. Otherwise
+	// the run that has waited longest is first.
+	Fair bool
+}
+
+// A Rate is a number of tokens in a span of time. In no span are more tokens given than Burst, and
+// Tokens for each Per. The zero Rate has no limit.
+type Rate struct {
+	Tokens int
+	Per    time.Duration
+	// Burst is how many tokens are given at once after a time without any; 0 for one.
+	Burst int
+}
+
+// every returns the time in which a bucket gains a token, rounded up.
+func (r Rate) every() time.Duration {
+	return (r.Per + time.Duration(r.Tokens) - 1) / time.Duration(r.Tokens)
+}
+
+// check returns what is wrong with a rate, or the empty string.
+func (r Rate) check() string {
+	switch {
+	case r == Rate{}:
+		return ""
+	case r.Tokens < 1 || r.Per <= 0:
+		return "a Rate needs Tokens of at least 1 and a Per above 0"
+	case r.Burst < 0 || int64(r.Burst) > math.MaxInt64/int64(r.every()):
+		return "the Burst of a Rate is not valid: allowed are 0 and above, as long as the bucket " +
+			"fills in less than 292 years"
+	}
+	return ""
+}
+
+// A Key computes what a run is counted by.
+type Key struct {
+	of    func(input []byte) (string, error)
+	fixed bool // it does not depend on the input
+}
+
+// By returns a Key that a function computes from the input of a run. The function must decide by
+// its argument alone. The input of a run that cannot be decoded fails the run.
+func By[I any](key func(in I) string) Key {
+	if key == nil {
+		return Key{}
+	}
+	return Key{of: func(input []byte) (string, error) {
+		var in I
+		if len(input) > 0 {
+			if err := json.Unmarshal(input, &in); err != nil {
+				return "", fmt.Errorf("the input does not decode into %T: %w", in, err)
+			}
+		}
+		return key(in), nil
+	}}
+}
+
+// Is returns a Key with that value, for a step whose workflow knows it.
+func Is(value string) Key {
+	return Key{of: func([]byte) (string, error) { return value, nil }, fixed: true}
+}
+
+// longestKey is the longest key that is kept as it is.
+const longestKey = 200
+
+// keptKey returns a key as the store keeps it. A key that is long, or no text, becomes its
+// beginning and its hash, so that any key is possible.
+func keptKey(key string) string {
+	if len(key) <= longestKey && utf8.ValidString(key) && !strings.ContainsRune(key, 0) {
+		return key
+	}
+	sum := sha256.Sum256([]byte(key))
+	begin := strings.ToValidUTF8(key[:min(len(key), 60)], "�")
+	return strings.ReplaceAll(begin, "\x00", "�") + "…" + hex.EncodeToString(sum[:16])
+}
+
+// The numbers of the slots of a run.
+const (
+	startToken = -1
+	keySlot    = -2
+	runSlot    = -3
+)
+
+// rateName is the suffix of the name of a limit's bucket.
+const rateName = ":rate"
+
+// longestName leaves room for the suffix.
+const longestName = store.MaxLimitName - len(rateName)
+
+// ApplyToWorkflow implements perdure.WorkflowOption.
+func (c Control) ApplyToWorkflow(w *sealed.Workflow) error {
+	op := "define " + w.Name
+	if w.Limits != nil {
+		return failure.Invalid(op, "a workflow has one limit.Control")
+	}
+	if c.Name == "" {
+		c.Name = w.Name
+	}
+	switch {
+	case !journal.ValidName(c.Name) || len(c.Name) > longestName:
+		return failure.Invalid(op, "the name of a limit is not valid: allowed are names of at "+
+			"most %d bytes", longestName)
+	case c.Concurrency < 0 || c.PerKey < 0:
+		return failure.Invalid(op, "Concurrency and PerKey of a limit are not valid: allowed are "+
+			"0, for no limit, and above")
+	case c.Concurrency == 0 && c.PerKey == 0 && c.Rate == Rate{}:
+		return failure.Invalid(op, "a limit.Control without Concurrency, PerKey and Rate holds "+
+			"nothing back")
+	case c.PerKey > 0 && c.Key.of == nil:
+		return failure.Invalid(op, "PerKey needs a Key, such as limit.By(func(in T) string)")
+	case c.Priority < math.MinInt32 || c.Priority > math.MaxInt32:
+		return failure.Invalid(op, "the Priority of a limit is not valid: allowed are 32 bits")
+	}
+	if wrong := c.Rate.check(); wrong != "" {
+		return failure.Invalid(op, "%s", wrong)
+	}
+	w.Limits = c.asks
+	return nil
+}
+
+// ApplyToStep implements perdure.StepOption: each attempt needs a token of Rate. It waits for it
+// durably, in order, and no attempt counts meanwhile. Of the other fields only Name, which a step
+// has to have, and Key apply, and the key is a value: [Is].
+func (c Control) ApplyToStep(o *sealed.Operation) error {
+	const op = "step"
+	switch {
+	case c.Rate == Rate{}:
+		return failure.Invalid(op, "a limit.Control of a step needs a Rate; a limit.Semaphore "+
+			"limits how many runs are in a part of their work")
+	case c.Concurrency != 0 || c.PerKey != 0 || c.Priority != 0 || c.Fair:
+		return failure.Invalid(op, "a limit.Control of a step has Name, Key and Rate only")
+	case c.Key.of != nil && !c.Key.fixed:
+		return failure.Invalid(op, "the Key of a step has no input to compute it from: use "+
+			"limit.Is")
+	case c.Name == "" || !journal.ValidName(c.Name) || len(c.Name) > longestName:
+		return failure.Invalid(op, "the name of the limit of a step is not valid: allowed are "+
+			"names of 1 to %d bytes", longestName)
+	}
+	if wrong := c.Rate.check(); wrong != "" {
+		return failure.Invalid(op, "%s", wrong)
+	}
+	a, f := Control{Name: c.Name, Key: c.Key, Rate: c.Rate}.asks(nil)
+	if f != nil {
+		return failure.Invalid(op, "%s", f.Message)
+	}
+	o.Limit = &a[0]
+	return nil
+}
+
+// asks returns what a run with that input asks for: a token first, so that no slot is held while a
+// run waits for one; then the slot of its key, so that a key that is full keeps no other from the
+// slots of all.
+func (c Control) asks(input []byte) (asks []store.Ask, f *journal.Failure) {
+	key := ""
+	if c.Key.of != nil {
+		k, err := c.Key.of(input)
+		if err != nil {
+			return nil, &journal.Failure{
+				Code:    journal.CodeInvalid,
+				Message: "the key of limit " + c.Name + ": " + err.Error(),
+			}
+		}
+		key = keptKey(k)
+	}
+	if c.Rate != (Rate{}) {
+		asks = append(asks, store.Ask{
+			Slot: startToken, Limit: c.Name + rateName, Key: key, Every: c.Rate.every(),
+			Burst: max(c.Rate.Burst, 1),
+		})
+	}
+	if c.PerKey > 0 && key != "" {
+		asks = append(asks, store.Ask{
+			Slot: keySlot, Limit: c.Name, Key: key, Max: c.PerKey, Priority: c.Priority,
+		})
+	}
+	if c.Concurrency > 0 {
+		a := store.Ask{Slot: runSlot, Limit: c.Name, Max: c.Concurrency, Priority: c.Priority}
+		if c.Fair {
+			a.Share = key
+		}
+		asks = append(asks, a)
+	}
+	return asks, nil
+}

@@ -1,0 +1,151 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/perdure/perdure/journal"
+)
+
+// An Ask is the request of a run for one slot, or for one token, of a limit.
+//
+// A limit has a name and, for each key, slots or a bucket of tokens. They come to be with the first
+// ask for them. They are gone when nobody has or waits for any and the bucket is full, or some asks
+// later, so that a million keys cost nothing for long. A run holds a slot until a change of the run
+// frees it ([Change.Frees]) or the run ends. The run that continues it inherits the slots
+// with numbers below 0.
+//
+// If no slot is free, the run waits in line: those with a higher Priority first, then by Share in
+// turn, then in the order of their asks. Whoever frees a slot gives it to the first in line in the
+// same transaction: that run gets a message of kind [journal.SlotGranted] whose Op.Key is the
+// number of the slot, and the message wakes it, also if the run has a cause to stay unloaded.
+//
+// A token is given for a time: the first at which the bucket has one. An ask never waits in line
+// for it, because each ask gets a time of its own, in the order of the asks. In no span of time are
+// more tokens given than Burst and one for each Every of the span. The time is measured by the
+// clock of the database, or by Group.Now in a store for one engine. If that clock is put back, the
+// bucket goes with it.
+//
+// The asks of a change with numbers below 0 are answered one after the other, until one is not
+// granted. Each other ask is answered for itself.
+//
+// A run that asks again for the same number gets the same answer: the slot that it holds, its place
+// in line, or the time of its token. So an engine that does not know the answer asks again.
+type Ask struct {
+	Slot  int64  // the number that the run knows the slot or token by; not 0
+	Limit string // the name of the limit
+	Key   string
+
+	// Max is the number of slots of this limit and key from now on; 0 means that there are as many
+	// as are asked for.
+	Max int
+	// Priority and Share order those that wait. Of several shares each gets a slot in turn.
+	Priority int
+	Share    string
+
+	// Every is the time in which the bucket gains a token, and Burst the most tokens that it has.
+	// If Every is set, the ask is for a token.
+	Every time.Duration
+	Burst int
+
+	// Set by Commit.
+	Answer Answer
+	Wait   time.Duration // of Later: until the time of the token
+}
+
+// An Answer is the result of an Ask.
+type Answer uint8
+
+// The answers. A run that is not answered asks again.
+const (
+	// an ask of the change before this one is not granted, or the group was sent before
+	NotAnswered Answer = iota
+	Granted            // the run has the slot or token
+	InLine             // the run waits for the slot
+	Later              // the run has the token after Wait
+)
+
+// An Adjust changes a limit for all of its keys, for asks that come and for runs that wait.
+type Adjust struct {
+	Limit string
+	Max   int           // as in Ask; the slots that become free are given
+	Every time.Duration // as in Ask; the tokens that were given for later are given anew
+	Burst int
+
+	// Workflow is set for a limit that begins to count the runs of a workflow. Its open runs that
+	// have begun, and have no slot of that number of the limit, get one, also above Max.
+	Workflow string
+	Slot     int64
+}
+
+// A SlotReader is a store that shows which runs have the slots of limits and which wait.
+type SlotReader interface {
+	// Slots returns the slots, waits and tokens that match the query: by limit and key, those that
+	// are held first, then those in line in their order.
+	Slots(ctx context.Context, q SlotQuery) ([]Slot, error)
+}
+
+// A SlotQuery selects slots. A zero field does not restrict the selection.
+type SlotQuery struct {
+	Run   journal.Number
+	Limit string
+	Key   *string
+	Count int // at most so many; 0: DefaultLimit; at most MaxLimit
+}
+
+// Page returns the number of slots that the query asks for.
+func (q SlotQuery) Page() int { return (&Filter{Limit: q.Count}).Page() }
+
+// A Slot is a slot of a limit that a run holds or waits for, or a token.
+type Slot struct {
+	Run   journal.Number
+	Slot  int64
+	Limit string
+	Key   string
+	Since time.Time // the time of the ask, by Group.Now
+	Held  bool
+	Place int64     // in line: 1 is the first; 0 if Held
+	Due   time.Time // of a token
+	Max   int       // the slots of the limit and key
+	Used  int64     // how many of them are held
+	Line  int64     // how many runs wait in line
+}
+
+// SlotMessage is the name of the messages of kind [journal.SlotGranted].
+const SlotMessage = "perdure:slot"
+
+// The bounds of the text of an ask.
+const (
+	MaxLimitName = 200
+	MaxLimitKey  = 400
+)
+
+func (c *Change) checkAsks(client bool) error {
+	if client && (len(c.Asks) > 0 || len(c.Frees) > 0 || len(c.Adjusts) > 0) {
+		return errors.New("only an engine may ask for slots, free them or change limits")
+	}
+	if c.Run == 0 && (len(c.Asks) > 0 || len(c.Frees) > 0) {
+		return errors.New("an ask of no run")
+	}
+	for i := range c.Asks {
+		a := &c.Asks[i]
+		switch {
+		case a.Slot == 0:
+			return fmt.Errorf("run %d: an ask without a number", c.Run)
+		case a.Limit == "" || len(a.Limit) > MaxLimitName || len(a.Key) > MaxLimitKey ||
+			len(a.Share) > MaxLimitKey:
+			return fmt.Errorf("run %d: the name or key of a limit is empty or too long", c.Run)
+		case a.Max < 0 || a.Every < 0 || a.Every > 0 && a.Burst < 1:
+			return fmt.Errorf("run %d: limit %s has no valid bounds", c.Run, a.Limit)
+		}
+	}
+	for _, a := range c.Adjusts {
+		if a.Limit == "" || len(a.Limit) > MaxLimitName || a.Max < 0 || a.Every < 0 ||
+			a.Every > 0 && a.Burst < 1 || a.Workflow != "" && a.Slot >= 0 {
+			return fmt.Errorf("the change of limit %q is not valid", a.Limit)
+		}
+	}
+	return nil
+}

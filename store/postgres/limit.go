@@ -1,0 +1,195 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+)
+
+// The statements for limits. Their logic is in functions of the database, because each answer
+// depends on the one before it, and a group is one round trip.
+const (
+	// lockEnding locks the limits whose slots the runs that end may have.
+	lockEnding = `select from perdure.limits where id = any (array(select lim from perdure.slots where run = any($1::bigint[]))) order by name, key for update`
+
+	lockLimits = `select perdure.lock_limits($1::bigint[], $2::text[], $3::text[], $4::text[])`
+
+	workLimits = `select place, answer, wait from perdure.limit_work($1, $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[],
+    $6::text[], $7::bigint[], $8::bigint[], $9::bigint[], $10::text[], $11::bigint[], $12::smallint,
+    $13::bigint[], $14::bigint[], $15::text[], $16::text[], $17::bigint[], $18::int[], $19::text[], $20::bigint[], $21::bigint[])`
+
+	inheritSlots = `update perdure.slots s set run = n.number from unnest($1::bigint[], $2::bigint[]) as n (number, ended) where s.run = n.ended`
+
+	selectSlots = `select l.name, l.key, l.most, l.held, s.run, s.number, s.since, s.held, s.due,
+    case when not s.held then 1 + (select count(*) from perdure.slots o where o.lim = s.lim and not o.held
+        and (o.priority > s.priority or o.priority = s.priority and (o.turn, o.ask) < (s.turn, s.ask))) end,
+    s.lim
+from perdure.slots s join perdure.limits l on l.id = s.lim
+where ($1::bigint = 0 or s.run = $1) and ($2::text is null or l.name = $2) and ($3::text is null or l.key = $3)
+order by l.name collate "C", l.key collate "C", s.held desc, case when not s.held then -s.priority end, case when not s.held then s.turn end, s.ask limit $4`
+
+	selectLines = `select lim, count(*) from perdure.slots where lim = any($1::bigint[]) and not held group by lim`
+)
+
+// limitRows are what a group does with limits.
+type limitRows struct {
+	freeRun, freeNumber []int64
+	ended, inherited    []int64
+
+	name, workflow           []string
+	most, every, burst, slot []int64
+
+	asks                                         []*store.Ask
+	askRun, askSlot, askMost, askEvery, askBurst []int64
+	askName, askKey, askShare                    []string
+	askPriority                                  []int32
+}
+
+// plainText returns a text as it is stored; an empty one stays empty.
+func plainText(s string) string { return text(s).String }
+
+// add adds what a change does with limits.
+func (r *limitRows) add(c *store.Change) {
+	for _, number := range c.Frees {
+		r.freeRun, r.freeNumber = append(r.freeRun, int64(c.Run)), append(r.freeNumber, number)
+	}
+	if c.Head != nil && !c.Create && !c.Head.Ended.IsZero() {
+		r.ended = append(r.ended, int64(c.Run))
+	}
+	if c.From != 0 {
+		r.inherited = append(r.inherited, int64(c.From))
+	}
+	for i := range c.Adjusts {
+		a := &c.Adjusts[i]
+		r.name = append(r.name, plainText(a.Limit))
+		r.workflow = append(r.workflow, plainText(a.Workflow))
+		r.most, r.every = append(r.most, int64(a.Max)), append(r.every, int64(a.Every))
+		r.burst, r.slot = append(r.burst, int64(a.Burst)), append(r.slot, a.Slot)
+	}
+	for i := range c.Asks {
+		a := &c.Asks[i]
+		r.asks = append(r.asks, a)
+		r.askRun, r.askSlot = append(r.askRun, int64(c.Run)), append(r.askSlot, a.Slot)
+		r.askName = append(r.askName, plainText(a.Limit))
+		r.askKey = append(r.askKey, plainText(a.Key))
+		r.askShare = append(r.askShare, plainText(a.Share))
+		r.askMost = append(r.askMost, int64(a.Max))
+		r.askPriority = append(r.askPriority, int32(a.Priority))
+		r.askEvery = append(r.askEvery, int64(a.Every))
+		r.askBurst = append(r.askBurst, int64(a.Burst))
+	}
+}
+
+// onlyEnds reports whether the group does nothing with limits but end runs.
+func (r *limitRows) onlyEnds() bool {
+	return len(r.asks)+len(r.freeRun)+len(r.name) == 0
+}
+
+func (r *limitRows) empty() bool { return r.onlyEnds() && len(r.ended) == 0 }
+
+// lock locks the limits, before the group locks anything else but its engine's row.
+func (r *limitRows) lock(b *batch) {
+	switch {
+	case r.empty():
+	case r.onlyEnds():
+		b.add(lockEnding, r.ended)
+	default:
+		runs := append(append([]int64{}, r.ended...), r.freeRun...)
+		b.add(lockLimits, runs, r.askName, r.askKey, r.name)
+	}
+}
+
+// queue adds the work to the batch.
+func (r *limitRows) queue(t *transaction) {
+	if r.empty() {
+		return
+	}
+	t.batch.add(workLimits, nanos(t.group.Now), r.freeRun, r.freeNumber, r.ended, r.inherited,
+		r.name, r.most, r.every, r.burst, r.workflow, r.slot, int16(journal.Pending),
+		r.askRun, r.askSlot, r.askName, r.askKey, r.askMost, r.askPriority, r.askShare, r.askEvery,
+		r.askBurst).each(func(rows pgx.Rows) error {
+		var place, answer int32
+		var wait int64
+		if err := rows.Scan(&place, &answer, &wait); err != nil {
+			return err
+		}
+		if place == 0 {
+			t.group.Grants = int(answer)
+			return nil
+		}
+		a := r.asks[place-1]
+		a.Answer, a.Wait = store.Answer(answer), time.Duration(wait)
+		return nil
+	})
+}
+
+// forgetAnswers removes the answers of an earlier sending.
+func forgetAnswers(g *store.Group) {
+	g.Grants = 0
+	for i := range g.Changes {
+		for j := range g.Changes[i].Asks {
+			a := &g.Changes[i].Asks[j]
+			a.Answer, a.Wait = store.NotAnswered, 0
+		}
+	}
+}
+
+// A slotReader shows slots.
+type slotReader struct{ store *Store }
+
+// Slots implements [store.SlotReader].
+func (r slotReader) Slots(ctx context.Context, q store.SlotQuery) (out []store.Slot, err error) {
+	s := r.store
+	ctx, done, err := s.call(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	key := pgtype.Text{}
+	if q.Key != nil {
+		key = pgtype.Text{String: plainText(*q.Key), Valid: true}
+	}
+	rows, err := s.pool.Query(ctx, selectSlots, int64(q.Run), text(q.Limit), key, int64(q.Page()))
+	if err != nil {
+		return nil, s.finished(err)
+	}
+	var of []int64
+	for rows.Next() {
+		var name, key pgtype.Text
+		var slot store.Slot
+		var run, most, lim int64
+		var since, due, place pgtype.Int8
+		if err := rows.Scan(&name, &key, &most, &slot.Used, &run, &slot.Slot, &since, &slot.Held,
+			&due, &place, &lim); err != nil {
+			return nil, s.finished(err)
+		}
+		slot.Limit, slot.Key, slot.Run = legal(name), legal(key), journal.Number(run)
+		slot.Max, slot.Since, slot.Due = int(most), moment(since), moment(due)
+		slot.Place = place.Int64
+		out, of = append(out, slot), append(of, lim)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, s.finished(err)
+	}
+	rows, err = s.pool.Query(ctx, selectLines, of)
+	if err != nil {
+		return nil, s.finished(err)
+	}
+	lines := map[int64]int64{}
+	for rows.Next() {
+		var lim, n int64
+		if err := rows.Scan(&lim, &n); err != nil {
+			return nil, s.finished(err)
+		}
+		lines[lim] = n
+	}
+	for i, lim := range of {
+		out[i].Line = lines[lim]
+	}
+	return out, s.finished(rows.Err())
+}

@@ -1,0 +1,456 @@
+package storetest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+)
+
+// limitChecks are about the slots and tokens of limits.
+func limitChecks() []check {
+	return []check{
+		{"limit/there are Max slots for each name and key, and who comes later waits", limitMax},
+		{"limit/a slot that is freed goes to the first in line, who is told", limitFreed},
+		{"limit/a slot that is freed wakes a run that has left memory", limitWakes},
+		{"limit/the end of a run frees its slots", limitEnds},
+		{"limit/who leaves the line or ends there is passed over", limitLeaves},
+		{"limit/a run that asks again gets the same answer", limitAgain},
+		{"limit/a start that finds a run asks nothing", limitVoid},
+		{"limit/after an ask for the run that is not granted no other is answered", limitFurther},
+		{"limit/who waits is in order of priority, then by shares in turn", limitOrder},
+		{"limit/a run that continues another has its slots", limitInherits},
+		{"limit/more slots are given at once, and fewer take none away", limitAdjusts},
+		{"limit/a limit that begins to count runs counts those that have begun", limitCounts},
+		{"limit/a group that is refused changes no limit", limitRefused},
+		{"limit/a group that is sent again changes no limit twice", limitSentAgain},
+		{"limit/a run that gets a slot is not unloaded in the same group", limitUnload},
+		{"limit/slots outlive the engine", limitOutlives},
+		{"limit/a token is given for a time, in order", limitTokens},
+		{"limit/the tokens of a limit that is changed are given anew", limitRefills},
+		{"limit/only an engine asks, and asks well", limitMalformed},
+		{"limit/keys of many bytes and any text are apart", limitKeys},
+	}
+}
+
+// asking returns a change of an open run that asks for slot 1 of a limit.
+func asking(run journal.Number, limit, key string, most int) store.Change {
+	return store.Change{Run: run, Asks: []store.Ask{
+		{Slot: 1, Limit: limit, Key: key, Max: most},
+	}}
+}
+
+// limited returns new runs that ask for slot -1 of a limit.
+func limited(w *world, n int, limit string, most int) []store.Change {
+	w.Helper()
+	var all []store.Change
+	for range n {
+		c := w.start("")
+		c.Asks = []store.Ask{{Slot: -1, Limit: limit, Max: most}}
+		all = append(all, c)
+	}
+	return all
+}
+
+// answered demands the answers to the first asks of changes: G granted, L in line, T later, - none.
+func answered(w *world, changes []store.Change, want string) {
+	w.Helper()
+	got := ""
+	for _, c := range changes {
+		for _, a := range c.Asks {
+			got += answerText(a)
+		}
+	}
+	w.same("answers", got, want)
+}
+
+func answerText(a store.Ask) string { return []string{"-", "G", "L", "T"}[a.Answer] }
+
+// slotsOf returns the slots that match a query, as text.
+func slotsOf(w *world, q store.SlotQuery) string {
+	w.Helper()
+	slots, err := w.s.(store.SlotReader).Slots(w.Context(), q)
+	w.ok(err)
+	var all []string
+	for _, s := range slots {
+		all = append(all, slotText(s))
+	}
+	return strings.Join(all, " ")
+}
+
+// slotText shows a slot by the count of its run: name[key] run/slot, held or its place.
+func slotText(s store.Slot) string {
+	state := fmt.Sprint("waits ", s.Place)
+	switch {
+	case !s.Due.IsZero():
+		state = "token"
+	case s.Held:
+		state = "holds"
+	}
+	return fmt.Sprintf("%s[%s] %d/%d %s of %d %d+%d;", s.Limit, s.Key, s.Run&0xffff, s.Slot, state,
+		s.Max, s.Used, s.Line)
+}
+
+// holdsSlots demands the slots of all limits.
+func holdsSlots(w *world, want ...string) {
+	w.Helper()
+	w.same("slots", slotsOf(w, store.SlotQuery{}), strings.Join(want, " "))
+}
+
+// spec: R-32
+func limitMax(w *world) {
+	w.join(0)
+	answered(w, w.commit(limited(w, 3, "mail", 2)...), "GGL")
+	run := w.written(w.start(""))[0].Number
+	answered(w, w.commit(asking(run, "mail", "x", 1)), "G")
+	answered(w, w.commit(asking(w.written(w.start(""))[0].Number, "mail", "x", 1)), "L")
+	holdsSlots(w, "mail[] 1/-1 holds of 2 2+1;", "mail[] 2/-1 holds of 2 2+1;",
+		"mail[] 3/-1 waits 1 of 2 2+1;", "mail[x] 4/1 holds of 1 1+1;",
+		"mail[x] 5/1 waits 1 of 1 1+1;")
+	x := "x"
+	w.same("of a key", slotsOf(w, store.SlotQuery{Limit: "mail", Key: &x, Count: 1}),
+		"mail[x] 4/1 holds of 1 1+1;")
+	w.same("of a run", slotsOf(w, store.SlotQuery{Run: run}), "mail[x] 4/1 holds of 1 1+1;")
+	w.same("of no limit", slotsOf(w, store.SlotQuery{Limit: "mai"}), "")
+}
+
+// spec: R-32
+func limitFreed(w *world) {
+	w.join(0)
+	all := w.commit(limited(w, 3, "mail", 1)...)
+	answered(w, all, "GLL")
+	g := w.group(store.Change{Run: all[0].Run, Frees: []int64{-1, 7}})
+	g.Now = at(20)
+	w.ok(w.try(g))
+	w.same("grants", g.Grants, 1)
+	holdsSlots(w, "mail[] 2/-1 holds of 1 1+1;", "mail[] 3/-1 waits 1 of 1 1+1;")
+	w.same("inbox", w.inbox(all[1].Run), []journal.Entry{{
+		Run: all[1].Run, Seq: 1, Kind: journal.SlotGranted, At: at(20),
+		Op: journal.Op{Name: store.SlotMessage, Key: "-1"},
+	}})
+	w.same("mail", labels(w.mail()[0].Inbox), []string{"1:" + store.SlotMessage})
+	w.same("inbox of who waits", labels(w.inbox(all[2].Run)), []string{})
+	g = w.group(step(all[0].Run, 2))
+	w.ok(w.try(g))
+	w.same("grants of nothing", g.Grants, 0)
+}
+
+// spec: R-32
+func limitWakes(w *world) {
+	w.join(0)
+	all := w.commit(limited(w, 2, "mail", 1)...)
+	rest := update(*all[1].Head, func(h *journal.Head) {
+		h.Status, h.Owner, h.Wake, h.Cause = journal.Pending, 0, time.Time{}, "no slot"
+	})
+	rest.Unload = true
+	w.verdict(w.commit(rest)[0], store.Written)
+	w.same("due", len(w.take(90, 5).Runs), 0)
+	g := w.group(store.Change{Run: all[0].Run, Frees: []int64{-1}})
+	g.Now = at(20)
+	w.ok(w.try(g))
+	w.same("wake", w.head(all[1].Run).Wake, at(20))
+	got := w.take(20, 5)
+	w.same("claimed", len(got.Runs), 1)
+	w.same("its inbox", labels(got.Runs[0].Inbox), []string{"1:" + store.SlotMessage})
+}
+
+// spec: R-32
+func limitEnds(w *world) {
+	w.join(0)
+	all := w.commit(limited(w, 4, "mail", 2)...)
+	answered(w, all, "GGLL")
+	w.commit(ended(*all[1].Head, 2, 10), ended(*all[0].Head, 2, 10))
+	holdsSlots(w, "mail[] 3/-1 holds of 2 2+0;", "mail[] 4/-1 holds of 2 2+0;")
+	w.commit(ended(*all[2].Head, 2, 10))
+	w.commit(ended(*all[3].Head, 2, 10))
+	holdsSlots(w, "")
+}
+
+func limitLeaves(w *world) {
+	w.join(0)
+	all := w.commit(limited(w, 4, "mail", 1)...)
+	w.commit(store.Change{Run: all[1].Run, Frees: []int64{-1}})
+	// the run that is next in line ends with the one that has the slot
+	w.commit(ended(*all[0].Head, 2, 10), ended(*all[2].Head, 2, 10))
+	holdsSlots(w, "mail[] 4/-1 holds of 1 1+0;")
+	w.same("inbox", labels(w.inbox(all[1].Run)), []string{})
+}
+
+func limitAgain(w *world) {
+	w.join(0)
+	all := w.commit(limited(w, 3, "mail", 1)...)
+	again := make([]store.Change, 3)
+	for i, c := range all {
+		again[i] = store.Change{Run: c.Run, Asks: []store.Ask{
+			{Slot: -1, Limit: "mail", Key: "another", Max: 1},
+		}}
+	}
+	answered(w, w.commit(again[2], again[1], again[0]), "LLG")
+	holdsSlots(w, "mail[] 1/-1 holds of 1 1+2;", "mail[] 2/-1 waits 1 of 1 1+2;",
+		"mail[] 3/-1 waits 2 of 1 1+2;")
+	// more slots by an ask: those before it in line get them first, and are told
+	again[2].Asks[0].Max = 3
+	answered(w, w.commit(again[2]), "G")
+	holdsSlots(w, "mail[] 1/-1 holds of 3 3+0;", "mail[] 2/-1 holds of 3 3+0;",
+		"mail[] 3/-1 holds of 3 3+0;")
+	w.same("told", labels(w.inbox(all[1].Run)), []string{"1:" + store.SlotMessage})
+	w.same("not told, but answered", labels(w.inbox(all[2].Run)), []string{})
+}
+
+func limitVoid(w *world) {
+	w.join(0)
+	w.written(w.start("order-1"))
+	c := w.start("order-1")
+	c.Asks = []store.Ask{{Slot: -1, Limit: "mail", Max: 1}}
+	w.commit(c)
+	answered(w, []store.Change{c}, "-")
+	holdsSlots(w, "")
+}
+
+func limitFurther(w *world) {
+	w.join(0)
+	answered(w, w.commit(limited(w, 1, "all", 1)...), "G")
+	c := w.start("")
+	c.Asks = []store.Ask{
+		{Slot: -3, Limit: "other", Max: 1}, {Slot: -2, Limit: "all", Max: 1},
+		{Slot: -1, Limit: "third", Max: 1},
+	}
+	answered(w, w.commit(c), "GL-")
+	holdsSlots(w, "all[] 1/-1 holds of 1 1+1;", "all[] 2/-2 waits 1 of 1 1+1;",
+		"other[] 2/-3 holds of 1 1+0;")
+	answered(w, w.commit(store.Change{Run: c.Run, Asks: []store.Ask{
+		{Slot: 5, Limit: "all", Max: 1}, {Slot: 6, Limit: "sixth", Max: 1},
+		{Slot: 7, Limit: "all", Max: 1},
+	}}), "LGL")
+}
+
+// spec: B-9
+func limitOrder(w *world) {
+	w.join(0)
+	all := w.commit(limited(w, 1, "mail", 1)...)
+	for _, a := range []store.Ask{
+		{Share: "a"}, {Share: "a"}, {Share: "a"}, {Share: "b"}, {Share: "c", Priority: -1},
+		{Share: "a", Priority: 2}, {Share: "b"}, {Share: "d"},
+	} {
+		c := w.start("")
+		a.Slot, a.Limit, a.Max = -1, "mail", 1
+		c.Asks = []store.Ask{a}
+		all = append(all, w.commit(c)[0])
+	}
+	var order []int64
+	for len(order) < 8 {
+		slots, err := w.s.(store.SlotReader).Slots(w.Context(), store.SlotQuery{Limit: "mail"})
+		w.ok(err)
+		order = append(order, int64(slots[1].Run&0xffff))
+		i := slices.IndexFunc(all, func(c store.Change) bool { return c.Run == slots[0].Run })
+		w.commit(ended(*all[i].Head, 2, 10))
+	}
+	// d comes when a, b have had their first turn in line
+	w.same("order", order, []int64{7, 2, 5, 9, 3, 8, 4, 6})
+}
+
+// spec: R-25, R-32
+func limitInherits(w *world) {
+	w.join(0)
+	c := w.start("order-1")
+	c.Asks = []store.Ask{
+		{Slot: -1, Limit: "mail", Max: 1}, {Slot: 5, Limit: "lock", Max: 1},
+	}
+	answered(w, w.commit(c), "GG")
+	answered(w, w.commit(limited(w, 1, "mail", 1)...), "L")
+	answered(w, w.commit(asking(w.written(w.start(""))[0].Number, "lock", "", 1)), "L")
+	both := w.commit(w.continued(*c.Head, 2, 10)...)
+	w.verdict(both[1], store.Written)
+	holdsSlots(w, "lock[] 3/1 holds of 1 1+0;", "mail[] 4/-1 holds of 1 1+1;",
+		"mail[] 2/-1 waits 1 of 1 1+1;")
+	answered(w, w.commit(store.Change{
+		Run: both[1].Run, Asks: []store.Ask{{Slot: -1, Limit: "mail", Max: 1}},
+	}), "G")
+	w.commit(ended(*both[1].Head, 2, 20))
+	holdsSlots(w, "lock[] 3/1 holds of 1 1+0;", "mail[] 2/-1 holds of 1 1+0;")
+}
+
+func limitAdjusts(w *world) {
+	w.join(0)
+	all := w.commit(limited(w, 6, "mail", 1)...)
+	g := w.group(store.Change{Adjusts: []store.Adjust{{Limit: "mail", Max: 3}}})
+	w.ok(w.try(g))
+	w.same("grants", g.Grants, 2)
+	w.same("told", labels(w.inbox(all[2].Run)), []string{"1:" + store.SlotMessage})
+	w.commit(store.Change{Adjusts: []store.Adjust{{Limit: "mail", Max: 1}, {Limit: "x", Max: 1}}})
+	w.commit(ended(*all[0].Head, 2, 10))
+	holdsSlots(w, "mail[] 2/-1 holds of 1 2+3;", "mail[] 3/-1 holds of 1 2+3;",
+		"mail[] 4/-1 waits 1 of 1 2+3;", "mail[] 5/-1 waits 2 of 1 2+3;",
+		"mail[] 6/-1 waits 3 of 1 2+3;")
+	w.commit(store.Change{Adjusts: []store.Adjust{{Limit: "mail"}}})
+	holdsSlots(w, "mail[] 2/-1 holds of 0 5+0;", "mail[] 3/-1 holds of 0 5+0;",
+		"mail[] 4/-1 holds of 0 5+0;", "mail[] 5/-1 holds of 0 5+0;",
+		"mail[] 6/-1 holds of 0 5+0;")
+}
+
+func limitCounts(w *world) {
+	w.join(0)
+	runs := w.written(w.start(""), w.start(""), w.free("", 9), w.start(""))
+	w.commit(ended(runs[3], 2, 10))
+	other := w.start("")
+	other.Head.Workflow = "v"
+	w.written(other)
+	count := store.Adjust{Limit: "mail", Max: 1, Workflow: "w", Slot: -1}
+	w.commit(store.Change{Adjusts: []store.Adjust{count}})
+	w.commit(store.Change{Adjusts: []store.Adjust{count}})
+	holdsSlots(w, "mail[] 1/-1 holds of 1 2+0;", "mail[] 2/-1 holds of 1 2+0;")
+}
+
+func limitRefused(w *world) {
+	w.join(0)
+	all := w.commit(limited(w, 3, "mail", 1)...)
+	before := slotsOf(w, store.SlotQuery{})
+	more := limited(w, 1, "mail", 5)[0]
+	w.refused(w.group(
+		ended(*all[0].Head, 2, 10), store.Change{Run: all[2].Run, Frees: []int64{-1}}, more,
+		store.Change{Adjusts: []store.Adjust{{Limit: "mail", Max: 9}}},
+		step(w.number(), 1)))
+	w.same("slots", slotsOf(w, store.SlotQuery{}), before)
+	w.same("inbox", labels(w.inbox(all[1].Run)), []string{})
+}
+
+func limitSentAgain(w *world) {
+	w.join(0)
+	all := w.commit(limited(w, 3, "mail", 1)...)
+	end, begin := ended(*all[0].Head, 2, 10), limited(w, 1, "mail", 1)[0]
+	w.commit(end, begin)
+	before := slotsOf(w, store.SlotQuery{})
+	answered(w, w.again(end, begin), "-")
+	w.same("slots", slotsOf(w, store.SlotQuery{}), before)
+	w.same("inbox", labels(w.inbox(all[1].Run)), []string{"1:" + store.SlotMessage})
+	answered(w, w.commit(store.Change{Run: begin.Run, Asks: begin.Asks}), "L")
+}
+
+func limitUnload(w *world) {
+	w.join(0)
+	all := w.commit(limited(w, 2, "mail", 1)...)
+	rest := unloading(*all[1].Head, 0, 2)
+	w.commit(rest, ended(*all[0].Head, 2, 10))
+	w.same("head", w.head(all[1].Run).Owner, w.engine)
+	w.same("mail", labels(w.mail()[0].Inbox), []string{"1:" + store.SlotMessage})
+}
+
+// spec: R-32
+func limitOutlives(w *world) {
+	w.join(0)
+	all := w.commit(limited(w, 2, "mail", 1)...)
+	w.die(50)
+	holdsSlots(w, "mail[] 1/-1 holds of 1 1+1;", "mail[] 2/-1 waits 1 of 1 1+1;")
+	for i, want := range []string{"G", "L"} {
+		w.one(all[i].Run)
+		answered(w, w.commit(store.Change{Run: all[i].Run, Asks: all[i].Asks}), want)
+	}
+	w.commit(ended(w.head(all[0].Run), 2, 60))
+	holdsSlots(w, "mail[] 2/-1 holds of 1 1+0;")
+}
+
+// tokenOf returns a change of a new run that asks for a token of a bucket that gains one in an
+// hour: longer than a check lasts, whose clock may be that of a database.
+func tokenOf(w *world, key string) store.Change {
+	w.Helper()
+	c := w.start("")
+	c.Asks = []store.Ask{{Slot: -1, Limit: "calls", Key: key, Every: time.Hour, Burst: 2}}
+	return c
+}
+
+// waitsFor demands that a token is given some hours from now, or somewhat sooner.
+func waitsFor(w *world, a store.Ask, hours int) {
+	w.Helper()
+	most := time.Duration(hours) * time.Hour
+	if a.Answer != store.Later || a.Wait > most || a.Wait < most-10*time.Minute {
+		w.Fatalf("the answer is %d and the wait %v, want %v or somewhat less", a.Answer, a.Wait,
+			most)
+	}
+}
+
+// spec: R-33
+func limitTokens(w *world) {
+	w.join(0)
+	all := []store.Change{
+		tokenOf(w, ""), tokenOf(w, ""), tokenOf(w, ""), tokenOf(w, ""), tokenOf(w, "x"),
+	}
+	all[3].Asks = append(all[3].Asks, store.Ask{Slot: -2, Limit: "mail", Max: 1})
+	answered(w, w.commit(all...), "GGTT-G")
+	waitsFor(w, all[2].Asks[0], 1)
+	waitsFor(w, all[3].Asks[0], 2)
+	again := w.commit(store.Change{Run: all[3].Run, Asks: all[3].Asks})
+	waitsFor(w, again[0].Asks[0], 2)
+	// a token that is freed is spent
+	w.commit(store.Change{Run: all[2].Run, Frees: []int64{-1}})
+	next := w.commit(tokenOf(w, ""))[0]
+	waitsFor(w, next.Asks[0], 3)
+	w.same("tokens", slotsOf(w, store.SlotQuery{Run: next.Run}), "calls[] 6/-1 token of 0 0+0;")
+	for i := range all {
+		w.commit(ended(*all[i].Head, 2, 10))
+	}
+	waitsFor(w, w.commit(tokenOf(w, ""))[0].Asks[0], 4)
+}
+
+// spec: R-33
+func limitRefills(w *world) {
+	w.join(0)
+	all := w.commit(tokenOf(w, ""), tokenOf(w, ""), tokenOf(w, ""), tokenOf(w, ""))
+	answered(w, all, "GGTT")
+	g := w.group(store.Change{Adjusts: []store.Adjust{
+		{Limit: "calls", Every: 10 * time.Hour, Burst: 1},
+	}})
+	w.ok(w.try(g))
+	w.same("grants", g.Grants, 2)
+	w.same("told", labels(w.inbox(all[3].Run)), []string{"1:" + store.SlotMessage})
+	for i, hours := range []int{10, 20} {
+		again := store.Change{Run: all[i+2].Run, Asks: all[i+2].Asks}
+		waitsFor(w, w.commit(again)[0].Asks[0], hours)
+	}
+	c := tokenOf(w, "")
+	c.Asks[0].Every, c.Asks[0].Burst = 10*time.Hour, 1
+	waitsFor(w, w.commit(c)[0].Asks[0], 30)
+}
+
+func limitMalformed(w *world) {
+	w.join(0)
+	run := w.written(w.start(""))[0].Number
+	for _, a := range []store.Ask{
+		{Limit: "mail", Max: 1}, {Slot: 1, Max: 1}, {Slot: 1, Limit: "mail", Max: -1},
+		{Slot: 1, Limit: "mail", Every: -1}, {Slot: 1, Limit: "mail", Every: 1},
+		{Slot: 1, Limit: strings.Repeat("x", store.MaxLimitName+1)},
+		{Slot: 1, Limit: "mail", Key: strings.Repeat("x", store.MaxLimitKey+1)},
+		{Slot: 1, Limit: "mail", Share: strings.Repeat("x", store.MaxLimitKey+1)},
+	} {
+		w.refused(w.group(store.Change{Run: run, Asks: []store.Ask{a}}))
+	}
+	w.refused(w.group(store.Change{Asks: []store.Ask{{Slot: 1, Limit: "mail"}}}))
+	w.refused(w.group(store.Change{Adjusts: []store.Adjust{{Limit: "mail", Max: -1}}}))
+	w.refused(w.group(store.Change{
+		Adjusts: []store.Adjust{{Limit: "mail", Workflow: "w", Slot: 1}},
+	}))
+	for _, c := range []store.Change{
+		asking(run, "mail", "", 1), {Run: run, Frees: []int64{1}},
+		{Adjusts: []store.Adjust{{Limit: "mail", Max: 1}}},
+	} {
+		g := w.group(c)
+		g.Engine = 0
+		w.refused(g)
+	}
+}
+
+func limitKeys(w *world) {
+	w.join(0)
+	keys := []string{
+		strings.Repeat("k", store.MaxLimitKey), "☃ '\"", "a\x00b", "\xff\xfe", `\xff`, "A", "a",
+	}
+	for _, key := range keys {
+		runs := w.written(w.start(""), w.start(""))
+		answered(w, w.commit(asking(runs[0].Number, "mail", key, 1)), "G")
+		answered(w, w.commit(asking(runs[1].Number, "mail", key, 1)), "L")
+		shown := strings.Split(slotsOf(w, store.SlotQuery{Key: &key}), " ")
+		w.same("of the key "+key, len(shown) > 1, true)
+	}
+}
