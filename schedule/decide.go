@@ -13,7 +13,7 @@ type decision struct {
 	Starts  []start   `json:"starts,omitempty"`
 	Misses  []Miss    `json:"misses,omitempty"`
 	Floor   time.Time `json:"floor,omitzero"`
-	CatchUp time.Time `json:"catch_up,omitzero"`
+	CatchUp bool      `json:"catch_up,omitempty"`
 	Busy    time.Time `json:"busy,omitzero"`
 	Cancel  bool      `json:"cancel,omitempty"` // the open run
 	Wake    time.Time `json:"wake,omitzero"`    // when to decide again
@@ -36,6 +36,8 @@ const startsAtOnce = 100
 const (
 	lateTime = "no engine had the schedule at the time"
 	busyTime = "a run of the schedule was open"
+	// a run was open, or the time waited for other late ones
+	changedTime = "the schedule was paused or changed before the time could start a run"
 )
 
 // decide returns what is to be done at a time. It changes nothing.
@@ -54,7 +56,7 @@ func (s *state) decide(now time.Time) decision {
 	switch {
 	case s.Open == nil || !s.isSerial():
 		p.begin()
-	case s.Spec.Overlap == Cancel && !s.Cancelling && s.Paused == nil:
+	case s.Spec.Overlap == Cancel && !s.Cancelling && s.Paused == nil && !s.CatchUp:
 		next, found := p.times.next(p.d.Floor)
 		p.d.Cancel = found && !p.times.due(next.At).After(p.d.Now)
 	}
@@ -89,6 +91,13 @@ func (p *planner) begin() {
 
 // one returns the next run to start.
 func (p *planner) one() (start, bool) {
+	// a run may have been cancelled for a time
+	if p.s.Spec.Overlap == Cancel && !p.d.Busy.IsZero() && p.s.Paused == nil {
+		if at, found := p.take(); found {
+			p.left--
+			return start{at, ByTime, p.times.note(at)}, true
+		}
+	}
 	if p.taken < len(p.s.Wanted) {
 		p.taken++
 		return start{At: p.s.Wanted[p.taken-1].At, Cause: ByRequest}, true
@@ -118,7 +127,7 @@ func (p *planner) take() (time.Time, bool) {
 		}
 		return p.s.Next, true
 	}
-	if p.d.CatchUp.After(p.d.Floor) {
+	if p.d.CatchUp {
 		return p.catchUp()
 	}
 	if at, found := p.afterBusy(); found {
@@ -162,10 +171,10 @@ func (p *planner) catchUp() (time.Time, bool) {
 		p.d.Now.Add(-p.s.Spec.Window-1)); p.s.Spec.Window > 0 && tooLate.n > 0 {
 		p.miss(tooLate, "it was more than "+p.s.Spec.Window.String()+" late")
 	}
-	p.d.CatchUp = p.d.Now
+	p.d.CatchUp = true
 	next, found := p.times.next(p.d.Floor)
 	if !found || p.times.due(next.At).After(p.d.Now) {
-		p.d.CatchUp = time.Time{}
+		p.d.CatchUp = false
 		return time.Time{}, false
 	}
 	p.d.Floor = next.At.UTC()
@@ -248,9 +257,18 @@ func (p *planner) waits() bool {
 	case !p.s.isSerial(), p.s.Open == nil && len(p.d.Starts) == 0:
 		return false
 	case p.s.Spec.Overlap == Cancel:
-		return p.s.Cancelling || p.d.Cancel
+		return p.s.Cancelling || p.d.Cancel || p.d.CatchUp
 	}
 	return true
+}
+
+// miss records times that start nothing.
+func (s *state) miss(all []Miss) {
+	for _, m := range all {
+		s.Missed += int64(m.N)
+		s.Gap = true
+	}
+	s.Misses = lastOf(append(slices.Clone(s.Misses), all...), keptMisses)
 }
 
 // apply takes in a decision, except for its starts, which began records.
@@ -259,11 +277,7 @@ func (s *state) apply(d decision) {
 		return
 	}
 	s.Floor, s.CatchUp, s.Busy = d.Floor, d.CatchUp, d.Busy
-	for _, m := range d.Misses {
-		s.Missed += int64(m.N)
-		s.Gap = true
-	}
-	s.Misses = lastOf(append(slices.Clone(s.Misses), d.Misses...), keptMisses)
+	s.miss(d.Misses)
 	s.Cancelling = s.Cancelling || d.Cancel
 	for _, one := range d.Starts {
 		switch one.Cause {

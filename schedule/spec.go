@@ -3,11 +3,13 @@ package schedule
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
 	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/cron"
 	"github.com/perdure/perdure/internal/failure"
+	"github.com/perdure/perdure/internal/kernel"
 	"github.com/perdure/perdure/internal/sealed"
 	"github.com/perdure/perdure/journal"
 )
@@ -133,6 +135,9 @@ func (s Spec) check(op string) error {
 		return err
 	}
 	switch {
+	case strings.HasPrefix(s.Workflow, kernel.OwnPrefix):
+		return invalid(op, "names that begin with "+kernel.OwnPrefix+" are the engine's",
+			"workflow %s is not valid", failure.Quoted(s.Workflow))
 	case len(bytes.TrimSpace(s.Input)) > 0 && !json.Valid(s.Input):
 		return invalid(op, `write it as {"name": "value"}`, "the input is not JSON")
 	case s.Overlap != "" && s.Overlap != Skip && s.Overlap != Allow && s.Overlap != Buffer &&

@@ -39,13 +39,13 @@ type definition struct {
 
 // A progress is the part of a state that changes as time passes.
 type progress struct {
-	Floor   time.Time `json:"floor,omitzero"`    // the timetable starts nothing at or before it
-	Anchor  time.Time `json:"anchor,omitzero"`   // the first time of a rate
-	Next    time.Time `json:"next,omitzero"`     // of a fixed delay
-	CatchUp time.Time `json:"catch_up,omitzero"` // the times by then start one after the other
-	Busy    time.Time `json:"busy,omitzero"`     // when the last run ended
-	Gap     bool      `json:"gap,omitempty"`     // times since the end of the last span are missed
-	Left    int       `json:"left,omitempty"`    // of Spec.Times
+	Floor   time.Time `json:"floor,omitzero"`     // the timetable starts nothing at or before it
+	Anchor  time.Time `json:"anchor,omitzero"`    // the first time of a rate
+	Next    time.Time `json:"next,omitzero"`      // of a fixed delay
+	CatchUp bool      `json:"catch_up,omitempty"` // the times that are due start one after the other
+	Busy    time.Time `json:"busy,omitzero"`      // when the last run ended
+	Gap     bool      `json:"gap,omitempty"`      // times since the end of the last span are missed
+	Left    int       `json:"left,omitempty"`     // of Spec.Times
 	Broken  string    `json:"broken,omitempty"`
 
 	Open       *Run      `json:"open,omitempty"` // the run that is waited for
@@ -183,7 +183,7 @@ func (s *state) change(spec Spec, by Note, at time.Time) {
 // goOn makes the next time a future one.
 func (s *state) goOn(at time.Time) {
 	s.raise(at)
-	s.CatchUp, s.Busy = time.Time{}, time.Time{}
+	s.CatchUp, s.Busy = false, time.Time{}
 	if s.Spec.After > 0 && !s.Next.IsZero() && s.Next.Before(at) {
 		s.Next = at.Add(s.Spec.After)
 	}
@@ -210,6 +210,8 @@ func (s *state) hear(c change) {
 		s.declare(c, nil)
 	case c.Pause:
 		s.Paused = &Halt{at, c.Note}
+		s.raise(at)
+		s.CatchUp, s.Busy = false, time.Time{}
 	case c.Resume && s.Paused != nil:
 		s.Paused = nil
 		s.goOn(at)
@@ -285,7 +287,10 @@ func (s *state) ended(id string, status journal.Status, problem string, at time.
 	if s.Open == nil || s.Open.ID != id {
 		return
 	}
-	s.Open, s.Cancelling, s.Busy = nil, false, at
+	s.Open, s.Cancelling = nil, false
+	if s.isSerial() {
+		s.Busy = at
+	}
 	if s.Spec.After > 0 {
 		s.Next = at.Add(s.Spec.After).Round(0).UTC()
 	}

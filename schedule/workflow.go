@@ -195,15 +195,49 @@ func (f *follower) changed(ctx context.Context, out kernel.Outcome) error {
 	if out.Failure != nil {
 		return failure.Err(out.Failure)
 	}
-	now, err := perdure.Now(ctx)
+	var c change
+	if json.Unmarshal(out.Data, &c) != nil {
+		return nil // anybody may send a signal
+	}
+	h, err := perdure.SideEffect(ctx, "change", func() (heard, error) {
+		now := time.Now().Round(0).UTC()
+		return heard{now, f.unstarted(c, now)}, nil
+	})
 	if err != nil {
 		return err
 	}
-	var c change
-	if json.Unmarshal(out.Data, &c) == nil { // others may send signals too
-		f.receive(c, now)
-	}
+	f.miss(h.Misses)
+	f.receive(c, h.Now)
 	return nil
+}
+
+// A heard is the moment at which a change is taken in.
+type heard struct {
+	Now    time.Time `json:"now"`
+	Misses []Miss    `json:"misses,omitempty"` // times that wait for a start, which the change ends
+}
+
+// unstarted returns the times that have come and wait for a start, if the change ends their
+// waiting.
+func (s *state) unstarted(c change, now time.Time) []Miss {
+	isEnding := c.Set != nil || c.Declare != nil && !s.Own || c.Pause
+	t, err := s.timetable()
+	if !isEnding || err != nil || s.Paused != nil || s.Deleted || s.isFinished() {
+		return nil
+	}
+	came := t.between(s.Floor, c.when(now))
+	if came.n == 0 {
+		return nil
+	}
+	return []Miss{{came.first.UTC(), came.last.UTC(), came.n, came.more, changedTime}}
+}
+
+// when returns the time from which the change counts. The clocks of machines differ.
+func (c change) when(now time.Time) time.Time {
+	if c.At.After(now) || c.At.IsZero() {
+		return now.Round(0).UTC()
+	}
+	return c.At
 }
 
 // receive takes in a change of a schedule that may not be set yet.
@@ -212,9 +246,7 @@ func (s *state) receive(c change, now time.Time) {
 	if spec == nil {
 		spec = c.Declare
 	}
-	if c.At.After(now) || c.At.IsZero() { // the clocks of machines differ
-		c.At = now.Round(0).UTC()
-	}
+	c.At = c.when(now)
 	isNew := s.Spec.Workflow == "" || s.isFinished()
 	switch {
 	case s.Deleted:
@@ -222,6 +254,7 @@ func (s *state) receive(c change, now time.Time) {
 		old := *s
 		*s = *newState(s.Name, *spec, c.Note, c.At)
 		s.Covered, s.Revision = old.Covered, old.Revision+1
+		s.run, s.isOpen = old.run, old.isOpen
 		s.raise(old.Floor)
 		s.declare(c, old.Declared)
 	case !isNew:
