@@ -284,56 +284,6 @@ func (c *Client) Statuses(ctx context.Context, ids ...string) ([]Status, error) 
 	return out, nil
 }
 
-// A Query selects runs. A zero field selects all. Of a range of time, From is in it and To is not.
-type Query struct {
-	WorkflowID string
-	Workflow   string
-	Workflows  []string // any of these; at most 1,000
-	Patterns   []journal.Pattern
-	Parent     string // that started the runs; also if another run retries it
-	Open       bool   // runs that have not ended
-	Statuses   []RunStatus
-
-	CreatedFrom, CreatedTo time.Time
-	EndedFrom, EndedTo     time.Time // of runs that have ended
-	// Stale selects open runs whose journals have got no entry since then. admin.Client.Stale also
-	// leaves out those that wait for something.
-	Stale time.Time
-	// Error is a part of the text of the failure that runs ended with (journal.Head.Error). Upper
-	// and lower case of A to Z are the same.
-	Error      string
-	Attributes map[string]string // search attributes, all of which must match
-
-	After journal.Cursor // the cursor that the previous page returned
-	Limit int            // zero means 100; at most 1,000
-}
-
-// List returns the runs that match a query, and the cursor of the next page, which is zero if there
-// is none. The run that was created last comes first. Runs of the engine's own workflows, such as
-// dead letters, are found only by the name of that workflow.
-//
-// A page looks at a bounded number of runs. So it may have fewer runs than the limit, or none, and
-// yet have a cursor: only a zero cursor means the end.
-func (c *Client) List(ctx context.Context, q Query) ([]journal.Head, journal.Cursor, error) {
-	f := store.Filter{
-		WorkflowID: q.WorkflowID, Workflow: q.Workflow, Workflows: q.Workflows,
-		Patterns: q.Patterns, Open: q.Open, Statuses: q.Statuses, CreatedFrom: q.CreatedFrom,
-		CreatedTo: q.CreatedTo, EndedFrom: q.EndedFrom, EndedTo: q.EndedTo, Stale: q.Stale,
-		Error: q.Error, Attributes: q.Attributes, After: q.After, Limit: q.Limit,
-	}
-	if f.Names() == nil {
-		f.Without = kernel.OwnPrefix
-	}
-	if q.Parent != "" {
-		h, err := c.sealed.FrontEnd.Find(ctx, string(q.Parent))
-		if err != nil {
-			return nil, journal.Cursor{}, err
-		}
-		f.Parent = h.Number
-	}
-	return c.sealed.FrontEnd.Heads(ctx, f)
-}
-
 // A Description is the state of one run, as [Client.Describe] returns it.
 type Description struct {
 	Head  journal.Head

@@ -37,7 +37,7 @@ func (a *Client) Stale(ctx context.Context, after time.Duration) ([]Stale, error
 		return nil, err
 	}
 	var out []Stale
-	f := store.Filter{Busy: now, Limit: store.MaxLimit}
+	f := store.Filter{Busy: now, Stale: since, Limit: store.MaxLimit}
 	for {
 		heads, next, err := a.client.FrontEnd.Heads(ctx, f)
 		if err != nil {
