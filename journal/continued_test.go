@@ -1,0 +1,136 @@
+package journal_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/perdure/perdure/journal"
+)
+
+func async(d *journal.Detail) { d.Async = true }
+
+// What a fork and a rollback keep, rule by rule. Each entry is a second after the one before it.
+//
+// spec: B-8, R-10
+func TestContinued(t *testing.T) {
+	completed := row(journal.RunCompleted, "", func(e *journal.Entry) {
+		e.Status = journal.Completed
+	})
+	beside := []journal.Entry{
+		row(sc, "a"), row(ss, "b", with(declared), with(async)),
+		row(ss, "c", with(declared), with(async)), row(sc, "b", with(async)),
+		row(sc, "c", with(async)), row(ss, "d", with(declared), with(async)),
+		row(sc, "d", with(async)), completed,
+	}
+	child := func(d *journal.Detail) { d.Other = "db-1-7" }
+	for name, c := range map[string]struct {
+		action journal.Action
+		step   string
+		was    []journal.Entry
+		want   []string // after the start
+	}{
+		"a step of a declaration that began before the end of the step stays": {
+			journal.ActionFork, "b", beside,
+			[]string{"StepCompleted a", "StepStarted c", "StepCompleted c"},
+		},
+		"what began after it is done again, also in a declaration": {
+			journal.ActionFork, "a", beside, nil,
+		},
+		"a child begins anew, and one before it stays": {
+			journal.ActionFork, "two", []journal.Entry{
+				row(journal.ChildStarted, "one", with(child)),
+				row(journal.ChildCompleted, "one", with(child)),
+				row(journal.ChildStarted, "two", with(child)),
+				row(journal.ChildCompleted, "two", with(child)), row(sc, "a"), completed,
+			},
+			[]string{"ChildStarted one", "ChildCompleted one"},
+		},
+		"a TCC begins from the top": {
+			journal.ActionFork, "confirm:q", []journal.Entry{
+				row(sc, "try:p", phase("TRY")), row(sc, "try:q", phase("TRY")),
+				row(journal.PhaseStarted, "phase", phase("CONFIRM")),
+				row(sc, "confirm:p", phase("CONFIRM")), row(sc, "confirm:q", phase("CONFIRM")),
+				completed,
+			},
+			nil,
+		},
+		"the step by which a run failed later is done again too": {
+			journal.ActionFork, "b", []journal.Entry{
+				row(sc, "a"), row(sc, "b"), row(sf, "c", failing("no")), row(rf, "", by("no")),
+			},
+			[]string{"StepCompleted a"},
+		},
+		"a rollback keeps everything but the end, also what the end has stopped": {
+			journal.ActionCompensate, "", []journal.Entry{
+				row(sc, "a"), row(ss, "b", with(async)), row(rc, ""),
+				row(journal.StepCancelled, "b", with(async)), completed,
+			},
+			[]string{"StepCompleted a", "StepStarted b", "StepCancelled b"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			entries := started(c.was)
+			kept, _, err := journal.Continued(entries, journal.Continuation{
+				Action: c.action, Step: c.step,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := shown(kept)[1:]; !slices.Equal(got, c.want) {
+				t.Errorf("kept are %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// started returns the entries after a start, numbered, with a second between them.
+func started(entries []journal.Entry) []journal.Entry {
+	all := append([]journal.Entry{{Kind: rs, Status: journal.Pending}}, entries...)
+	for i := range all {
+		all[i].Run, all[i].Seq = 1, int64(i+1)
+		all[i].At = time.Unix(int64(1000+i), 0)
+	}
+	return all
+}
+
+// A skip or a fork that is not possible says why, and what the run has.
+//
+// spec: R-40, B-8
+func TestStepsThatAreNotSkippedOrForked(t *testing.T) {
+	entries := started([]journal.Entry{
+		row(sc, "a"), row(sf, "visa", failing("visa: no")), row(sc, "cash"),
+		row(sf, "b", failing("b: no")), row(sf, "c", failing("c: no")),
+		row(sc, "undo:a", phase("UNDO")), row(rf, "", by("b: no", "c: no")),
+	})
+	for name, c := range map[string]struct {
+		action journal.Action
+		step   string
+		code   journal.Code
+		want   string
+	}{
+		"a step that the run has not":  {"fork", "x", journal.CodeNotFound, "a, visa, cash"},
+		"two failed steps, none named": {"skip", "", journal.CodeInvalid, "failed by"},
+		"a step that is done":          {"skip", "a", journal.CodeWrongState, "has not failed"},
+		"a failure that was dealt with": {
+			"skip", "visa", journal.CodeWrongState, "went on after its failure",
+		},
+		"a compensation":            {"skip", "undo:a", journal.CodeWrongState, "a compensation"},
+		"a fork of a compensation":  {"fork", "undo:a", journal.CodeWrongState, "rollback"},
+		"a fork without such steps": {"fork", "a/b", journal.CodeNotFound, "has not come to"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			how, err := journal.Continuation{Action: c.action, Step: c.step}.Named(entries)
+			if err == nil {
+				_, _, err = journal.Continued(entries, how)
+			}
+			if journal.CodeOf(err) != c.code {
+				t.Fatalf("%v, want %s", err, c.code)
+			}
+			if e := err.(*journal.Error); !strings.Contains(e.Message+e.Hint, c.want) {
+				t.Errorf("%v (%s), want %s", err, e.Hint, c.want)
+			}
+		})
+	}
+}
