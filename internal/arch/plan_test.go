@@ -131,6 +131,7 @@ var plan = map[string]permit{
 	"examples/internal/kill":     {},
 	"examples/internal/terminal": {},
 	// the code of the how-to pages
+	"docs/howto/mending":      {own: anyPublic},
 	"docs/howto/retries":      {own: anyPublic},
 	"docs/howto/waiting":      {own: anyPublic},
 	"docs/howto/sagas":        {own: anyPublic},

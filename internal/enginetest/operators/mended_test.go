@@ -359,10 +359,10 @@ func TestOrdersThatAreNotValid(t *testing.T) {
 		"unknown":     {admin.Order{Action: "mend"}, `action "mend" is not valid`},
 		"no step":     {admin.Order{Action: journal.ActionFork}, "needs a step"},
 		"odd step":    {admin.Order{Action: journal.ActionRetry, Step: "a"}, "step does not go"},
-		"odd output":  {admin.Order{Action: journal.ActionRetry, Output: []byte("1")}, "output does"},
-		"odd input":   {admin.Order{Action: journal.ActionResume, Input: []byte("1")}, "input does"},
-		"no JSON":     {admin.Order{Action: journal.ActionSkip, Output: []byte("{")}, "not JSON"},
-		"long name":   {admin.Order{Action: journal.ActionRetry, By: strings.Repeat("x", 256)}, "255"},
+		"odd output":  {admin.Order{Action: "retry", Output: []byte("1")}, "output does"},
+		"odd input":   {admin.Order{Action: "resume", Input: []byte("1")}, "input does"},
+		"no JSON":     {admin.Order{Action: "skip", Output: []byte("{")}, "not JSON"},
+		"long name":   {admin.Order{Action: "retry", By: strings.Repeat("x", 256)}, "255"},
 		"not in UTF8": {admin.Order{Action: journal.ActionRetry, By: "\xff"}, "UTF-8"},
 	} {
 		if err := c.do.Validate(); journal.CodeOf(err) != journal.CodeInvalid ||
