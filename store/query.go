@@ -70,7 +70,7 @@ const (
 )
 
 // MaxLooks bounds the number of runs that one Find looks at.
-const MaxLooks = 5_000
+const MaxLooks = 2_000
 
 // Page returns the number of heads that the filter asks for.
 func (f *Filter) Page() int {

@@ -60,10 +60,9 @@ func (q *search) page() ([]journal.Head, journal.Cursor, error) {
 		return nil, journal.Cursor{}, err
 	}
 	if few != nil {
-		match := q.store.conditions(f)
-		few(match)
-		match.between(from, after)
-		if err := q.read(match); err != nil {
+		part := new(conditions)
+		few(part)
+		if err := q.read(part, from, after); err != nil {
 			return nil, journal.Cursor{}, err
 		}
 		heads, next, _ := q.cut()
@@ -77,14 +76,14 @@ func (q *search) page() ([]journal.Head, journal.Cursor, error) {
 		if err != nil {
 			return nil, journal.Cursor{}, err
 		}
-		match := q.store.conditions(f)
-		match.walk(f)
+		part := new(conditions)
+		part.walk(f)
 		if end.IsZero() {
-			match.between(from, after)
+			part.between(from, after)
 		} else {
-			match.between(end, after)
+			part.between(end, after)
 		}
-		if err := q.read(match); err != nil {
+		if err := q.read(part, journal.Cursor{}, journal.Cursor{}); err != nil {
 			return nil, journal.Cursor{}, err
 		}
 		if heads, next, full := q.cut(); full || end.IsZero() {
@@ -130,11 +129,18 @@ func (q *search) query(sql string, args []any, each func(pgx.Rows) error) error 
 	return b.send(q.ctx, q.store.pool)
 }
 
-// read reads heads until there is one more than the page has.
-func (q *search) read(c *conditions) error {
+// read reads the heads of a part of the runs that match and are in a range of the list, until there
+// is one more than the page has. The part is a query of its own, so that no other condition decides
+// which index is read.
+func (q *search) read(c *conditions, from, after journal.Cursor) error {
+	part := c.where()
+	c.terms = nil
+	match(c, &q.filter)
+	c.between(from, after)
 	limit := c.argument(q.filter.Page() + 1 - len(q.heads))
-	return q.query("select "+headColumns+" from perdure.heads"+c.where()+
-		" order by created desc, number desc limit "+limit, c.args, func(rows pgx.Rows) error {
+	const order = " order by created desc, number desc "
+	return q.query("select "+headColumns+" from (select * from perdure.heads"+part+order+
+		"offset 0) heads"+c.where()+order+"limit "+limit, c.args, func(rows pgx.Rows) error {
 		h, err := q.store.scanHead(rows)
 		q.heads = append(q.heads, h)
 		return err
@@ -159,7 +165,7 @@ func (q *search) end(from, after journal.Cursor, looks int) (end journal.Cursor,
 func (q *search) few() (func(*conditions), error) {
 	f := &q.filter
 	if f.Run != "" || len(f.Runs) > 0 {
-		return func(*conditions) {}, nil
+		return func(c *conditions) { q.store.runs(c, f) }, nil
 	}
 	if ids := f.IDs(); f.Newest && len(ids) > 0 {
 		return func(c *conditions) { c.add(stands, ids) }, nil
@@ -176,7 +182,10 @@ func (q *search) few() (func(*conditions), error) {
 			return nil, err
 		}
 		if n < few {
-			return func(c *conditions) { c.add("number = any(array("+s.sql+"))", s.args...) }, nil
+			return func(c *conditions) {
+				c.add(fmt.Sprintf("number = any(array(select number from (%s) s limit %d))", s.sql,
+					2*store.MaxLooks), s.args...) // some may have come meanwhile
+			}, nil
 		}
 	}
 	return nil, nil
@@ -204,7 +213,7 @@ func candidates(f *store.Filter) (sets []set) {
 		add(heads+"where owner = %s and owner > 0 and ended is null", int64(f.Owner))
 	}
 	for _, name := range slices.Sorted(maps.Keys(f.Attributes)) {
-		add("select run from perdure.attributes where name = %s and value = %s", name,
+		add("select run as number from perdure.attributes where name = %s and value = %s", name,
 			attributeValue([]byte(f.Attributes[name])))
 	}
 	if !f.Busy.IsZero() {
@@ -308,10 +317,8 @@ func (c *conditions) where() string {
 	return " where " + strings.Join(c.terms, " and ")
 }
 
-// conditions returns the SQL conditions of a filter, without the times of creation, the position
-// and the page.
-func (s *Store) conditions(f *store.Filter) *conditions {
-	c := new(conditions)
+// runs adds the conditions for the numbers of runs.
+func (s *Store) runs(c *conditions, f *store.Filter) {
 	if f.Run != "" {
 		c.add("number = %s", s.number(f.Run))
 	}
@@ -322,6 +329,11 @@ func (s *Store) conditions(f *store.Filter) *conditions {
 		}
 		c.add("number = any(%s::bigint[])", numbers)
 	}
+}
+
+// match adds the conditions of a filter, without the numbers of runs, the times of creation, the
+// position and the page.
+func match(c *conditions, f *store.Filter) {
 	if ids := f.IDs(); ids != nil {
 		c.add("workflow_id = any(%s::text[])", ids)
 	}
@@ -359,7 +371,6 @@ func (s *Store) conditions(f *store.Filter) *conditions {
 	for _, name := range slices.Sorted(maps.Keys(f.Attributes)) {
 		c.add(hasAttribute, name, attributeValue([]byte(f.Attributes[name])))
 	}
-	return c
 }
 
 // times adds the conditions for times.

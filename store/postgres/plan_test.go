@@ -108,7 +108,11 @@ func readsAll(plan string) string {
 			continue
 		}
 		s := scan.FindStringSubmatch(n[2])
-		if s == nil || tiny.MatchString(s[4]) || i > 0 && limited.MatchString(lines[i-1]) {
+		above := i - 1
+		for above > 0 && strings.Contains(lines[above], "->  Subquery Scan on") {
+			above--
+		}
+		if s == nil || tiny.MatchString(s[4]) || above >= 0 && limited.MatchString(lines[above]) {
 			continue
 		}
 		if s[2] == "Seq Scan" || !hasCondition(lines[i+1:]) {
