@@ -142,12 +142,13 @@ var none = map[string]string{
 	"what is checked at registration": "perdure.*.ApplyTo* backpressure.*.ApplyTo* perdure.Check " +
 		"perdure.Retry.Check pattern.If.Check perdure.*.Validate pattern.Arguments.Check " +
 		"pattern.Callbacks.* backpressure.*.Validate backpressure.Check backpressure.Register " +
-		"backpressure.Reset backpressure.Names backpressure.Config.Policy ",
+		"backpressure.Reset backpressure.Names backpressure.Config.Policy admin.Order.Validate",
 	"what patterns are made of": "perdure.Future.Operation perdure.Client.Sealed " +
 		"pattern.*.ApplyTo* pattern.*.Error pattern.*.Unwrap pattern.Calls.* " +
 		"pattern.ExecutionEvents.* pattern.If.Holds pattern.Arguments.Fill backpressure.Limit.* " +
 		"backpressure.Adaptive.* backpressure.Batched.* backpressure.CircuitBreaker.* " +
-		"backpressure.*.Error perdure.Retry.* perdure.Phase.Of perdure.PublisherFunc.Publish",
+		"backpressure.*.Error perdure.Retry.* perdure.Phase.Of perdure.PublisherFunc.Publish " +
+		"pattern.RollsBack pattern.Task.Skipped",
 	"what is read of an engine": "perdure.Engine.Workflows perdure.Ended.Report " +
 		"perdure.Report.* perdure.ResultOf perdure.Status.*",
 	"definitions as data": "dag.Read dag.Handler dag.ChildOf dag.Graph.Graph " +

@@ -1,4 +1,4 @@
-package operators_test
+package operators
 
 import (
 	"context"
@@ -6,11 +6,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/admin"
 	"github.com/perdure/perdure/dag"
+	"github.com/perdure/perdure/internal/enginetest/world"
 	"github.com/perdure/perdure/internal/patterntest"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/perduretest"
@@ -369,5 +371,53 @@ func TestOrdersThatAreNotValid(t *testing.T) {
 			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %s", name, err, c.want)
 		}
+	}
+}
+
+// Two operators mend a run at the same time: one run is made, and the other operator is told of it,
+// or of the action that came first.
+//
+// spec: L-1, R-40
+func TestTwoOperatorsMakeOneRun(t *testing.T) {
+	for name, first := range map[string]journal.Action{
+		"the same action": journal.ActionRetry, "another action": journal.ActionSkip,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newHands("charge")
+				order := s.order()
+				w := world.New(t, order)
+				defer w.End()
+				old := world.Start(w, order, 1, perdure.ID("ord-1"))
+				ends(t, old, "broken")
+				m := &intruder{Store: w.DB}
+				c, err := perdure.NewClient(t.Context(), m)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var made admin.Acted
+				m.found = func() {
+					made, err = admin.New(w.Engine).Act(t.Context(), old.RunID(),
+						admin.Order{Action: first, By: "ada"})
+					if err != nil {
+						t.Error(err)
+					}
+					synctest.Wait()
+				}
+				second, err := admin.New(c).Act(t.Context(), old.RunID(),
+					admin.Order{Action: journal.ActionRetry, By: "bob"})
+				switch {
+				case first == journal.ActionRetry && (err != nil || second.RunID != made.RunID ||
+					second.New):
+					t.Errorf("the second is told %+v, %v; the first has made %+v", second, err, made)
+				case first == journal.ActionSkip && journal.CodeOf(err) != journal.CodeWrongState &&
+					journal.CodeOf(err) != journal.CodeConflict:
+					t.Errorf("the second is told %+v, %v", second, err)
+				}
+				if n := len(w.Chain("ord-1")); n != 2 {
+					t.Errorf("there are %d runs, want 2", n)
+				}
+			})
+		})
 	}
 }

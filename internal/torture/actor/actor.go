@@ -325,10 +325,18 @@ func (x *dealing) retry(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if len(letters) > 0 && x.rng.IntN(2) == 0 {
+		do := admin.Order{Action: journal.ActionRetry, By: "the actor", Reason: "it is mended"}
+		switch n := x.rng.IntN(4); {
+		case n == 0 && len(letters) > 0:
 			_, err = admin.New(c).RetryDeadLetter(ctx, letters[0].ID)
-		} else {
+		case n == 1 && len(letters) > 0:
+			_, err = admin.New(c).ActOnDeadLetter(ctx, letters[0].ID, do)
+		case n == 2:
 			_, err = c.Retry(ctx, x.ID)
+		default:
+			if _, err = admin.New(c).Preview(ctx, x.ID, do); err == nil {
+				_, err = admin.New(c).Act(ctx, x.ID, do)
+			}
 		}
 		if is(err, journal.CodeWrongState) || is(err, journal.CodeConflict) {
 			return nil
