@@ -409,7 +409,7 @@ func TestTwoOperatorsMakeOneRun(t *testing.T) {
 				switch {
 				case first == journal.ActionRetry && (err != nil || second.RunID != made.RunID ||
 					second.New):
-					t.Errorf("the second is told %+v, %v; the first has made %+v", second, err, made)
+					t.Errorf("the second is told %+v, %v, the first %+v", second, err, made)
 				case first == journal.ActionSkip && journal.CodeOf(err) != journal.CodeWrongState &&
 					journal.CodeOf(err) != journal.CodeConflict:
 					t.Errorf("the second is told %+v, %v", second, err)
