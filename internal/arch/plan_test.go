@@ -115,6 +115,7 @@ var plan = map[string]permit{
 	"examples/approval":     {own: "app examples/approval/expense"},
 	"examples/agent":        {own: "/ app examples/agent/assistant"},
 	"examples/subscription": {own: "app examples/subscription/billing"},
+	"examples/poller":       {own: "app examples/poller/feed"},
 	"examples/pipeline":     {own: "/ admin examples/pipeline/daily store/sqlite"},
 	"examples/transfer": {
 		own: "/ examples/internal/kill examples/transfer/bank examples/transfer/money store/sqlite",
@@ -125,6 +126,7 @@ var plan = map[string]permit{
 	"examples/approval/expense":     {own: "/"},
 	"examples/agent/assistant":      {own: "/"},
 	"examples/subscription/billing": {own: "/"},
+	"examples/poller/feed":          {own: "/ schedule"},
 	"examples/pipeline/daily":       {own: "/ dag"},
 	"examples/transfer/money":       {own: "/ tcc"},
 	// beside the examples: how they are killed, and how their tests use them
@@ -134,6 +136,7 @@ var plan = map[string]permit{
 	"docs/howto/mending":      {own: anyPublic},
 	"docs/howto/retries":      {own: anyPublic},
 	"docs/howto/waiting":      {own: anyPublic},
+	"docs/howto/schedules":    {own: anyPublic},
 	"docs/howto/sagas":        {own: anyPublic},
 	"docs/howto/tcc":          {own: anyPublic},
 	"docs/howto/transactions": {own: anyPublic, others: "github.com/jackc/pgx/v5/stdlib"},
