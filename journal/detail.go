@@ -84,6 +84,8 @@ type StartDetail struct {
 	DeadLetters []string `json:"letters,omitempty"`
 	// the steps of the declaration, layer by layer
 	Layers [][]string `json:"layers,omitempty"`
+	// The run asks for slots or tokens of limits. Its code is called when it has them.
+	Limited bool `json:"limited,omitempty"`
 }
 
 // A ScopeDetail is part of ScopeOpened.
@@ -180,7 +182,7 @@ func (e *Entry) Misplaced() string {
 func (d *Detail) starts() bool {
 	return d.Headers != nil || d.Attributes != nil || d.Renewed != nil || d.Retried != "" ||
 		d.Keys != "" || d.Action != "" || d.From != "" || d.NewInput || d.Undoes != "" ||
-		!d.Began.IsZero() || !d.Ended.IsZero()
+		d.Limited || !d.Began.IsZero() || !d.Ended.IsZero()
 }
 
 // ByMessage reports whether the entry took a message, in its own run or in the run that its run

@@ -125,8 +125,8 @@ func goldenKinds(kinds ...journal.Kind) []journal.Entry {
 func goldenSlots() []journal.Entry {
 	return []journal.Entry{
 		{
-			Run: 1, Seq: 1, Kind: journal.StatusChanged, Status: journal.Pending, At: at(0),
-			Detail: &journal.Detail{Reason: "waits for a slot of limit mail"},
+			Run: 1, Seq: 1, Kind: journal.RunStarted, Status: journal.Running, At: at(0),
+			Detail: &journal.Detail{StartDetail: journal.StartDetail{Limited: true}},
 		},
 		{
 			Run: 1, Seq: 2, Kind: journal.RunClaimed, Status: journal.Running, At: at(1),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/perdure/perdure/journal"
@@ -134,6 +135,8 @@ func (c *Change) checkAsks(client bool) error {
 		switch {
 		case a.Slot == 0:
 			return fmt.Errorf("run %d: an ask without a number", c.Run)
+		case slices.ContainsFunc(c.Asks[:i], func(o Ask) bool { return o.Slot == a.Slot }):
+			return fmt.Errorf("run %d: two asks with the number %d", c.Run, a.Slot)
 		case a.Limit == "" || len(a.Limit) > MaxLimitName || len(a.Key) > MaxLimitKey ||
 			len(a.Share) > MaxLimitKey:
 			return fmt.Errorf("run %d: the name or key of a limit is empty or too long", c.Run)

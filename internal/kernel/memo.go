@@ -52,6 +52,7 @@ type memo struct {
 	retried bool
 	// the code of the run was called: an entry of the run, and not of one that it retries, shows it
 	admitted bool
+	limited  bool   // the run began with asks for slots or tokens
 	build    string // the build that wrote last
 	failures int    // the number of panics of the run's code in a row, at the end of the journal
 	last     int64
@@ -138,11 +139,10 @@ func (m *memo) add(e *journal.Entry) {
 	if e.Kind == journal.RunStarted && e.Detail != nil && e.Detail.Retried != "" {
 		m.strict, m.retried = false, true
 	}
-	m.admitted = m.admitted || e.Kind == journal.RunClaimed ||
-		e.Kind == journal.RunStarted && e.Status != journal.Pending
 	if e.Kind == journal.RunStarted && e.Detail != nil {
-		m.continued = e.Detail.Other != "" && !m.retried
+		m.continued, m.limited = e.Detail.Other != "" && !m.retried, e.Detail.Limited
 	}
+	m.admitted = m.admitted || m.admits(e)
 	switch e.Kind {
 	case journal.RunRetrying:
 		m.failures = e.Detail.Failures
@@ -472,6 +472,19 @@ func (m *memo) path(op journal.Op) string {
 		path = s.opener.op.String() + "/" + path
 	}
 	return path
+}
+
+// admits reports whether an entry shows that the code of the run was called.
+func (m *memo) admits(e *journal.Entry) bool {
+	switch e.Kind {
+	case journal.RunClaimed:
+		return true
+	case journal.RunStarted:
+		return e.Status != journal.Pending && !m.limited
+	case journal.StatusChanged, journal.RunSuspended, journal.RunResumed:
+		return false
+	}
+	return m.limited && !m.retried
 }
 
 // continues reports whether the run continues another one as new.

@@ -107,10 +107,7 @@ func (k *Kernel) prepare(s Start) (*run, error) {
 	if s.ID == "" { // nobody else can have its workflow ID
 		head.WorkflowID, head.Keep, s.Dedup = string(head.ID), 0, 0
 	}
-	switch {
-	case len(asks) > 0:
-		head.Status = journal.Pending
-	case def != nil && def.First != 0:
+	if def != nil && def.First != 0 {
 		head.Status = def.First
 	}
 	r := k.newRun(head, def, nil)
@@ -127,9 +124,10 @@ func (k *Kernel) prepare(s Start) (*run, error) {
 	if def == nil || !k.takeSlot(r) {
 		r.leaveHead(journal.Pending, "", now)
 		r.leave()
-	} else if len(asks) == 0 {
+	} else {
 		r.ending.imply(def.CleansUp)
 		r.start.CleansUp, r.start.Layers = def.CleansUp, def.Layers
+		r.start.Limited = len(asks) > 0
 	}
 	e := journal.Entry{
 		Kind: journal.RunStarted, Status: r.status(), Data: s.Input, Spill: spill, Detail: r.start,
@@ -139,11 +137,7 @@ func (k *Kernel) prepare(s Start) (*run, error) {
 	}
 	r.append(e)
 	if len(asks) > 0 && !r.hasLeft() {
-		r.admission.ask(asks, func() {
-			r.ending.imply(def.CleansUp)
-			r.append(r.claim(0))
-			r.root.call()
-		})
+		r.admission.ask(asks, r.root.call)
 	}
 	if r.hasLeft() {
 		// a slot may have become free, or the workflow known, meanwhile

@@ -64,8 +64,8 @@ func (s *slot) before(o *slot) int {
 
 // free frees the slots of a run that ends, except those that a successor inherits, and those that
 // the change names.
-func (tx *transaction) free(i int, c *store.Change) error {
-	if tx.isOld(i) || c.Run == 0 || c.Create {
+func (tx *transaction) free(_ int, c *store.Change) error {
+	if tx.sending == done || c.Run == 0 || c.Create {
 		return nil
 	}
 	for _, number := range c.Frees {
@@ -220,7 +220,7 @@ func (tx *transaction) ask(i int, c *store.Change) error {
 	for j := range c.Asks {
 		c.Asks[j].Answer, c.Asks[j].Wait = store.NotAnswered, 0
 	}
-	if len(c.Asks) == 0 || tx.isOld(i) || c.Create && c.Verdict != store.Written ||
+	if len(c.Asks) == 0 || tx.sending == done || c.Create && c.Verdict != store.Written ||
 		tx.data.runs[c.Run] == nil {
 		return nil
 	}
@@ -336,8 +336,8 @@ func (l *limit) token(s *slot, now time.Time) {
 }
 
 // adjust changes limits.
-func (tx *transaction) adjust(i int, c *store.Change) error {
-	if tx.isOld(i) {
+func (tx *transaction) adjust(_ int, c *store.Change) error {
+	if tx.sending == done {
 		return nil
 	}
 	for _, a := range c.Adjusts {

@@ -269,11 +269,11 @@ func (t *transaction) waits() bool {
 // add adds a change.
 func (t *transaction) add(c *store.Change) error {
 	t.told = append(t.told, c.Told...)
+	t.limits.add(c)
 	if t.there.changes[c] {
 		return t.post(c)
 	}
 	c.Verdict, c.Found = store.Written, journal.Head{}
-	t.limits.add(c)
 	switch {
 	case c.Create:
 		if n, ok := c.Head.ID.Number(t.store.database); !ok || n != c.Run {

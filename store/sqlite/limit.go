@@ -16,25 +16,25 @@ import (
 
 // The statements for limits and their slots.
 const (
-	limitColumns = `id, name, key, most, held, every, burst, full, clock`
+	limitColumns = `id, name, key, most, held, asks, every, burst, full, clock`
 
 	selectLimit  = `select ` + limitColumns + ` from perdure_limits where name = ? and key = ?`
 	selectByID   = `select ` + limitColumns + ` from perdure_limits where id = ?`
 	selectByName = `select ` + limitColumns + ` from perdure_limits where name = ? order by key`
 
-	insertLimit = `insert into perdure_limits (name, key, most, held) values (?, ?, 0, 0) returning ` +
+	insertLimit = `insert into perdure_limits (name, key, most, held, asks) values (?, ?, 0, 0, 0) returning ` +
 		limitColumns
-	updateLimit = `update perdure_limits set most = ?, held = ?, every = ?, burst = ?, full = ?, clock = ? where id = ?`
+	updateLimit = `update perdure_limits set most = ?, held = ?, asks = ?, every = ?, burst = ?, full = ?, clock = ? where id = ?`
 	deleteLimit = `delete from perdure_limits where id = ?`
 
 	// selectStale finds buckets that are full, the first that have been, so that a key that nobody
 	// uses any more does not stay.
 	selectStale = `select ` + limitColumns + ` from perdure_limits where full <= ? order by full limit 8`
 
-	selectUsed = `select exists (select 1 from perdure_slots where lim = ?1 and held = 1) or exists (select 1 from perdure_slots where lim = ?1 and held = 0)`
+	selectUsed = `select exists (select 1 from perdure_slots where lim = ?1 and due is not null) or exists (select 1 from perdure_slots where lim = ?1 and held = 0)`
 
 	selectSlot = `select lim, held, due from perdure_slots where run = ? and number = ?`
-	insertSlot = `insert into perdure_slots (run, number, lim, since, held, due, priority, share, turn) values (?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	insertSlot = `insert into perdure_slots (run, number, lim, ask, since, held, due, priority, share, turn) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
 	// The successor inherits the slots of the run itself.
 	deleteSlot  = `delete from perdure_slots where run = ? and number = ? returning lim, held, due`
@@ -42,8 +42,8 @@ const (
 
 	inheritSlots = `update perdure_slots set run = ? where run = ?`
 
-	selectFirst = `select ask, run, number from perdure_slots where lim = ? and held = 0 order by priority desc, turn, ask limit 1`
-	holdSlot    = `update perdure_slots set held = 1 where ask = ?`
+	selectFirst = `select run, number from perdure_slots where lim = ? and held = 0 order by priority desc, turn, ask limit 1`
+	holdSlot    = `update perdure_slots set held = 1 where run = ? and number = ?`
 
 	// selectTurn returns the round of a share: after those that it waits for already, and not
 	// before the round that is served.
@@ -51,8 +51,8 @@ const (
     coalesce((select turn from perdure_slots where lim = ?1 and held = 0 and priority = ?2 order by turn limit 1), 1),
     coalesce((select turn + 1 from perdure_slots where lim = ?1 and held = 0 and priority = ?2 and share = ?3 order by turn desc limit 1), 1))`
 
-	selectTokens = `select ask, run, number from perdure_slots where lim = ? and held = 1 and due > ? order by due, ask`
-	updateToken  = `update perdure_slots set due = ? where ask = ?`
+	selectTokens = `select run, number from perdure_slots where lim = ? and due > ? order by due, ask`
+	updateToken  = `update perdure_slots set due = ? where run = ? and number = ?`
 
 	// selectBegun returns the open runs of a workflow that have begun and have no such slot.
 	selectBegun = `select number from perdure_heads where workflow = ? and ended is null and status <> ?
@@ -64,6 +64,7 @@ type limit struct {
 	id           int64
 	name, key    string
 	most, held   int64
+	asks         int64
 	every, burst int64
 	full, clock  time.Time
 }
@@ -71,8 +72,8 @@ type limit struct {
 func readLimit(row []driver.Value) *limit {
 	return &limit{
 		id: integer(row[0]), name: str(row[1]), key: str(row[2]), most: integer(row[3]),
-		held: integer(row[4]), every: integer(row[5]), burst: integer(row[6]),
-		full: moment(row[7]), clock: moment(row[8]),
+		held: integer(row[4]), asks: integer(row[5]), every: integer(row[6]),
+		burst: integer(row[7]), full: moment(row[8]), clock: moment(row[9]),
 	}
 }
 
@@ -80,10 +81,15 @@ func readLimit(row []driver.Value) *limit {
 type limiting struct {
 	*transaction
 	limits map[int64]*limit // those that the group changes, by id
+	named  map[[2]string]*limit
 }
 
 // work frees slots, changes limits, gives what is free to those in line, and answers asks.
 func (tx *limiting) work() error {
+	if tx.forgetAnswers(); tx.there != nil { // whatever the group does with limits is done
+		tx.group.Grants = 1
+		return nil
+	}
 	for _, step := range []func() error{
 		tx.free, tx.each(tx.adjust, nil), tx.giveAll, tx.each(tx.ask, nil), tx.keepLimits,
 	} {
@@ -115,6 +121,10 @@ func (tx *limiting) loadLimits(sql string, args ...driver.Value) (found []*limit
 
 // limitOf returns the limit of a name and key, which it makes if there is none.
 func (tx *limiting) limitOf(name, key string) (*limit, error) {
+	at := [2]string{name, key}
+	if l := tx.named[at]; l != nil {
+		return l, nil
+	}
 	found, err := tx.loadLimits(selectLimit, name, key)
 	if err == nil && len(found) == 0 {
 		found, err = tx.loadLimits(insertLimit, name, key)
@@ -122,6 +132,10 @@ func (tx *limiting) limitOf(name, key string) (*limit, error) {
 	if err != nil {
 		return nil, err
 	}
+	if tx.named == nil {
+		tx.named = map[[2]string]*limit{}
+	}
+	tx.named[at] = found[0]
 	return found[0], nil
 }
 
@@ -140,26 +154,28 @@ func (tx *limiting) limitByID(id int64) (*limit, error) {
 	return found[0], nil
 }
 
-// free frees the slots of runs that end, except those that successors inherit, and those that
-// changes name.
-func (tx *limiting) free() error {
+// forgetAnswers removes the answers of an earlier sending.
+func (tx *limiting) forgetAnswers() {
 	tx.group.Grants = 0
-	var continued map[journal.Number]bool
 	for i := range tx.group.Changes {
 		c := &tx.group.Changes[i]
 		for j := range c.Asks {
 			c.Asks[j].Answer, c.Asks[j].Wait = store.NotAnswered, 0
 		}
-		if c.From != 0 {
+	}
+}
+
+// free frees the slots of runs that end, except those that successors inherit, and those that
+// changes name.
+func (tx *limiting) free() error {
+	var continued map[journal.Number]bool
+	for i := range tx.group.Changes {
+		if c := &tx.group.Changes[i]; c.From != 0 {
 			if continued == nil {
 				continued = map[journal.Number]bool{}
 			}
 			continued[c.From] = true
 		}
-	}
-	if tx.there != nil {
-		tx.group.Grants = 1
-		return nil
 	}
 	for i := range tx.group.Changes {
 		c := &tx.group.Changes[i]
@@ -237,11 +253,11 @@ func (tx *limiting) give(l *limit, run journal.Number, slot int64) error {
 		if err != nil || first == nil {
 			return err
 		}
-		if _, err := tx.exec(holdSlot, first[0]); err != nil {
+		if _, err := tx.exec(holdSlot, first[0], first[1]); err != nil {
 			return err
 		}
 		l.held++
-		to, number := journal.Number(integer(first[1])), integer(first[2])
+		to, number := journal.Number(integer(first[0])), integer(first[1])
 		if to == run && number == slot {
 			continue
 		}
@@ -291,12 +307,13 @@ func (tx *limiting) ask(c *store.Change) error {
 		return nil
 	}
 	refused := false
+	isNew := c.Create && !tx.resent
 	for i := range c.Asks {
 		a := &c.Asks[i]
 		if refused && a.Slot < 0 {
 			continue
 		}
-		if err := tx.answer(c.Run, a); err != nil {
+		if err := tx.answer(c.Run, isNew, a); err != nil {
 			return err
 		}
 		refused = refused || a.Slot < 0 && a.Answer != store.Granted
@@ -304,33 +321,19 @@ func (tx *limiting) ask(c *store.Change) error {
 	return nil
 }
 
-func (tx *limiting) answer(run journal.Number, a *store.Ask) error {
+func (tx *limiting) answer(run journal.Number, isNew bool, a *store.Ask) error {
 	now := stored(tx.group.Now)
-	l, held, due, err := tx.slot(run, a.Slot)
-	if err != nil {
-		return err
-	}
-	if l == nil {
-		if l, err = tx.limitOf(a.Limit, a.Key); err != nil {
+	var l *limit
+	var held bool
+	var due time.Time
+	var err error
+	if !isNew {
+		if l, held, due, err = tx.slot(run, a.Slot); err != nil {
 			return err
 		}
-		turn := int64(0)
-		if a.Every > 0 {
-			l.every, l.burst = int64(a.Every), int64(a.Burst)
-			held, due = true, l.token(now)
-			if _, err := tx.loadLimits(selectStale, nanos(now)); err != nil {
-				return err
-			}
-		} else {
-			v, err := tx.value(selectTurn, l.id, int64(a.Priority), a.Share)
-			if err != nil {
-				return err
-			}
-			turn = integer(v)
-		}
-		_, err := tx.exec(insertSlot, int64(run), a.Slot, l.id, nanos(now), held, nanos(due),
-			int64(a.Priority), a.Share, turn)
-		if err != nil {
+	}
+	if l == nil {
+		if l, held, due, err = tx.add(run, a); err != nil {
 			return err
 		}
 	}
@@ -341,9 +344,12 @@ func (tx *limiting) answer(run journal.Number, a *store.Ask) error {
 		}
 		return nil
 	}
+	raised := a.Max == 0 || int64(a.Max) > l.most
 	l.most = int64(a.Max)
-	if err := tx.give(l, run, a.Slot); err != nil {
-		return err
+	if raised || !held {
+		if err := tx.give(l, run, a.Slot); err != nil {
+			return err
+		}
 	}
 	if !held {
 		if _, held, _, err = tx.slot(run, a.Slot); err != nil {
@@ -355,6 +361,38 @@ func (tx *limiting) answer(run journal.Number, a *store.Ask) error {
 		a.Answer = store.Granted
 	}
 	return nil
+}
+
+// add adds the slot or token of a new ask. It holds the slot at once if one is free: then nobody
+// waits, as whatever is free is given to those in line.
+func (tx *limiting) add(run journal.Number, a *store.Ask) (l *limit, held bool, due time.Time,
+	err error) {
+	now := stored(tx.group.Now)
+	if l, err = tx.limitOf(a.Limit, a.Key); err != nil {
+		return nil, false, due, err
+	}
+	turn := int64(0)
+	switch {
+	case a.Every > 0:
+		l.every, l.burst = int64(a.Every), int64(a.Burst)
+		held, due = true, l.token(now)
+		if _, err := tx.loadLimits(selectStale, nanos(now)); err != nil {
+			return nil, false, due, err
+		}
+	case l.asks == 0 || l.most == int64(a.Max) && (l.most == 0 || l.held < l.most):
+		l.most, held = int64(a.Max), true
+		l.held++
+	default:
+		v, err := tx.value(selectTurn, l.id, int64(a.Priority), a.Share)
+		if err != nil {
+			return nil, false, due, err
+		}
+		turn = integer(v)
+	}
+	l.asks++
+	_, err = tx.exec(insertSlot, int64(run), a.Slot, l.id, l.asks, nanos(now), held, nanos(due),
+		int64(a.Priority), a.Share, turn)
+	return l, held, due, err
 }
 
 // slot returns the limit of a slot; nil if the run has none of that number.
@@ -428,7 +466,8 @@ func (tx *limiting) countIn(a *store.Adjust) error {
 		return err
 	}
 	for _, run := range runs {
-		if _, err := tx.exec(insertSlot, run, a.Slot, l.id, nanos(tx.group.Now), true, nil,
+		l.asks++
+		if _, err := tx.exec(insertSlot, run, a.Slot, l.id, l.asks, nanos(tx.group.Now), true, nil,
 			int64(0), "", int64(0)); err != nil {
 			return err
 		}
@@ -452,10 +491,10 @@ func (tx *limiting) refill(l *limit, a *store.Adjust) error {
 	l.every, l.burst, l.clock = int64(a.Every), int64(a.Burst), now
 	for i, row := range waiting {
 		due := now.Add(time.Duration(i+1) * a.Every)
-		if _, err := tx.exec(updateToken, nanos(due), row[0]); err != nil {
+		if _, err := tx.exec(updateToken, nanos(due), row[0], row[1]); err != nil {
 			return err
 		}
-		if err := tx.grant(journal.Number(integer(row[1])), integer(row[2])); err != nil {
+		if err := tx.grant(journal.Number(integer(row[0])), integer(row[1])); err != nil {
 			return err
 		}
 	}
@@ -478,7 +517,7 @@ func (tx *limiting) keepLimits() error {
 		if integer(used) == 0 {
 			_, err = tx.exec(deleteLimit, l.id)
 		} else {
-			_, err = tx.exec(updateLimit, l.most, l.held, orNull(l.every), orNull(l.burst),
+			_, err = tx.exec(updateLimit, l.most, l.held, l.asks, orNull(l.every), orNull(l.burst),
 				nanos(l.full), nanos(l.clock), l.id)
 		}
 		if err != nil {

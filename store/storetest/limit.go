@@ -427,6 +427,9 @@ func limitMalformed(w *world) {
 		w.refused(w.group(store.Change{Run: run, Asks: []store.Ask{a}}))
 	}
 	w.refused(w.group(store.Change{Asks: []store.Ask{{Slot: 1, Limit: "mail"}}}))
+	w.refused(w.group(store.Change{Run: run, Asks: []store.Ask{
+		{Slot: 1, Limit: "mail"}, {Slot: 1, Limit: "post"},
+	}}))
 	w.refused(w.group(store.Change{Adjusts: []store.Adjust{{Limit: "mail", Max: -1}}}))
 	w.refused(w.group(store.Change{
 		Adjusts: []store.Adjust{{Limit: "mail", Workflow: "w", Slot: 1}},

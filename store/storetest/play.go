@@ -73,6 +73,9 @@ func (p *player) limits(c *store.Change, h journal.Head) {
 			if a.Slot >= 0 {
 				a.Slot++
 			}
+			if len(c.Asks) > 0 && c.Asks[0].Slot == a.Slot {
+				continue
+			}
 			if p.chance(4) {
 				a.Limit, a.Max, a.Every, a.Burst = "calls", 0, 1000*time.Hour, 1+p.random.IntN(3)
 			}

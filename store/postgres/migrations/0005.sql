@@ -7,6 +7,7 @@ create table perdure.limits (
     key   text not null,
     most  bigint not null default 0, -- slots; 0 for as many as are asked for
     held  bigint not null default 0,
+    asks  bigint not null default 0, -- so far
     every bigint,                    -- nanoseconds in which the bucket gains a token
     burst bigint,
     "full" bigint,                   -- when the bucket is full again, by the clock of this database
@@ -18,20 +19,20 @@ create index limits_full on perdure.limits ("full") where "full" is not null;
 
 -- A slot that a run holds or waits for, or a token.
 create table perdure.slots (
-    ask      bigint generated always as identity primary key, -- counts asks
     run      bigint not null,
     number   bigint not null,  -- by which the run knows it
     lim      bigint not null,
+    ask      bigint not null,  -- counts the asks of the limit
     since    bigint,
     held     boolean not null, -- the run has it
     due      bigint,           -- the time of a token, by the clock of this database
     priority int not null,
     share    text not null,
-    turn     bigint not null   -- the round in which its share gets a slot
+    turn     bigint not null,  -- the round in which its share gets a slot
+    primary key (run, number)
 );
 
-create unique index slots_by_run on perdure.slots (run, number);
-create index slots_held on perdure.slots (lim, due) where held;
+create index slots_tokens on perdure.slots (lim, due) where due is not null;
 create index slots_line on perdure.slots (lim, priority desc, turn, ask) where not held;
 create index slots_share on perdure.slots (lim, priority, share, turn) where not held;
 
@@ -63,9 +64,9 @@ begin
     select most, held from perdure.limits where id = p_lim into lim_row;
     has := lim_row.held;
     while lim_row.most = 0 or has < lim_row.most loop
-        select ask, run, number from perdure.slots where lim = p_lim and not held order by priority desc, turn, ask limit 1 into first;
+        select run, number from perdure.slots where lim = p_lim and not held order by priority desc, turn, ask limit 1 into first;
         exit when not found;
-        update perdure.slots set held = true where ask = first.ask;
+        update perdure.slots set held = true where run = first.run and number = first.number;
         has := has + 1;
         if first.run <> p_run or first.number <> p_number then
             told := told + perdure.grant_slot(p_at, first.run, first.number);
@@ -115,9 +116,9 @@ declare
     waiting bigint := 0;
     told bigint := 0;
 begin
-    for token in select ask, run, number from perdure.slots where lim = p_lim and held and due > p_clock order by due, ask loop
+    for token in select run, number from perdure.slots where lim = p_lim and due > p_clock order by due, ask loop
         waiting := waiting + 1;
-        update perdure.slots set due = p_clock + waiting * p_every where ask = token.ask;
+        update perdure.slots set due = p_clock + waiting * p_every where run = token.run and number = token.number;
         told := told + perdure.grant_slot(p_at, token.run, token.number);
     end loop;
     update perdure.limits set every = p_every, burst = p_burst, clock = p_clock, "full" = p_clock + (waiting + p_burst) * p_every where id = p_lim;
@@ -167,8 +168,8 @@ begin
                 if id_here = 0 then
                     id_here := perdure.limit_of(p_name[i], '');
                 end if;
-                insert into perdure.slots (run, number, lim, since, held, priority, share, turn) values (got.number, p_slot[i], id_here, p_at, true, 0, '', 0);
-                update perdure.limits set held = held + 1 where id = id_here;
+                update perdure.limits set held = held + 1, asks = asks + 1 where id = id_here returning asks into round;
+                insert into perdure.slots (run, number, lim, ask, since, held, priority, share, turn) values (got.number, p_slot[i], id_here, round, p_at, true, 0, '', 0);
             end loop;
         end if;
         for has in select id from perdure.limits where name = p_name[i] order by key loop
@@ -204,16 +205,25 @@ begin
                     has.full := has.full + now_here - has.clock;
                 end if;
                 has.full := greatest(has.full, now_here);
-                update perdure.limits set every = a_every[i], burst = a_burst[i], clock = now_here, "full" = has.full + a_every[i] where id = id_here;
-                insert into perdure.slots (run, number, lim, since, held, due, priority, share, turn)
-                values (a_run[i], a_slot[i], id_here, p_at, true, greatest(has.full - (a_burst[i] - 1) * a_every[i], now_here), a_priority[i], a_share[i], 0);
+                update perdure.limits set every = a_every[i], burst = a_burst[i], clock = now_here, "full" = has.full + a_every[i], asks = has.asks + 1 where id = id_here;
+                insert into perdure.slots (run, number, lim, ask, since, held, due, priority, share, turn)
+                values (a_run[i], a_slot[i], id_here, has.asks + 1, p_at, true, greatest(has.full - (a_burst[i] - 1) * a_every[i], now_here), a_priority[i], a_share[i], 0);
                 touched := touched || array(select o.id from perdure.limits o where o.full <= now_here order by o.full limit 8 for update skip locked);
+            elsif has.asks = 0 or has.most = a_most[i] and (has.most = 0 or has.held < has.most) then
+                -- a slot is free, so nobody waits
+                update perdure.limits set most = a_most[i], held = has.held + 1, asks = has.asks + 1 where id = id_here;
+                insert into perdure.slots (run, number, lim, ask, since, held, priority, share, turn)
+                values (a_run[i], a_slot[i], id_here, has.asks + 1, p_at, true, a_priority[i], a_share[i], 0);
+                answer := 1;
+                return next;
+                continue;
             else
+                update perdure.limits set asks = has.asks + 1 where id = id_here;
                 round := greatest(
                     coalesce((select turn from perdure.slots where lim = id_here and not held and priority = a_priority[i] order by turn limit 1), 1),
                     coalesce((select turn + 1 from perdure.slots where lim = id_here and not held and priority = a_priority[i] and share = a_share[i] order by turn desc limit 1), 1));
-                insert into perdure.slots (run, number, lim, since, held, priority, share, turn)
-                values (a_run[i], a_slot[i], id_here, p_at, false, a_priority[i], a_share[i], round);
+                insert into perdure.slots (run, number, lim, ask, since, held, priority, share, turn)
+                values (a_run[i], a_slot[i], id_here, has.asks + 1, p_at, false, a_priority[i], a_share[i], round);
             end if;
             select lim, held, due from perdure.slots where run = a_run[i] and number = a_slot[i] into got;
         end if;

@@ -7,6 +7,7 @@ create table perdure_limits (
     key   text not null,
     most  integer not null, -- slots; 0 for as many as are asked for
     held  integer not null,
+    asks  integer not null, -- so far
     every integer,          -- nanoseconds in which the bucket gains a token
     burst integer,
     full  integer,          -- when the bucket is full again
@@ -18,19 +19,19 @@ create index perdure_limits_full on perdure_limits (full) where full is not null
 
 -- A slot that a run holds or waits for, or a token.
 create table perdure_slots (
-    ask      integer primary key, -- counts asks
     run      integer not null,
-    number   integer not null,    -- by which the run knows it
+    number   integer not null, -- by which the run knows it
     lim      integer not null references perdure_limits (id),
+    ask      integer not null, -- counts the asks of the limit
     since    integer,
-    held     integer not null,    -- 1 if the run has it
-    due      integer,             -- the time of a token
+    held     integer not null, -- 1 if the run has it
+    due      integer,          -- the time of a token
     priority integer not null,
     share    text not null,
-    turn     integer not null     -- the round in which its share gets a slot
-) strict;
+    turn     integer not null, -- the round in which its share gets a slot
+    primary key (run, number)
+) strict, without rowid;
 
-create unique index perdure_slots_by_run on perdure_slots (run, number);
-create index perdure_slots_held on perdure_slots (lim, due) where held = 1;
+create index perdure_slots_tokens on perdure_slots (lim, due) where due is not null;
 create index perdure_slots_line on perdure_slots (lim, priority desc, turn, ask) where held = 0;
 create index perdure_slots_share on perdure_slots (lim, priority, share, turn) where held = 0;
