@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/perdure/perdure/definition"
@@ -330,6 +331,8 @@ func (c *Client) Describe(ctx context.Context, id string) (Description, error) {
 		d.Running, d.Abandoned, loaded = live.Running, live.Abandoned, live.Loaded
 	}
 	d.Why = c.why(d, closing)
+	place, e := c.inLine(ctx, d)
+	d.Why, err = d.Why+place, cmp.Or(err, e)
 	if head.Status.IsTerminal() && err == nil {
 		var as journal.Origin
 		as, err = c.sealed.FrontEnd.GoesOnAs(ctx, head)
@@ -377,6 +380,9 @@ func (c *Client) why(d Description, closing time.Time) string {
 	}
 	switch d.Head.Status {
 	case journal.Pending:
+		if cause != "" {
+			return "it " + cause
+		}
 		if c.sealed.Live != nil && c.sealed.Live.Lookup(d.Head.Workflow) == nil {
 			return "no engine here knows workflow " + d.Head.Workflow
 		}
@@ -405,6 +411,27 @@ func (c *Client) why(d Description, closing time.Time) string {
 	return ""
 }
 
+// inLine describes the place of a run that waits for a slot, or the time of the token that it waits
+// for; empty for other runs.
+func (c *Client) inLine(ctx context.Context, d Description) (string, error) {
+	isSlot := func(w journal.Wait) bool { return w.Kind == journal.WaitSlot }
+	held := d.Head.Status == journal.Pending && d.Head.Cause != ""
+	if d.Head.Status.IsTerminal() || !held && !slices.ContainsFunc(d.State.Waits, isSlot) {
+		return "", nil
+	}
+	slots, err := c.sealed.FrontEnd.Slots(ctx, store.SlotQuery{Run: d.Head.Number})
+	for _, s := range slots {
+		switch {
+		case s.Place > 0:
+			return fmt.Sprintf(": it is number %d of %d in line, and %d of %d slots are taken",
+				s.Place, s.Line, s.Used, s.Max), err
+		case !s.Due.IsZero():
+			return ": its token is due at " + s.Due.UTC().Format(time.RFC3339), err
+		}
+	}
+	return "", err
+}
+
 // unheard describes an engine that has a run and does not renew its lease. An engine that is well
 // renews it when a third is over: for that one, unheard returns an empty string.
 func unheard(info store.Info, owner journal.EngineID) string {
@@ -431,6 +458,8 @@ func waitsFor(w journal.Wait) string {
 		return "it waits for child " + w.Path + ", run " + string(w.Child)
 	case journal.WaitDecision:
 		return "it waits for an operator's decision " + w.Path + ": " + w.Reason
+	case journal.WaitSlot:
+		return "it waits at " + w.Path + " for limit " + w.Reason
 	}
 	if due != "" {
 		return "it waits for signal " + w.Path + ", until " + due

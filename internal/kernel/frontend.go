@@ -590,3 +590,16 @@ func quote(s string) string {
 	}
 	return strconv.Quote(s)
 }
+
+// Slots returns slots of limits and waits for them. A store that shows none has none.
+func (d *FrontEnd) Slots(ctx context.Context, q store.SlotQuery) ([]store.Slot, error) {
+	reader, ok := d.store.(store.SlotReader)
+	if !ok {
+		return nil, nil
+	}
+	slots, err := reader.Slots(ctx, q)
+	if err != nil {
+		return nil, unavailable("read slots", err)
+	}
+	return slots, nil
+}

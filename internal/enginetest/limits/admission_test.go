@@ -98,8 +98,11 @@ func TestRunsBeyondALimitWaitAndGoOnInOrder(t *testing.T) {
 		}
 		third := w.Describe("job-2")
 		if third.Head.Status != journal.Pending ||
-			third.Head.Cause != "waits for a slot of limit job" {
-			t.Errorf("the third is %v because %q", third.Head.Status, third.Head.Cause)
+			third.Head.Cause != "waits for a slot of limit job" ||
+			third.Why != "it waits for a slot of limit job: it is number 1 of 5 in line, and 2 "+
+				"of 2 slots are taken" {
+			t.Errorf("the third is %v because %q: %s", third.Head.Status, third.Head.Cause,
+				third.Why)
 		}
 		for i, run := range runs {
 			if out, err := run.Result(t.Context()); err != nil || out != fmt.Sprint(i) {
@@ -297,8 +300,7 @@ func TestASuspendedRunThatIsResumedStaysInLine(t *testing.T) {
 func TestASuccessorHasTheSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ran []string
-		var def *perdure.Workflow[int, int]
-		def = perdure.Define("turns", func(ctx context.Context, n int) (int, error) {
+		def := perdure.Define("turns", func(ctx context.Context, n int) (int, error) {
 			ran = append(ran, fmt.Sprint(n))
 			if err := perdure.Sleep(ctx, time.Minute); err != nil {
 				return 0, err

@@ -55,6 +55,10 @@ func TestALockIsTakenInTurnAndShownMeanwhile(t *testing.T) {
 			waits[0].Reason != "printer:lock" {
 			t.Errorf("c waits for %+v", waits)
 		}
+		if why := w.Describe("c").Why; why != "it waits at printer for limit printer:lock: it is "+
+			"number 2 of 2 in line, and 1 of 1 slots are taken" {
+			t.Errorf("why: %s", why)
+		}
 		if got := w.Status("c"); got != journal.Waiting {
 			t.Errorf("c is %v", got)
 		}

@@ -84,6 +84,10 @@ func TestAStepWaitsForATokenWithoutAnAttempt(t *testing.T) {
 			d.State.Waits[0].Reason != "bank:rate" || d.State.Waits[0].Path != "two" {
 			t.Errorf("it waits for %+v", d.State.Waits)
 		}
+		if why := "it waits at two for limit bank:rate: its token is due at " +
+			m.begun.Add(time.Minute).UTC().Format(time.RFC3339); d.Why != why {
+			t.Errorf("why: %s, want %s", d.Why, why)
+		}
 		if _, err := run.Result(t.Context()); err != nil {
 			t.Fatal(err)
 		}
