@@ -134,6 +134,7 @@ var plan = map[string]permit{
 	"examples/internal/terminal": {},
 	// the code of the how-to pages
 	"docs/howto/mending":      {own: anyPublic},
+	"docs/howto/limits":       {own: anyPublic},
 	"docs/howto/retries":      {own: anyPublic},
 	"docs/howto/waiting":      {own: anyPublic},
 	"docs/howto/schedules":    {own: anyPublic},
