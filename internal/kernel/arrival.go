@@ -217,7 +217,7 @@ func (a arrival) start() {
 	record := r.status() == journal.Pending || retrying || r.memo.build != r.k.cfg.Build ||
 		r.def.Limits != nil && !r.memo.admitted
 	if record {
-		r.ending.imply(r.def.CleansUp && r.status() == journal.Pending)
+		r.ending.imply(r.def.CleansUp && (r.status() == journal.Pending || !r.memo.admitted))
 	}
 	if shared := r.k.cfg.suspects(); suspect && shared+trials >= r.k.cfg.MaxCrashes {
 		r.suspend(&journal.Detail{Reason: fmt.Sprintf(

@@ -125,7 +125,7 @@ func (k *Kernel) prepare(s Start) (*run, error) {
 		r.leaveHead(journal.Pending, "", now)
 		r.leave()
 	} else {
-		r.ending.imply(def.CleansUp)
+		r.ending.imply(def.CleansUp && len(asks) == 0)
 		r.start.CleansUp, r.start.Layers = def.CleansUp, def.Layers
 		r.start.Limited = len(asks) > 0
 	}
@@ -137,7 +137,10 @@ func (k *Kernel) prepare(s Start) (*run, error) {
 	}
 	r.append(e)
 	if len(asks) > 0 && !r.hasLeft() {
-		r.admission.ask(asks, r.root.call)
+		r.admission.ask(asks, func() {
+			r.ending.imply(def.CleansUp)
+			r.root.call()
+		})
 	}
 	if r.hasLeft() {
 		// a slot may have become free, or the workflow known, meanwhile
