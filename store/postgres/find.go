@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -62,7 +63,7 @@ func (q *search) page() ([]journal.Head, journal.Cursor, error) {
 	if few != nil {
 		part := new(conditions)
 		few(part)
-		if err := q.read(part, from, after); err != nil {
+		if err := q.read(part, "offset 0", from, after); err != nil {
 			return nil, journal.Cursor{}, err
 		}
 		heads, next, _ := q.cut()
@@ -78,12 +79,14 @@ func (q *search) page() ([]journal.Head, journal.Cursor, error) {
 		}
 		part := new(conditions)
 		part.walk(f)
-		if end.IsZero() {
+		bound := "offset 0"
+		if end.IsZero() { // the walk ends before that many looks, unless runs have come meanwhile
 			part.between(from, after)
+			bound = "limit " + strconv.Itoa(2*store.MaxLooks)
 		} else {
 			part.between(end, after)
 		}
-		if err := q.read(part, journal.Cursor{}, journal.Cursor{}); err != nil {
+		if err := q.read(part, bound, journal.Cursor{}, journal.Cursor{}); err != nil {
 			return nil, journal.Cursor{}, err
 		}
 		if heads, next, full := q.cut(); full || end.IsZero() {
@@ -130,9 +133,9 @@ func (q *search) query(sql string, args []any, each func(pgx.Rows) error) error 
 }
 
 // read reads the heads of a part of the runs that match and are in a range of the list, until there
-// is one more than the page has. The part is a query of its own, so that no other condition decides
-// which index is read.
-func (q *search) read(c *conditions, from, after journal.Cursor) error {
+// is one more than the page has. The part is a query of its own, which ends with bound, so that no
+// other condition decides which index is read.
+func (q *search) read(c *conditions, bound string, from, after journal.Cursor) error {
 	part := c.where()
 	c.terms = nil
 	match(c, &q.filter)
@@ -140,7 +143,7 @@ func (q *search) read(c *conditions, from, after journal.Cursor) error {
 	limit := c.argument(q.filter.Page() + 1 - len(q.heads))
 	const order = " order by created desc, number desc "
 	return q.query("select "+headColumns+" from (select * from perdure.heads"+part+order+
-		"offset 0) heads"+c.where()+order+"limit "+limit, c.args, func(rows pgx.Rows) error {
+		bound+") heads"+c.where()+order+"limit "+limit, c.args, func(rows pgx.Rows) error {
 		h, err := q.store.scanHead(rows)
 		q.heads = append(q.heads, h)
 		return err
