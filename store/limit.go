@@ -127,6 +127,9 @@ func (c *Change) checkAsks(client bool) error {
 	if client && (len(c.Asks) > 0 || len(c.Frees) > 0 || len(c.Adjusts) > 0) {
 		return errors.New("only an engine may ask for slots, free them or change limits")
 	}
+	if len(c.Asks) > 0 && c.Head != nil && !c.Head.Ended.IsZero() {
+		return fmt.Errorf("run %d: it ends, and asks for a slot", c.Run)
+	}
 	if c.Run == 0 && (len(c.Asks) > 0 || len(c.Frees) > 0) {
 		return errors.New("an ask of no run")
 	}

@@ -83,6 +83,11 @@ func (d *admission) askAnew(then func()) {
 		if r.commands(); r.gone() {
 			return
 		}
+		if r.ending.as() != 0 { // its code is called to clean up, which needs no slot
+			d.then = then
+			d.admit()
+			return
+		}
 		switch {
 		case err != nil:
 			r.suspend(unreadable(err))

@@ -54,7 +54,8 @@ func (o *operation) try(announced bool) {
 	if o.tries > 1 {
 		a = new(attempt)
 	}
-	*a = attempt{op: o, n: o.tries, announced: announced}
+	*a = attempt{op: o, n: o.tries, announced: announced, before: o.before}
+	o.before = 0
 	r.operations.fly(o, a)
 	o.run.operations.begin(o)
 	if announced {
@@ -68,7 +69,7 @@ func (o *operation) try(announced bool) {
 		if r.status() == journal.Waiting {
 			e.Status = journal.Running
 		}
-		if o.tries > 1 {
+		if o.tries > 1 || o.work.Limit != nil { // it may be another branch's turn
 			r.outside(e)
 		} else {
 			r.append(e)
@@ -86,9 +87,8 @@ func (o *operation) again(rec *record) {
 	}
 	before := max(time.Since(rec.began), 0)
 	if before < o.work.Timeout {
-		if o.try(false); o.attempt != nil {
-			o.attempt.before = before
-		}
+		o.before = before
+		o.try(false)
 		return
 	}
 	o.tries++

@@ -146,6 +146,9 @@ func (s *scope) stop(reason string) {
 			in.deliver()
 		}
 	}
+	for _, slot := range r.operations.takeCancelled() {
+		r.send(outgoing{free: slot})
+	}
 	r.makeReadyThose(func(b *branch) bool { return b.scope.cancelled() != nil })
 }
 

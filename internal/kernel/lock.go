@@ -18,6 +18,7 @@ type slotRequest struct {
 	asking bool       // the store has not answered the ask
 	// the next attempt has its token; announced is the argument of try meanwhile
 	cleared, announced bool
+	before             time.Duration // see attempt
 }
 
 // A Lock is a limit whose slots workflow code asks for and gives back around a part of its work.
@@ -32,7 +33,9 @@ type Lock struct {
 }
 
 // Acquire waits for a slot and returns its number. The entry of the ask has that number, so the
-// store knows an ask that is repeated after a crash. The run has the slot until Free or its end.
+// store knows an ask that is repeated after a crash. The run has the slot until Free, until the
+// scope that has acquired it is cancelled, or until its end. So a clean-up may acquire what the
+// cancelled code had.
 //
 // If the wait ends otherwise, the slot is freed with the entry that records that.
 func Acquire(ctx context.Context, l Lock) (slot int64, err error) {
@@ -130,6 +133,7 @@ func Free(ctx context.Context, l Lock, slot int64) error {
 	}
 	r := s.run
 	defer r.mu.Unlock()
+	r.operations.freed(slot)
 	op, rec := s.ask(asked{
 		name: freeName + l.Name, key: l.Key, class: isNote, Change: l.Change, inert: true,
 	})

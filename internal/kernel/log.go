@@ -274,6 +274,9 @@ func (l *log) gather(cs []store.Change, rows, bytes *int, first bool) ([]store.C
 		}
 	}
 	l.outgoing = slices.Delete(l.outgoing, 0, out)
+	if h := cs[at].Head; h != nil && !h.Ended.IsZero() { // a run that has ended asks for nothing
+		cs[at].Asks = nil
+	}
 	return cs, true
 }
 

@@ -121,7 +121,7 @@ func newMemo(entries []journal.Entry, build string) *memo {
 	for i := range entries {
 		m.add(&entries[i])
 	}
-	if m.limited && !m.admitted { // nothing is done yet that could be cleaned up
+	if m.limited && !m.admitted && !m.retried { // nothing is done yet that could be cleaned up
 		m.planned = nil
 	}
 	m.strict = m.strict && m.build == build

@@ -20,7 +20,8 @@ type operations struct {
 	started  int64      // the number of operations that have begun
 	inFlight int
 	pinned   int
-	asking   int // operations whose ask the store has not answered
+	asking   int          // operations whose ask the store has not answered
+	holding  []*operation // that have slots, which are not freed
 }
 
 // track adds an operation.
@@ -160,6 +161,26 @@ func (s *operations) asker(slot int64) *operation {
 		}
 	}
 	return nil
+}
+
+// holds records that an operation has its slot.
+func (s *operations) holds(o *operation) { s.holding = append(s.holding, o) }
+
+// freed records that the slot of that number is freed.
+func (s *operations) freed(slot int64) {
+	s.holding = slices.DeleteFunc(s.holding, func(o *operation) bool { return o.slot == slot })
+}
+
+// takeCancelled returns the slots of scopes that were cancelled, which are to be freed.
+func (s *operations) takeCancelled() (slots []int64) {
+	s.holding = slices.DeleteFunc(s.holding, func(o *operation) bool {
+		is := o.scope.cancelled() != nil
+		if is {
+			slots = append(slots, o.slot)
+		}
+		return is
+	})
+	return slots
 }
 
 // stopTimers stops every timer that runs, so that the run is able to leave memory.

@@ -256,8 +256,11 @@ func (o *operation) deliver() {
 	for _, e := range o.writes {
 		r.noted(e)
 	}
-	if o.outcome.Failure != nil {
+	switch {
+	case o.outcome.Failure != nil:
 		r.deadLetters.failed(o)
+	case o.class == isLock:
+		r.operations.holds(o)
 	}
 	r.operations.untrack(o)
 	if o.waiter != nil {

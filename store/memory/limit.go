@@ -272,7 +272,9 @@ func (tx *transaction) answer(run journal.Number, a *store.Ask) error {
 		return nil
 	}
 	tx.touchLimit(s.of)
-	s.of.max = a.Max
+	if s.of.limitKey == (limitKey{a.Limit, a.Key}) {
+		s.of.max = a.Max
+	}
 	if err := tx.give(s.of, s); err != nil {
 		return err
 	}

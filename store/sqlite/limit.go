@@ -344,8 +344,11 @@ func (tx *limiting) answer(run journal.Number, isNew bool, a *store.Ask) error {
 		}
 		return nil
 	}
-	raised := a.Max == 0 || int64(a.Max) > l.most
-	l.most = int64(a.Max)
+	raised := false
+	if l.name == a.Limit && l.key == a.Key {
+		raised = a.Max == 0 || int64(a.Max) > l.most
+		l.most = int64(a.Max)
+	}
 	if raised || !held {
 		if err := tx.give(l, run, a.Slot); err != nil {
 			return err

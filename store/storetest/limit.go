@@ -191,8 +191,10 @@ func limitAgain(w *world) {
 	answered(w, w.commit(again[2], again[1], again[0]), "LLG")
 	holdsSlots(w, "mail[] 1/-1 holds of 1 1+2;", "mail[] 2/-1 waits 1 of 1 1+2;",
 		"mail[] 3/-1 waits 2 of 1 1+2;")
+	again[2].Asks[0].Max = 3 // of another key
+	answered(w, w.commit(again[2]), "L")
 	// more slots by an ask: those before it in line get them first, and are told
-	again[2].Asks[0].Max = 3
+	again[2].Asks[0].Key = ""
 	answered(w, w.commit(again[2]), "G")
 	holdsSlots(w, "mail[] 1/-1 holds of 3 3+0;", "mail[] 2/-1 holds of 3 3+0;",
 		"mail[] 3/-1 holds of 3 3+0;")
@@ -427,6 +429,9 @@ func limitMalformed(w *world) {
 		w.refused(w.group(store.Change{Run: run, Asks: []store.Ask{a}}))
 	}
 	w.refused(w.group(store.Change{Asks: []store.Ask{{Slot: 1, Limit: "mail"}}}))
+	end := ended(w.head(run), 2, 10)
+	end.Asks = []store.Ask{{Slot: 1, Limit: "mail"}}
+	w.refused(w.group(end))
 	w.refused(w.group(store.Change{Run: run, Asks: []store.Ask{
 		{Slot: 1, Limit: "mail"}, {Slot: 1, Limit: "post"},
 	}}))

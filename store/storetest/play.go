@@ -63,7 +63,8 @@ func (p *player) changes() []store.Change {
 // limits. A bucket gains a token more rarely than a test lasts, because the clock may be that of a
 // database.
 func (p *player) limits(c *store.Change, h journal.Head) {
-	if p.chance(2) && !p.over[h.Number] {
+	ends := c.Head != nil && !c.Head.Ended.IsZero()
+	if p.chance(2) && !p.over[h.Number] && !ends {
 		for range 1 + p.random.IntN(2) {
 			a := store.Ask{
 				Slot: int64(p.random.IntN(6) - 2), Limit: fmt.Sprint("limit-", p.random.IntN(2)),

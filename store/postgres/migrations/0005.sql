@@ -231,7 +231,7 @@ begin
             wait := greatest(got.due - now_here, 0);
             answer := case when wait > 0 then 3 else 1 end;
         else
-            update perdure.limits set most = a_most[i] where id = got.lim and most <> a_most[i];
+            update perdure.limits set most = a_most[i] where id = got.lim and name = a_name[i] and key = a_key[i] and most <> a_most[i];
             told := told + perdure.give_slots(p_at, got.lim, a_run[i], a_slot[i]);
             select held from perdure.slots where run = a_run[i] and number = a_slot[i] into got.held;
             answer := case when got.held then 1 else 2 end;
