@@ -71,11 +71,13 @@ second as materialized (
         when id is not null and verdict in (%[3]d, %[4]d)
             and count(*) filter (where verdict = %[3]d) over (partition by line, id order by place rows between unbounded preceding and 1 preceding) > 0
         then %[2]d
-        when id is not null and verdict = %[6]d and row_number() over (partition by verdict, workflow_id, id order by place) > 1
-        then %[2]d
+        when kept > 0 then %[2]d
         else verdict
-    end as verdict, verdict = %[6]d or waits is not null as away
-    from first
+    end as verdict, verdict = %[6]d or waits is not null or kept > 0 as away
+    from (
+        select *, case when id is not null and run = 0 and verdict in (%[5]d, %[6]d)
+            then count(*) filter (where verdict = %[6]d) over (partition by workflow_id, id order by place rows between unbounded preceding and 1 preceding) else 0 end as kept
+        from first) first
 ),
 judged as materialized (
     select f.place, f.run, f.follow, f.workflow_id, f.until, f.force, f.unrouted, f.kind, f.id, f.scope, f.name, f.key, f.occ, f.at, f.spill, f.detail, f.data,

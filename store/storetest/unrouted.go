@@ -10,6 +10,7 @@ func unroutedChecks() []check {
 	return []check{
 		{"unrouted/a message for an ID without an open run is kept and listed", unroutedKept},
 		{"unrouted/the same ID for the same workflow ID is kept once", unroutedDuplicate},
+		{"unrouted/an ID that the group has kept is a duplicate for all later ones", unroutedTwins},
 		{"unrouted/a run that is created gets what waited for its ID, in order", unroutedDelivered},
 		{"unrouted/what waited is told to the engine that creates the run", unroutedGiven},
 		{"unrouted/what was delivered is a duplicate when it comes again", unroutedKnown},
@@ -48,6 +49,22 @@ func (w *world) unrouted(want int) {
 	w.ok(err)
 	w.same("unrouted messages as counted", info.Unrouted, int64(want))
 	w.same("unrouted messages as listed", len(w.inbox(0)), want)
+}
+
+// The workflow ID has had a run, which is not the receiver of what waits for the next one.
+func unroutedTwins(w *world) {
+	w.join(0)
+	w.commit(ended(w.written(w.start("order-1"))[0], 2, 5))
+	m := signal("paid", "1")
+	m.Detail = &journal.Detail{MessageDetail: journal.MessageDetail{Message: "m"}}
+	posts := w.posted(6, waiting("order-1", 90, m), toID("order-1", m), waiting("order-1", 90, m))
+	w.judged(posts[0], store.Unrouted, 0, posts[0].Number)
+	for _, p := range posts[1:] {
+		if p.Verdict != store.Duplicate || p.To.Number != 0 {
+			w.Fatalf("the verdict is %d on run %d", p.Verdict, p.To.Number)
+		}
+	}
+	w.unrouted(1)
 }
 
 // spec: R-20
