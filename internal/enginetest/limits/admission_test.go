@@ -156,7 +156,7 @@ func TestKeysHaveLimitsOfTheirOwn(t *testing.T) {
 
 // spec: R-32, B-9
 func TestALimitHoldsOverCrashes(t *testing.T) {
-	world.OverCrashes(t, 25, func() world.Scenario {
+	world.OverCrashes(t, 15, func() world.Scenario {
 		g := newGauge()
 		def := job(g, limit.Control{Concurrency: 2, PerKey: 1, Key: keyOf})
 		ids := []string{"a/1", "a/2", "b/1", "b/2", "c/1"}

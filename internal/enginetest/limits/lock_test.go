@@ -76,7 +76,7 @@ func TestALockIsTakenInTurnAndShownMeanwhile(t *testing.T) {
 
 // spec: B-9
 func TestASemaphoreHoldsOverCrashes(t *testing.T) {
-	world.OverCrashes(t, 15, func() world.Scenario {
+	world.OverCrashes(t, 10, func() world.Scenario {
 		g := newGauge()
 		def := careful(g, limit.Semaphore{Name: "printer", Slots: 2})
 		ids := []string{"a", "b", "c", "d"}

@@ -111,7 +111,7 @@ func TestAStepWaitsForATokenWithoutAnAttempt(t *testing.T) {
 
 // spec: R-33
 func TestARateHoldsOverCrashes(t *testing.T) {
-	world.OverCrashes(t, 12, func() world.Scenario {
+	world.OverCrashes(t, 8, func() world.Scenario {
 		m := &meter{begun: time.Now()}
 		rate := limit.Control{
 			Name: "bank", Rate: limit.Rate{Tokens: 2, Per: time.Minute, Burst: 2},
@@ -154,6 +154,8 @@ func TestKeysHaveRatesOfTheirOwn(t *testing.T) {
 			world.StartAndSettle(w, def, key)
 		}
 		time.Sleep(time.Hour)
+		mu.Lock()
+		defer mu.Unlock()
 		if fmt.Sprint(at) != "map[a:[0s 1m0s 2m0s] b:[0s 1m0s]]" {
 			t.Errorf("calls at %v", at)
 		}
