@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -286,6 +287,7 @@ func TestABackfillStartsTheMissingTimesOnly(t *testing.T) {
 // spec: R-36
 func TestARunReadsItsTimesAndThoseOfItsPredecessor(t *testing.T) {
 	type seen struct{ time, previous, success time.Time }
+	var mu sync.Mutex
 	var all []seen
 	fails := map[int]bool{2: true}
 	poll := perdure.Define("poll", func(ctx context.Context, _ struct{}) (int, error) {
@@ -301,6 +303,8 @@ func TestARunReadsItsTimesAndThoseOfItsPredecessor(t *testing.T) {
 			if times.Success != nil {
 				s.success = times.Success.Time
 			}
+			mu.Lock()
+			defer mu.Unlock()
 			if all = append(all, s); fails[len(all)] {
 				return 0, errors.New("no")
 			}
@@ -315,6 +319,8 @@ func TestARunReadsItsTimesAndThoseOfItsPredecessor(t *testing.T) {
 			at := func(hour int) time.Time { return time.Date(2000, 1, 1, hour, 0, 0, 0, time.UTC) }
 			never := time.Time{}
 			want := []seen{{at(1), never, never}, {at(2), at(1), at(1)}, {at(3), at(2), at(1)}}
+			mu.Lock()
+			defer mu.Unlock()
 			if !slices.Equal(all, want) {
 				t.Errorf("%s: seen %v, want %v", overlap, all, want)
 			}
