@@ -14,6 +14,7 @@ import (
 	"github.com/perdure/perdure/internal/enginetest/world"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/limit"
+	"github.com/perdure/perdure/store"
 )
 
 // A meter records when calls were made.
@@ -188,6 +189,42 @@ func TestAStepThatWaitsForATokenIsCancelled(t *testing.T) {
 		}
 		noSlots(t, w)
 	})
+}
+
+// A limit that is changed gives tokens other times, and tells the runs that wait, loaded or not.
+//
+// spec: R-33, B-9
+func TestAStepThatWaitsHasItsTokenSoonerOrLaterWhenTheRateChanges(t *testing.T) {
+	for name, every := range map[string]time.Duration{
+		"sooner": 5 * time.Minute, "later": 5 * time.Hour,
+	} {
+		t.Run(name, func(t *testing.T) {
+			world.EachIdleTimeout(t, func(t *testing.T, o perdure.Options) {
+				m := &meter{begun: time.Now()}
+				def := calls(m, 0, limit.Control{
+					Name: "bank", Rate: limit.Rate{Tokens: 1, Per: time.Hour},
+				})
+				w := world.With(t, o, def)
+				defer w.End()
+				run := world.StartAndSettle(w, def, "a")
+				info, err := w.DB.Info(t.Context())
+				world.NoError(t, err)
+				world.NoError(t, w.DB.Commit(t.Context(), &store.Group{
+					Engine: info.Engines[0].ID, Now: time.Now(), Changes: []store.Change{
+						{Adjusts: []store.Adjust{{Limit: "bank:rate", Every: every, Burst: 1}}},
+					},
+				}))
+				time.Sleep(10 * time.Hour)
+				if got := w.Status(run.RunID()); got != journal.Completed {
+					t.Fatalf("it is %v: %s", got, w.Describe(run.RunID()).Why)
+				}
+				if len(m.calls) != 2 || m.calls[1].Round(time.Minute) != every {
+					t.Errorf("calls at %v, want 0 and %v", m.calls, every)
+				}
+				noSlots(t, w)
+			})
+		})
+	}
 }
 
 // spec: R-33
