@@ -201,12 +201,28 @@ func TestAStepThatWaitsHasItsTokenSoonerOrLaterWhenTheRateChanges(t *testing.T) 
 		t.Run(name, func(t *testing.T) {
 			world.EachIdleTimeout(t, func(t *testing.T, o perdure.Options) {
 				m := &meter{begun: time.Now()}
-				def := calls(m, 0, limit.Control{
+				rate := limit.Control{
 					Name: "bank", Rate: limit.Rate{Tokens: 1, Per: time.Hour},
+				}
+				// a step beside them keeps its run loaded
+				loaded := perdure.Define("loaded", func(ctx context.Context, _ int) (int, error) {
+					long := perdure.Async(ctx, "long", func(context.Context) (int, error) {
+						time.Sleep(9 * time.Hour)
+						return 0, nil
+					})
+					if err := perdure.Do(ctx, "call", func(context.Context) error {
+						m.call()
+						return nil
+					}, rate); err != nil {
+						return 0, err
+					}
+					return long.Await(ctx)
 				})
-				w := world.With(t, o, def)
+				plain := calls(m, 0, rate)
+				w := world.With(t, o, plain, loaded)
 				defer w.End()
-				run := world.StartAndSettle(w, def, "a")
+				run := world.StartAndSettle(w, plain, "a")
+				beside := world.StartAndSettle(w, loaded, 0)
 				info, err := w.DB.Info(t.Context())
 				world.NoError(t, err)
 				world.NoError(t, w.DB.Commit(t.Context(), &store.Group{
@@ -214,12 +230,19 @@ func TestAStepThatWaitsHasItsTokenSoonerOrLaterWhenTheRateChanges(t *testing.T) 
 						{Adjusts: []store.Adjust{{Limit: "bank:rate", Every: every, Burst: 1}}},
 					},
 				}))
-				time.Sleep(10 * time.Hour)
-				if got := w.Status(run.RunID()); got != journal.Completed {
-					t.Fatalf("it is %v: %s", got, w.Describe(run.RunID()).Why)
+				time.Sleep(24 * time.Hour)
+				for _, id := range []string{run.RunID(), beside.RunID()} {
+					if got := w.Status(id); got != journal.Completed {
+						t.Fatalf("%s is %v: %s", id, got, w.Describe(id).Why)
+					}
 				}
-				if len(m.calls) != 2 || m.calls[1].Round(time.Minute) != every {
-					t.Errorf("calls at %v, want 0 and %v", m.calls, every)
+				for i, at := range m.calls {
+					if at.Round(time.Minute) != time.Duration(i)*every {
+						t.Errorf("call %d at %v, want %v", i, at, time.Duration(i)*every)
+					}
+				}
+				if len(m.calls) != 3 {
+					t.Errorf("%d calls", len(m.calls))
 				}
 				noSlots(t, w)
 			})
