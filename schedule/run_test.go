@@ -44,8 +44,11 @@ func (b bench) set(name string, spec schedule.Spec) {
 	world.NoError(b.t, schedule.Set(b.t.Context(), b.Engine, name, spec, schedule.Note{By: "ann"}))
 }
 
+// get returns a schedule when it has heard every change: a change is durable before the schedule
+// obeys it.
 func (b bench) get(name string) schedule.Schedule {
 	b.t.Helper()
+	synctest.Wait()
 	return world.Must[schedule.Schedule](b.t)(schedule.Get(b.t.Context(), b.Engine, name))
 }
 
