@@ -159,7 +159,7 @@ func TestAnOlderDatabaseHasToBeMigrated(t *testing.T) {
 		}
 	}
 	if r := shop(t.Context(), t, "db", "migrate"); r.code != exitOK ||
-		r.stdout != "perdure.db was migrated from schema 0 to schema 8\n" {
+		r.stdout != "perdure.db was migrated from schema 0 to schema 9\n" {
 		t.Error(r)
 	}
 }

@@ -118,6 +118,9 @@ type Claimed struct {
 	Next time.Time // when the next run of the named workflows without an owner is due; zero: none
 	More bool      // further runs are due already; for TakeOutbox: there are further entries
 
+	// Settings is the last revision of a setting; 0 for none. TakeDue sets it.
+	Settings int64
+
 	Outbox []OutboxEntry // set by TakeOutbox
 
 	// Lease is the length of the lease, as Join and Renew set it. TakeDue and TakeRun set it if

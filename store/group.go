@@ -13,14 +13,14 @@ import (
 //  1. the fence: the engine's row is there;
 //  2. new runs, except successors (Change.From);
 //  3. entries, with the messages that they take and the entries that they add to the outbox;
-//  4. limits: slots of runs that end are freed, then Frees, then Adjusts; then Asks, in order; what
+//  4. settings, and limits: slots of runs that end are freed, then Frees, then Adjusts; then Asks, in order; what
 //     is free is given to those in line;
 //  5. posts: Posts of the change and, if its run was not created, Else;
 //  6. heads: runs that are unloaded or end are judged after every post of the group;
 //  7. successors, with their entries.
 type Group struct {
 	// Engine is the engine whose right to write is checked. Zero means a client, which may only
-	// create and post.
+	// create, post and set settings.
 	Engine journal.EngineID
 	Now    time.Time
 	// Again marks a group that was sent before with an unknown outcome. The parts that are there
@@ -35,7 +35,8 @@ type Group struct {
 }
 
 // A Change is the part of a group that concerns one run; a group has one change for each run.
-// A change without a run only posts messages, or acknowledges entries of the outbox.
+// A change without a run only posts messages, acknowledges entries of the outbox, or sets
+// settings.
 //
 // The store applies the effects of entries by itself:
 //
@@ -84,6 +85,8 @@ type Change struct {
 	Asks    []Ask    // of the run; void if the verdict on a new run is not Written
 	Frees   []int64  // the numbers of slots that the run has no more, or does not wait for any more
 	Adjusts []Adjust // of limits, whatever the run
+
+	Settings []Setting // whatever the run
 
 	// Commit sets Verdict and Found, for a new run and for a run that is unloaded. If the verdict
 	// on a new run is Written, Found is its head as it was created, and Found.Mail counts the
@@ -176,6 +179,11 @@ func (g *Group) Check() error {
 func (c *Change) check(client bool) error {
 	if err := errors.Join(checkPosts(c.Posts, c.Else), c.checkAsks(client)); err != nil {
 		return err
+	}
+	for i := range c.Settings {
+		if err := c.Settings[i].check(); err != nil {
+			return err
+		}
 	}
 	changes := c.Create || c.Head != nil || len(c.Entries) > 0
 	switch {

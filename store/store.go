@@ -110,6 +110,7 @@ type Info struct {
 	Unrouted   int64     // messages that found no run
 	Outbox     int64     // entries of the outbox
 	Bytes      int64     // on disk, with logs; 0 for memory
+	Settings   []Setting // in the order of their revisions, with those that are not set any more
 	Now        time.Time // the clock of leases; zero without leases
 }
 

@@ -66,7 +66,9 @@ func (d *data) one(c store.TakeRun) store.Claimed {
 }
 
 func (d *data) take(c store.TakeDue) store.Claimed {
-	out := store.Claimed{Engine: c.Engine, Mail: d.unseen(c.Engine)}
+	out := store.Claimed{
+		Engine: c.Engine, Mail: d.unseen(c.Engine), Settings: d.revision,
+	}
 	if c.Max <= 0 {
 		return out
 	}

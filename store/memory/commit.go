@@ -83,6 +83,7 @@ type transaction struct {
 	undo    []func()
 	touched []touched
 	limits  map[*limit]bool // that the group changes
+	news    bool            // the group has settings
 }
 
 // A touched is a run that the group changes, with its state before the group.
@@ -111,7 +112,7 @@ func (tx *transaction) isOld(i int) bool { return tx.old != nil && tx.old[i] }
 // write writes the group in the order that the contract of stores demands.
 func (tx *transaction) write() error {
 	for _, part := range []func(int, *store.Change) error{
-		tx.create, tx.append, tx.free, tx.adjust, tx.ask, tx.posts, tx.head, tx.succeed,
+		tx.create, tx.append, tx.set, tx.free, tx.adjust, tx.ask, tx.posts, tx.head, tx.succeed,
 	} {
 		for i := range tx.group.Changes {
 			if err := part(i, &tx.group.Changes[i]); err != nil {
@@ -367,7 +368,7 @@ func (tx *transaction) rollback() {
 // settle updates the lists of runs that may be claimed and of runs that have mail. It reports
 // whether other handles may want to know of the group.
 func (tx *transaction) settle() bool {
-	tell := false
+	tell := tx.news
 	for _, t := range tx.touched {
 		if !t.free || !t.wake.Equal(t.run.head.Wake) {
 			tx.data.offer(t.run)

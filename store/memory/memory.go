@@ -59,6 +59,8 @@ type data struct {
 	lastOutbox int64
 	spilled    map[journal.Number][]byte
 	limits     limits
+	settings   map[settingKey]store.Setting
+	revision   int64 // of the last setting
 	engines    map[journal.EngineID]store.Engine
 	joined     journal.EngineID // the last engine that joined or reserved an ID
 	// holder is the handle whose engine has not left, in a store for one engine.
@@ -86,6 +88,7 @@ func NewShared(lease time.Duration) *Store {
 		outbox:   map[int64]outboxEntry{},
 		spilled:  map[journal.Number][]byte{},
 		limits:   newLimits(),
+		settings: map[settingKey]store.Setting{},
 		engines:  map[journal.EngineID]store.Engine{},
 		watchers: map[*watcher]bool{},
 	}}
@@ -139,7 +142,8 @@ func (s *Store) Info(context.Context) (store.Info, error) {
 		Driver: "memory", Database: s.data.database, Schema: schema,
 		Durability: "nothing: it is lost with the process",
 		Runs:       int64(len(s.data.runs)), Unrouted: int64(len(s.data.allUnrouted())),
-		Outbox: int64(len(s.data.outbox)),
+		Outbox:   int64(len(s.data.outbox)),
+		Settings: s.data.allSettings(),
 	}
 	if s.data.lease > 0 {
 		info.Now = stored(time.Now())

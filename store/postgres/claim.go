@@ -43,10 +43,14 @@ func (s *Store) claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 	case store.TakeRun:
 		return s.take(ctx, c.Engine, func(t *taking) error { return t.one(ctx, c.Run) })
 	case store.TakeDue:
-		if out, idle, err := s.looks(ctx, c); err != nil || idle {
-			return out, err
+		seen, idle, err := s.looks(ctx, c)
+		if err != nil || idle {
+			return seen, err
 		}
-		return s.take(ctx, c.Engine, func(t *taking) error { return t.due(ctx, c) })
+		return s.take(ctx, c.Engine, func(t *taking) error {
+			t.out.Settings = seen.Settings
+			return t.due(ctx, c)
+		})
 	case store.TakeOutbox:
 		return s.outbox(ctx, c)
 	}
@@ -84,7 +88,7 @@ order by h.wake, h.number limit $3`
 
 	// look reads in one statement whether the engine lives, whether it has messages that it
 	// was not given, and when the next run is due.
-	look = `select exists (select from perdure.engines where id = $1),
+	look = `select exists (select from perdure.engines where id = $1), (select coalesce(max(revision), 0) from perdure.settings),
     exists (select from perdure.heads where owner = $1 and mail > given and owner > 0 and ended is null),
     (select min(n.wake) from unnest($2::text[]) as w (name) cross join lateral (
         select h.wake from perdure.heads h where h.owner = 0 and h.workflow = w.name and h.wake is not null and h.ended is null
@@ -127,19 +131,20 @@ func (s *Store) take(ctx context.Context, engine journal.EngineID,
 func (s *Store) looks(ctx context.Context, c store.TakeDue) (out store.Claimed, idle bool,
 	err error) {
 	var alive, mail bool
+	var revision int64
 	var next pgtype.Int8
 	names := c.Workflows
 	if c.Max <= 0 {
 		names = nil
 	}
-	if err := s.pool.QueryRow(ctx, look, int64(c.Engine), names).Scan(&alive, &mail,
-		&next); err != nil {
+	if err := s.pool.QueryRow(ctx, look, int64(c.Engine), names).Scan(&alive,
+		&revision, &mail, &next); err != nil {
 		return out, false, err
 	}
 	if !alive {
 		return out, false, store.ErrFenced
 	}
-	out = store.Claimed{Engine: c.Engine, Next: moment(next)}
+	out = store.Claimed{Engine: c.Engine, Next: moment(next), Settings: revision}
 	return out, !mail && (out.Next.IsZero() || out.Next.After(c.Now)), nil
 }
 

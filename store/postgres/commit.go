@@ -115,9 +115,11 @@ where not exists (select from perdure.heads h where h.number = n.number)`
 
 // outboxLocks is the class of the advisory locks on the outbox entries of engines.
 // successionLocks is the class of the advisory locks on expired engines.
+// settingLock is the class of the advisory lock on the settings.
 const (
 	outboxLocks     = migrationLock + 1
 	successionLocks = migrationLock + 2
+	settingLock     = migrationLock + 3
 )
 
 // clockEvery is the shortest time between two writes of the clock by a store.
@@ -222,6 +224,7 @@ type transaction struct {
 	updates   updateRows
 	unloads   map[journal.Number]*store.Change
 	limits    limitRows
+	settings  []store.Setting
 	told      []int64
 	shared    []int64 // runs whose payloads new runs share, each once
 	continued []*store.Change
@@ -242,6 +245,7 @@ func (t *transaction) prepare() error {
 		b.add(hurry)
 	}
 	t.tick()
+	t.lockSettings()
 	t.limits.lock(b)
 	t.lock()
 	if len(t.shared) > 0 {
@@ -252,6 +256,7 @@ func (t *transaction) prepare() error {
 	if len(t.told) > 0 {
 		b.add(deleteOutbox, t.told)
 	}
+	t.set()
 	t.limits.queue(t)
 	t.posts.queue(t)
 	t.update()
@@ -270,6 +275,7 @@ func (t *transaction) waits() bool {
 func (t *transaction) add(c *store.Change) error {
 	t.told = append(t.told, c.Told...)
 	t.limits.add(c)
+	t.settings = append(t.settings, c.Settings...)
 	if t.there.changes[c] {
 		return t.post(c)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-const schemaVersion = 5
+const schemaVersion = 6
 
 //go:embed migrations/*.sql
 var migrations embed.FS

@@ -47,9 +47,9 @@ func concern(g *store.Group) bool {
 }
 
 // concerns reports whether a change may concern another node: a run that any engine may claim
-// now, a message for a run of another engine, or the end of a run.
+// now, a message for a run of another engine, the end of a run, or a setting.
 func concerns(c *store.Change, g *store.Group) bool {
-	if c.Create && c.Verdict == store.Written && c.Found.Owner == 0 {
+	if len(c.Settings) > 0 || c.Create && c.Verdict == store.Written && c.Found.Owner == 0 {
 		return true
 	}
 	if h := c.Head; h != nil && !c.Create &&

@@ -224,6 +224,7 @@ func (s *Store) info(ctx context.Context, counted bool) (store.Info, error) {
 	} else {
 		b.add(selectNow).each(func(rows pgx.Rows) error { return rows.Scan(&info.Now) })
 	}
+	readSettings(&b, &info.Settings)
 	b.add(engines).each(func(rows pgx.Rows) error {
 		var e store.Engine
 		var id int64

@@ -27,6 +27,9 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 		return take(s, c.Engine, func(t *taking) error { return t.one(c.Run) })
 	case store.TakeDue:
 		return take(s, c.Engine, func(t *taking) error {
+			if err := t.revision(); err != nil {
+				return err
+			}
 			if err := t.mail(); err != nil || c.Max <= 0 {
 				return err
 			}

@@ -125,7 +125,7 @@ func (tx *transaction) begin() (err error) {
 func (tx *transaction) write() error {
 	for _, step := range []func() error{
 		tx.each(tx.start, tx.recall), tx.follow, tx.each(tx.record, nil),
-		(&limiting{transaction: tx}).work, tx.meet, tx.sendAll, tx.part,
+		tx.each(tx.set, tx.set), (&limiting{transaction: tx}).work, tx.meet, tx.sendAll, tx.part,
 		tx.each(tx.settle, nil), tx.each(tx.succeed, nil), tx.entries.flush,
 	} {
 		if err := step(); err != nil {

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	schemaVersion = 8
+	schemaVersion = 9
 
 	// firstPrefixed is the first version in which the names of all tables begin with perdure_.
 	// Before, a file belonged to this module alone and had its application ID.

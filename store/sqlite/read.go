@@ -199,6 +199,10 @@ func (s *Store) info(ctx context.Context, engines string,
 			}
 			*count(&info) = integer(v)
 		}
+		var err error
+		if info.Settings, err = settings(c); err != nil {
+			return err
+		}
 		return c.query(func(row []driver.Value) error {
 			info.Engines = append(info.Engines, store.Engine{
 				ID: journal.EngineID(integer(row[0])), Host: str(row[1]), PID: int(integer(row[2])),

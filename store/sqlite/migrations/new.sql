@@ -206,3 +206,18 @@ create table perdure_slots (
 create index perdure_slots_tokens on perdure_slots (lim, due) where due is not null;
 create index perdure_slots_line on perdure_slots (lim, priority desc, turn, ask) where held = 0;
 create index perdure_slots_share on perdure_slots (lim, priority, share, turn) where held = 0;
+
+-- Settings: rules that operators set for all engines. A setting that is not set any more has no
+-- value.
+create table perdure_settings (
+    kind     text not null,
+    name     text not null,
+    value    blob,
+    by       text not null,
+    reason   text not null,
+    at       integer,
+    revision integer not null,
+    primary key (kind, name)
+) strict, without rowid;
+
+create unique index perdure_settings_by_revision on perdure_settings (revision);

@@ -1,0 +1,14 @@
+-- Settings: rules that operators set for all engines. A setting that is not set any more has no
+-- value.
+create table perdure.settings (
+    kind     text collate "C" not null,
+    name     text collate "C" not null,
+    value    bytea,
+    by       text not null,
+    reason   text not null,
+    at       bigint,
+    revision bigint not null,
+    primary key (kind, name)
+);
+
+create unique index settings_by_revision on perdure.settings (revision);

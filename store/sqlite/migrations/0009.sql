@@ -1,0 +1,14 @@
+-- Settings: rules that operators set for all engines. A setting that is not set any more has no
+-- value.
+create table perdure_settings (
+    kind     text not null,
+    name     text not null,
+    value    blob,
+    by       text not null,
+    reason   text not null,
+    at       integer,
+    revision integer not null,
+    primary key (kind, name)
+) strict, without rowid;
+
+create unique index perdure_settings_by_revision on perdure_settings (revision);
