@@ -92,7 +92,7 @@ var (
 	limited = regexp.MustCompile(`^ *(->  )?Limit  \(`)
 
 	// tiny tables have a row for each engine, or few.
-	tiny = regexp.MustCompile(`^(perdure\.)?(engines|fallen|meta)(_|$)`)
+	tiny = regexp.MustCompile(`^(perdure\.)?(engines|fallen|meta|settings)(_|$)`)
 )
 
 // readsAll returns a description of the part of a plan that reads all rows of a table which
