@@ -17,6 +17,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/perdure/perdure/internal/failure"
+	"github.com/perdure/perdure/internal/rules"
 	"github.com/perdure/perdure/internal/sealed"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
@@ -63,9 +64,7 @@ type Rate struct {
 }
 
 // every returns the time in which a bucket gains a token, rounded up.
-func (r Rate) every() time.Duration {
-	return (r.Per + time.Duration(r.Tokens) - 1) / time.Duration(r.Tokens)
-}
+func (r Rate) every() time.Duration { return rules.Rate(r).Every() }
 
 // check returns what is wrong with a rate, or the empty string.
 func (r Rate) check() string {
@@ -123,19 +122,6 @@ func keptKey(key string) string {
 	return strings.ReplaceAll(begin, "\x00", "�") + "…" + hex.EncodeToString(sum[:16])
 }
 
-// The numbers of the slots of a run.
-const (
-	startToken = -1
-	keySlot    = -2
-	runSlot    = -3
-)
-
-// rateName is the suffix of the name of a limit's bucket.
-const rateName = ":rate"
-
-// longestName leaves room for the suffix.
-const longestName = store.MaxLimitName - len(rateName)
-
 // ApplyToWorkflow implements perdure.WorkflowOption.
 func (c Control) ApplyToWorkflow(w *sealed.Workflow) error {
 	op := "define " + w.Name
@@ -146,9 +132,9 @@ func (c Control) ApplyToWorkflow(w *sealed.Workflow) error {
 		c.Name = w.Name
 	}
 	switch {
-	case !journal.ValidName(c.Name) || len(c.Name) > longestName:
+	case !journal.ValidName(c.Name) || len(c.Name) > rules.LongestLimit:
 		return failure.Invalid(op, "the name of a limit is not valid: allowed are names of at "+
-			"most %d bytes", longestName)
+			"most %d bytes", rules.LongestLimit)
 	case c.Concurrency < 0 || c.PerKey < 0:
 		return failure.Invalid(op, "Concurrency and PerKey of a limit are not valid: allowed are "+
 			"0, for no limit, and above")
@@ -163,7 +149,7 @@ func (c Control) ApplyToWorkflow(w *sealed.Workflow) error {
 	if wrong := c.Rate.check(); wrong != "" {
 		return failure.Invalid(op, "%s", wrong)
 	}
-	w.Limits = c.asks
+	w.Limits, w.Limit, w.Bounds = c.asks, c.Name, c.bounds()
 	return nil
 }
 
@@ -181,9 +167,9 @@ func (c Control) ApplyToStep(o *sealed.Operation) error {
 	case c.Key.of != nil && !c.Key.fixed:
 		return failure.Invalid(op, "the Key of a step has no input to compute it from: use "+
 			"limit.Is")
-	case c.Name == "" || !journal.ValidName(c.Name) || len(c.Name) > longestName:
+	case c.Name == "" || !journal.ValidName(c.Name) || len(c.Name) > rules.LongestLimit:
 		return failure.Invalid(op, "the name of the limit of a step is not valid: allowed are "+
-			"names of 1 to %d bytes", longestName)
+			"names of 1 to %d bytes", rules.LongestLimit)
 	}
 	if wrong := c.Rate.check(); wrong != "" {
 		return failure.Invalid(op, "%s", wrong)
@@ -194,6 +180,22 @@ func (c Control) ApplyToStep(o *sealed.Operation) error {
 	}
 	o.Limit = &a[0]
 	return nil
+}
+
+// bounds returns the limits in the store that a workflow with the Control has.
+func (c Control) bounds() (all []store.Adjust) {
+	if c.Rate != (Rate{}) {
+		all = append(all, store.Adjust{
+			Limit: c.Name + rules.RateLimit, Every: c.Rate.every(), Burst: max(c.Rate.Burst, 1),
+		})
+	}
+	if c.PerKey > 0 {
+		all = append(all, store.Adjust{Limit: c.Name + rules.KeyLimit, Max: c.PerKey})
+	}
+	if c.Concurrency > 0 {
+		all = append(all, store.Adjust{Limit: c.Name, Max: c.Concurrency})
+	}
+	return all
 }
 
 // asks returns what a run with that input asks for: a token first, so that no slot is held while a
@@ -213,17 +215,18 @@ func (c Control) asks(input []byte) (asks []store.Ask, f *journal.Failure) {
 	}
 	if c.Rate != (Rate{}) {
 		asks = append(asks, store.Ask{
-			Slot: startToken, Limit: c.Name + rateName, Key: key, Every: c.Rate.every(),
-			Burst: max(c.Rate.Burst, 1),
+			Slot: rules.StartToken, Limit: c.Name + rules.RateLimit, Key: key,
+			Every: c.Rate.every(), Burst: max(c.Rate.Burst, 1),
 		})
 	}
 	if c.PerKey > 0 && key != "" {
 		asks = append(asks, store.Ask{
-			Slot: keySlot, Limit: c.Name, Key: key, Max: c.PerKey, Priority: c.Priority,
+			Slot: rules.KeySlot, Limit: c.Name + rules.KeyLimit, Key: key, Max: c.PerKey,
+			Priority: c.Priority,
 		})
 	}
 	if c.Concurrency > 0 {
-		a := store.Ask{Slot: runSlot, Limit: c.Name, Max: c.Concurrency, Priority: c.Priority}
+		a := store.Ask{Slot: rules.RunSlot, Limit: c.Name, Max: c.Concurrency, Priority: c.Priority}
 		if c.Fair {
 			a.Share = key
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/perdure/perdure/internal/failure"
 	"github.com/perdure/perdure/internal/kernel"
+	"github.com/perdure/perdure/internal/rules"
 	"github.com/perdure/perdure/journal"
 )
 
@@ -25,15 +26,12 @@ type Semaphore struct {
 	Within time.Duration
 }
 
-// lockName is the suffix of the name of the limit of a semaphore.
-const lockName = ":lock"
-
 func (s Semaphore) lock(op string) (kernel.Lock, error) {
 	switch {
-	case !journal.ValidName(s.Name) || len(s.Name) > longestName:
+	case !journal.ValidName(s.Name) || len(s.Name) > rules.LongestLimit:
 		return kernel.Lock{}, failure.Invalid(op,
 			"the name of a semaphore is not valid: allowed are names of at most %d bytes",
-			longestName)
+			rules.LongestLimit)
 	case s.Slots < 0:
 		return kernel.Lock{}, failure.Invalid(op,
 			"%d slots are not valid: allowed are 0, for one, and above", s.Slots)
@@ -42,7 +40,7 @@ func (s Semaphore) lock(op string) (kernel.Lock, error) {
 			"Within %v is not valid: allowed are 0, for no limit, and above", s.Within)
 	}
 	return kernel.Lock{
-		Name: s.Name, Limit: s.Name + lockName, Key: keptKey(s.Key), Max: max(s.Slots, 1),
+		Name: s.Name, Limit: s.Name + rules.LockLimit, Key: keptKey(s.Key), Max: max(s.Slots, 1),
 		Priority: s.Priority, Within: s.Within,
 	}, nil
 }

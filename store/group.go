@@ -13,8 +13,8 @@ import (
 //  1. the fence: the engine's row is there;
 //  2. new runs, except successors (Change.From);
 //  3. entries, with the messages that they take and the entries that they add to the outbox;
-//  4. settings, and limits: slots of runs that end are freed, then Frees, then Adjusts; then Asks, in order; what
-//     is free is given to those in line;
+//  4. settings; then limits: slots of runs that end are freed, then Frees, then Adjusts; then Asks,
+//     in order; what is free is given to those in line;
 //  5. posts: Posts of the change and, if its run was not created, Else;
 //  6. heads: runs that are unloaded or end are judged after every post of the group;
 //  7. successors, with their entries.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/internal/guard"
+	"github.com/perdure/perdure/internal/rules"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
 )
@@ -35,9 +36,12 @@ func (d *admission) isAsking() bool { return d.asking }
 
 // limitsOf returns what a run with that input has to get before its code is called. It calls the
 // application's code.
-func limitsOf(def *Workflow, input []byte) (asks []store.Ask, f *journal.Failure) {
-	if def == nil || def.Limits == nil {
+func (k *Kernel) limitsOf(def *Workflow, input []byte) (asks []store.Ask, f *journal.Failure) {
+	if def == nil {
 		return nil, nil
+	}
+	if def.Limits == nil {
+		return k.rules.Load().Asks(def.limited(), nil), nil
 	}
 	err := guard.Call(func() error {
 		asks, f = def.Limits(input)
@@ -46,7 +50,7 @@ func limitsOf(def *Workflow, input []byte) (asks []store.Ask, f *journal.Failure
 	if abort := guard.AbortOf(err); abort != nil {
 		return nil, abortFailure("the key of a limit of workflow "+def.Name, abort)
 	}
-	return asks, f
+	return k.rules.Load().Asks(def.limited(), asks), f
 }
 
 // ask makes the run ask for slots and tokens, and calls then when it has them.
@@ -72,7 +76,7 @@ func (d *admission) askAnew(then func()) {
 		var asks []store.Ask
 		var f *journal.Failure
 		if err == nil {
-			asks, f = limitsOf(r.def, input)
+			asks, f = r.k.limitsOf(r.def, input)
 		}
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -158,9 +162,9 @@ func (d *admission) answered(asks []store.Ask) {
 // limitName returns a limit and its key, as people see it.
 func limitName(a *store.Ask) string {
 	if a.Key == "" {
-		return "limit " + a.Limit
+		return "limit " + rules.Shown(a.Limit)
 	}
-	return "limit " + a.Limit + "[" + a.Key + "]"
+	return "limit " + rules.Shown(a.Limit) + "[" + a.Key + "]"
 }
 
 // admit calls the code of the run.

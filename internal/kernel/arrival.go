@@ -197,7 +197,7 @@ func (a arrival) unparks() bool {
 // begin calls the code of a claimed run once the run is admitted.
 func (a arrival) begin() {
 	r := a.run
-	if r.def.Limits != nil && !r.memo.admitted {
+	if !r.memo.admitted && r.k.rules.Load().HoldsBack(r.def.limited()) {
 		r.admission.askAnew(a.start)
 		return
 	}
@@ -215,7 +215,7 @@ func (a arrival) start() {
 	retrying := r.status() == journal.Waiting && r.head().Cause != "" // the code failed last
 	r.because("")
 	record := r.status() == journal.Pending || retrying || r.memo.build != r.k.cfg.Build ||
-		r.def.Limits != nil && !r.memo.admitted
+		!r.memo.admitted && r.k.rules.Load().HoldsBack(r.def.limited())
 	if record {
 		r.ending.imply(r.def.CleansUp && (r.status() == journal.Pending || !r.memo.admitted))
 	}

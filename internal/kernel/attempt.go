@@ -45,7 +45,7 @@ type attempt struct {
 // try begins the next attempt when every entry appended so far is durable. If announced is set, an
 // entry of its own records that the attempt begins.
 func (o *operation) try(announced bool) {
-	if holdForToken(o, announced) {
+	if holdWhilePaused(o, announced) || holdForToken(o, announced) {
 		return
 	}
 	r := o.run

@@ -139,7 +139,7 @@ func (q *claims) wakeBy(t time.Time) {
 // more at once.
 func (q *claims) claimDue() (again bool, err error) {
 	k := q.k
-	names := k.names()
+	names := k.runnable()
 	most := k.batch()
 	if k.isHeavy(k.cfg.MaxLoaded) || len(names) == 0 {
 		most = 0
@@ -161,12 +161,13 @@ func (q *claims) claimDue() (again bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	err = k.relearn(claimed.Settings)
 	for i := range claimed.Runs {
 		k.adopt(&claimed.Runs[i], false)
 	}
 	k.handOver(claimed.Mail)
 	k.isDueBy(claimed.Next)
-	return claimed.More && room > 0, nil
+	return claimed.More && room > 0, err
 }
 
 // handOver delivers messages that others have posted to runs of this engine.

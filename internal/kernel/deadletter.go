@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/perdure/perdure/internal/rules"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
 )
@@ -18,7 +19,7 @@ import (
 // has happened since, and each message is in the commit that it reports.
 
 // OwnPrefix is the prefix of the names of the workflows that an engine has by itself.
-const OwnPrefix = "perdure."
+const OwnPrefix = rules.OwnPrefix
 
 // DeadLetterWorkflow is the workflow of dead letters, and DeadLetterNews the name of the messages
 // to them.
@@ -302,8 +303,8 @@ func (l *deadLetters) by(f *journal.Failure) journal.Op {
 	return l.seen[len(l.seen)-1].op
 }
 
-// isOwnWorkflow reports whether a workflow is one that an engine has by itself.
-func isOwnWorkflow(name string) bool { return strings.HasPrefix(name, OwnPrefix) }
+// IsOwn reports whether a workflow is one that an engine has by itself.
+func IsOwn(name string) bool { return strings.HasPrefix(name, OwnPrefix) }
 
 // About returns the facts about the run of ctx for a dead letter: its head, with the status that
 // its code has set, and its input.

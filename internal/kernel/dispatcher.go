@@ -64,7 +64,7 @@ type Event struct {
 // wants reports whether the listener listens to the end of such a run.
 func (l *Listener) wants(h journal.Head) bool {
 	if l.Workflow != "" && l.Workflow != h.Workflow ||
-		l.Workflow == "" && isOwnWorkflow(h.Workflow) || h.Status == journal.ContinuedAsNew {
+		l.Workflow == "" && IsOwn(h.Workflow) || h.Status == journal.ContinuedAsNew {
 		return false
 	}
 	return len(l.Statuses) == 0 || slices.Contains(l.Statuses, h.Status)

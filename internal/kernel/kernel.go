@@ -84,6 +84,9 @@ type Workflow struct {
 	// Limits returns what a run with that input has to get before its code is called: slots and
 	// tokens of limits, numbered from -1 downwards. It may be nil, and may call the author's code.
 	Limits func(input []byte) ([]store.Ask, *journal.Failure)
+	// Limit is the name of that limit; empty for none. Bounds are the numbers that it has.
+	Limit  string
+	Bounds []store.Adjust
 	// Listeners are told when a run has ended.
 	Listeners []*Listener
 	// Next is the retry policy of steps that have none. See Work.
@@ -103,6 +106,7 @@ type Kernel struct {
 	*shared
 	activity  // the runs that it has in memory and executes
 	claims    // how it takes up runs
+	obedience // to the settings of operators
 	retrier   // asks the store until it answers
 	observers // hear of durable entries
 	prompt    // wakes the dispatcher
@@ -134,7 +138,7 @@ func newKernel(s store.Store, cfg Config, all *shared) *Kernel {
 		store: s, keep: cfg.KeepPosts, build: cfg.Build, maxPayload: cfg.MaxPayload,
 		spillOver: cfg.SpillOver, writers: k,
 	}
-	k.claims, k.retrier = newClaims(k), retrier{k}
+	k.claims, k.retrier, k.obedience = newClaims(k), retrier{k}, obedience{k}
 	k.prompt, k.observers = newPrompt(), observers{cfg.Observers}
 	k.activity = newActivity(cfg.Capacity, k.dead)
 	k.gate.limit = int64(cfg.MaxPending)
@@ -217,6 +221,7 @@ func (k *Kernel) join(ctx context.Context) (again bool, err error) {
 	k.db.Store(&info.Database)
 	k.lease.extend(sent, &claimed, func() { k.holds() })
 	close(k.ready)
+	k.learn(info.Settings)
 	return false, nil
 }
 

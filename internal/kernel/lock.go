@@ -97,7 +97,8 @@ func (s *scope) acquire(ctx context.Context, l Lock, over *journal.Failure) *ope
 func (q *slotRequest) sendAsk() {
 	r := q.by.run
 	r.operations.asks(q.by, true)
-	r.send(outgoing{ask: q.ask})
+	a := r.k.rules.Load().Changed(*q.ask)
+	r.send(outgoing{ask: &a})
 }
 
 // freeUnless frees the slot that the operation has asked for, unless its last entry takes it.

@@ -22,6 +22,7 @@ type operations struct {
 	pinned   int
 	asking   int          // operations whose ask the store has not answered
 	holding  []*operation // that have slots, which are not freed
+	paused   []*operation // whose next attempts are held back while the workflow is paused
 }
 
 // track adds an operation.
@@ -169,6 +170,21 @@ func (s *operations) holds(o *operation) { s.holding = append(s.holding, o) }
 // freed records that the slot of that number is freed.
 func (s *operations) freed(slot int64) {
 	s.holding = slices.DeleteFunc(s.holding, func(o *operation) bool { return o.slot == slot })
+}
+
+// pause records that the next attempt of an operation waits for the end of a pause.
+func (s *operations) pause(o *operation) { s.paused = append(s.paused, o) }
+
+// anyPaused reports whether an operation waits for the end of a pause.
+func (s *operations) anyPaused() bool {
+	return slices.ContainsFunc(s.paused, func(o *operation) bool { return !o.settled })
+}
+
+// takePaused returns the operations whose attempts may begin when a pause is over.
+func (s *operations) takePaused() []*operation {
+	held := slices.DeleteFunc(s.paused, func(o *operation) bool { return o.settled })
+	s.paused = nil
+	return held
 }
 
 // takeCancelled returns the slots of scopes that were cancelled, which are to be freed.

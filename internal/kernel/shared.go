@@ -4,13 +4,16 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 
+	"github.com/perdure/perdure/internal/rules"
 	"github.com/perdure/perdure/journal"
 )
 
 // A shared has the data that all kernels of an engine share, one after the other: the workflows,
 // listeners and subscriber of the program, and the callers that wait for the end of a run.
 type shared struct {
+	rules  atomic.Pointer[rules.Rules]
 	asking chan struct{} // asks the goroutine that watches the ends of runs to look now
 
 	mu         sync.Mutex // taken after every other lock
@@ -21,10 +24,12 @@ type shared struct {
 }
 
 func newShared() *shared {
-	return &shared{
+	s := &shared{
 		asking: make(chan struct{}, 1), workflows: map[string]*Workflow{},
 		ends: map[journal.Number]*awaitedEnd{},
 	}
+	s.rules.Store(rules.Of(nil))
+	return s
 }
 
 // add adds a workflow. It returns false if the name is known.
@@ -54,6 +59,29 @@ func (s *shared) names() []string {
 		names = append(names, name)
 	}
 	return names
+}
+
+// runnable returns the names of the workflows whose runs may be claimed.
+func (s *shared) runnable() []string {
+	x := s.rules.Load()
+	return slices.DeleteFunc(s.names(), x.IsPaused)
+}
+
+// limited returns the workflows that the engine knows, with their limits.
+func (s *shared) limited() (all []rules.Workflow) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, w := range s.workflows {
+		all = append(all, w.limited())
+	}
+	return all
+}
+
+// limited returns the workflow as rules know it.
+func (w *Workflow) limited() rules.Workflow {
+	return rules.Workflow{
+		Name: w.Name, Limited: w.Limits != nil, Limit: w.Limit, Bounds: w.Bounds,
+	}
 }
 
 // Listen adds a listener. The function that it returns removes the listener.

@@ -89,7 +89,7 @@ func (k *Kernel) prepare(s Start) (*run, error) {
 		return nil, &journal.Error{Code: journal.CodeStopped, Op: op, Err: err}
 	}
 	def := k.Lookup(s.Workflow)
-	asks, failure := limitsOf(def, s.Input)
+	asks, failure := k.limitsOf(def, s.Input)
 	if failure != nil {
 		return nil, &journal.Error{Code: failure.Code, Op: op, Message: failure.Message}
 	}
@@ -121,7 +121,7 @@ func (k *Kernel) prepare(s Start) (*run, error) {
 		StartDetail: journal.StartDetail{Headers: s.Headers, Attributes: s.Attributes},
 	}
 	r.values.begin(s.Input, 0, &r.start.StartDetail)
-	if def == nil || !k.takeSlot(r) {
+	if def == nil || k.rules.Load().IsPaused(def.Name) || !k.takeSlot(r) {
 		r.leaveHead(journal.Pending, "", now)
 		r.leave()
 	} else {

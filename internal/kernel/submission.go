@@ -40,7 +40,7 @@ func (l *submission) committed(cs []store.Change) {
 	l.changes = append([]store.Change(nil), cs...)
 	l.k.tellMade(cs)
 	for i := range cs {
-		if cs[i].Create && cs[i].Verdict == store.Written {
+		if cs[i].Create && cs[i].Verdict == store.Written || len(cs[i].Settings) > 0 {
 			l.k.look()
 		}
 	}

@@ -41,6 +41,8 @@ func (r *run) considerUnload() {
 	}
 	idle, due := r.k.cfg.IdleTimeout, earlier(r.due(), r.waits.next())
 	switch {
+	case r.operations.anyPaused():
+		r.unload()
 	case !due.IsZero() && time.Until(due) <= 0: // the run goes on now
 	case idle <= 0, r.waits.anyDecision(), r.k.isFull():
 		r.unload()
@@ -56,7 +58,11 @@ func (r *run) unload() {
 	r.startUnload()
 	r.operations.stopTimers()
 	r.deadline.stop()
-	r.leaveHead(r.status(), r.head().Cause, earlier(r.due(), r.waits.next()))
+	wake := earlier(r.due(), r.waits.next())
+	if r.operations.anyPaused() {
+		wake = time.Now().Round(0)
+	}
+	r.leaveHead(r.status(), r.head().Cause, wake)
 	r.unloadHead(r.inbox.known())
 	r.enlist()
 }

@@ -143,7 +143,7 @@ func (s *Store) Info(context.Context) (store.Info, error) {
 		Durability: "nothing: it is lost with the process",
 		Runs:       int64(len(s.data.runs)), Unrouted: int64(len(s.data.allUnrouted())),
 		Outbox:   int64(len(s.data.outbox)),
-		Settings: s.data.allSettings(),
+		Settings: allSettings(s.data),
 	}
 	if s.data.lease > 0 {
 		info.Now = stored(time.Now())

@@ -34,7 +34,7 @@ func (tx *transaction) set(_ int, c *store.Change) error {
 }
 
 // allSettings returns the settings by revision.
-func (d *data) allSettings() []store.Setting {
+func allSettings(d *data) []store.Setting {
 	return slices.SortedFunc(maps.Values(d.settings), func(a, b store.Setting) int {
 		return cmp.Compare(a.Revision, b.Revision)
 	})

@@ -53,9 +53,14 @@ func (g *gauge) leave(run string) {
 	delete(g.on, run)
 }
 
-// job is a workflow that takes a second of work between two steps and a durable sleep of a minute.
+// job is a workflow with a limit. See jobCode.
 func job(g *gauge, c limit.Control) *perdure.Workflow[string, string] {
-	return perdure.Define("job", func(ctx context.Context, in string) (string, error) {
+	return perdure.Define("job", jobCode(g), c)
+}
+
+// jobCode takes a second of work between two steps and a durable sleep of a minute.
+func jobCode(g *gauge) func(ctx context.Context, in string) (string, error) {
+	return func(ctx context.Context, in string) (string, error) {
 		info, err := perdure.InfoOf(ctx)
 		if err != nil {
 			return "", err
@@ -75,7 +80,7 @@ func job(g *gauge, c limit.Control) *perdure.Workflow[string, string] {
 			g.leave(info.RunID)
 			return nil
 		})
-	}, c)
+	}
 }
 
 // keyOf is the part of an input before the slash.

@@ -1,0 +1,180 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/perdure/perdure/internal/failure"
+	"github.com/perdure/perdure/internal/kernel"
+	"github.com/perdure/perdure/internal/rules"
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/limit"
+	"github.com/perdure/perdure/store"
+)
+
+// A Note is the author of a change and the reason for it. Both may be empty, and have at most 255
+// bytes of text.
+type Note struct {
+	By     string `json:"by,omitempty"`
+	Reason string `json:"reason,omitempty"`
+}
+
+func (n Note) check(op string) error {
+	for _, text := range []string{n.By, n.Reason} {
+		if len(text) > 255 || !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
+			return failure.Invalid(op, "the author or the reason is not valid: allowed are texts "+
+				"of at most 255 bytes")
+		}
+	}
+	return nil
+}
+
+// DefaultLimit is the name of the limit of workflows that have no other one.
+const DefaultLimit = rules.DefaultLimit
+
+// A Limit is a limit that an operator has set, or that runs hold or wait for.
+type Limit struct {
+	Name string
+	// Set is nil if no operator has set the limit.
+	Set  *limit.Bounds
+	Note Note
+	At   time.Time // when it was set
+	// Uses are the slots of the limit, for each key that runs have or wait for.
+	Uses []LimitUse
+}
+
+// A LimitUse describes the slots of a limit for a key.
+type LimitUse struct {
+	Of      string // "runs", "key", "rate" or "lock"
+	Key     string
+	Slots   int   // 0 for without a limit
+	Used    int64 // slots that runs hold; of a rate, the tokens that are given for later
+	Waiting int64 // runs in line
+}
+
+// SetLimit sets the numbers of a limit for all engines, also for runs that wait: they get the slots
+// that become free by it. Fewer slots take none away. The name is that of a limit.Control, which is
+// the name of its workflow if the code has no other, or that of a limit.Semaphore.
+//
+// A workflow without a limit.Control has a limit with its own name, so SetLimit also limits
+// workflows whose code knows no limits. Runs that have begun are counted then. [DefaultLimit] is
+// for all workflows that have neither a limit.Control nor a limit of their name.
+//
+// The numbers replace all that were set before, and are durable on return. Engines obey them within
+// the time that they need to hear of a message.
+func (a *Client) SetLimit(ctx context.Context, name string, b limit.Bounds, by Note) error {
+	op := "set limit " + shown(name)
+	if err := checkSetting(op, name, by); err != nil {
+		return err
+	}
+	if len(name) > rules.LongestLimit {
+		return failure.Invalid(op, "the name of a limit is not valid: allowed are names of at "+
+			"most %d bytes", rules.LongestLimit)
+	}
+	bounds, err := b.Sealed(op, name == DefaultLimit)
+	if err != nil {
+		return err
+	}
+	value, err := json.Marshal(bounds)
+	if err != nil {
+		return failure.Invalid(op, "%v", err)
+	}
+	return a.set(ctx, op, rules.LimitSetting, name, value, by)
+}
+
+// ResetLimit makes the numbers of the code hold again. It does nothing if none are set.
+func (a *Client) ResetLimit(ctx context.Context, name string, by Note) error {
+	op := "reset limit " + shown(name)
+	if err := checkSetting(op, name, by); err != nil {
+		return err
+	}
+	return a.set(ctx, op, rules.LimitSetting, name, nil, by)
+}
+
+func (a *Client) set(ctx context.Context, op, kind, name string, value []byte, by Note) error {
+	return kernel.PutSetting(ctx, a.client.FrontEnd, op, store.Setting{
+		Kind: kind, Name: name, Value: value, By: by.By, Reason: by.Reason,
+	})
+}
+
+func shown(name string) string { return cmp.Or(name, "for all") }
+
+func checkSetting(op, name string, by Note) error {
+	if name != "" && !journal.ValidName(name) {
+		return failure.Invalid(op, "the name is not valid: allowed are 1 to 255 of "+
+			"A-Z a-z 0-9 . _ : -")
+	}
+	return by.check(op)
+}
+
+// Limits returns the limits that operators have set, and those that runs hold or wait for, by name.
+// It reads at most 1,000 slots.
+func (a *Client) Limits(ctx context.Context) ([]Limit, error) {
+	set, err := kernel.Settings(ctx, a.client.FrontEnd, rules.LimitSetting)
+	if err != nil {
+		return nil, err
+	}
+	slots, err := a.client.FrontEnd.Slots(ctx, store.SlotQuery{Count: store.MaxLimit})
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]*Limit{}
+	at := func(name string) *Limit {
+		if all[name] == nil {
+			all[name] = &Limit{Name: name}
+		}
+		return all[name]
+	}
+	for _, s := range set {
+		l := at(s.Name)
+		var b rules.Bounds
+		if err := json.Unmarshal(s.Value, &b); err != nil {
+			return nil, failure.Invalid("list limits", "the setting of limit %s is not readable: "+
+				"set it anew, or reset it", shown(s.Name))
+		}
+		bounds := limit.BoundsOf(b)
+		l.Set, l.Note, l.At = &bounds, Note{s.By, s.Reason}, s.At
+	}
+	for _, s := range slots {
+		name, of := split(s.Limit)
+		at(name).use(of, s)
+	}
+	var out []Limit
+	for _, l := range all {
+		out = append(out, *l)
+	}
+	slices.SortFunc(out, func(a, b Limit) int { return cmp.Compare(a.Name, b.Name) })
+	return out, nil
+}
+
+// split returns the name of a limit in the store as two parts.
+func split(name string) (limit, of string) {
+	for _, suffix := range []string{rules.KeyLimit, rules.RateLimit, rules.LockLimit} {
+		if base, ok := strings.CutSuffix(name, suffix); ok {
+			return base, suffix[1:]
+		}
+	}
+	return name, "runs"
+}
+
+// use counts a slot.
+func (l *Limit) use(of string, s store.Slot) {
+	for i := range l.Uses {
+		if u := &l.Uses[i]; u.Of == of && u.Key == s.Key {
+			if of == "rate" {
+				u.Used++
+			}
+			return
+		}
+	}
+	u := LimitUse{Of: of, Key: s.Key, Slots: s.Max, Used: s.Used, Waiting: s.Line}
+	if of == "rate" {
+		u.Used = 1
+	}
+	l.Uses = append(l.Uses, u)
+}

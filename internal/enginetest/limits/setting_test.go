@@ -1,0 +1,232 @@
+package limits
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/admin"
+	"github.com/perdure/perdure/internal/enginetest/world"
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/limit"
+)
+
+// plain is job without a limit in code.
+func plain(g *gauge) *perdure.Workflow[string, string] {
+	return perdure.Define("job", jobCode(g))
+}
+
+// pending returns how many runs are in line.
+func pending(w *world.World) int {
+	heads, _, err := w.Engine.List(context.Background(), perdure.Query{
+		Statuses: []journal.Status{journal.Pending}, Limit: 1000,
+	})
+	world.NoError(w.T, err)
+	return len(heads)
+}
+
+var operator = admin.Note{By: "ann", Reason: "the bank asked"}
+
+func number(n int) *int { return &n }
+
+// spec: R-32
+func TestALimitIsSetWithoutCodeWhileRunsGoOn(t *testing.T) {
+	for _, name := range []string{"job", admin.DefaultLimit} {
+		t.Run(fmt.Sprintf("limit %q", name), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := newGauge()
+				def := plain(g)
+				w := world.New(t, def)
+				defer w.End()
+				op := admin.New(w.Engine)
+				start := func(n int) {
+					for range n {
+						world.StartAndSettle(w, def, "x")
+					}
+				}
+				set := func(n int) {
+					world.NoError(t, op.SetLimit(t.Context(), name, limit.Bounds{
+						Concurrency: number(n),
+					}, operator))
+					time.Sleep(time.Second)
+				}
+				start(3) // they have begun before there is a limit, and count
+				set(4)
+				start(3)
+				if n := pending(w); n != 2 {
+					t.Errorf("%d runs wait, want 2", n)
+				}
+				set(5) // one of those that wait begins
+				if n := pending(w); n != 1 {
+					t.Errorf("%d runs wait, want 1", n)
+				}
+				set(1) // no slot is taken away
+				if n := pending(w); n != 1 || g.most[""] != 5 {
+					t.Errorf("%d runs wait, and at most %d were on", n, g.most[""])
+				}
+				start(2)
+				world.NoError(t, op.ResetLimit(t.Context(), name, operator))
+				time.Sleep(time.Second)
+				if n := pending(w); n != 0 {
+					t.Errorf("%d runs wait without a limit", n)
+				}
+				time.Sleep(time.Hour)
+				noSlots(t, w)
+			})
+		})
+	}
+}
+
+// spec: R-32
+func TestASettingReplacesTheNumbersOfTheCodeOverRestarts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGauge()
+		def := job(g, limit.Control{Concurrency: 5, PerKey: 5, Key: keyOf})
+		w := world.New(t, def)
+		op := admin.New(w.Engine)
+		world.NoError(t, op.SetLimit(t.Context(), "job", limit.Bounds{
+			Concurrency: number(3), PerKey: number(2),
+		}, operator))
+		w.Crash()
+		op = admin.New(w.Engine)
+		for i := range 8 {
+			world.StartAndSettle(w, def, []string{"a/", "b/"}[i%2]+fmt.Sprint(i))
+		}
+		if n := pending(w); n != 5 {
+			t.Errorf("%d runs wait, want 5", n)
+		}
+		all, err := op.Limits(t.Context())
+		world.NoError(t, err)
+		if len(all) != 1 || *all[0].Set.Concurrency != 3 || all[0].Note != operator ||
+			len(all[0].Uses) == 0 {
+			t.Errorf("limits %+v", all)
+		}
+		time.Sleep(time.Hour)
+		if g.most[""] != 3 || g.most["a"] > 2 || g.most["b"] > 2 {
+			t.Errorf("runs at a time: %v", g.most)
+		}
+		world.NoError(t, op.ResetLimit(t.Context(), "job", operator))
+		time.Sleep(time.Second)
+		for i := range 6 {
+			world.StartAndSettle(w, def, fmt.Sprint("c/", i))
+		}
+		if n := pending(w); n != 1 {
+			t.Errorf("%d runs wait by the limit of the code, want 1", n)
+		}
+		time.Sleep(time.Hour)
+		noSlots(t, w)
+		w.End()
+	})
+}
+
+// spec: R-33
+func TestTheRateOfAStepIsSetWhileItWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &meter{begun: time.Now()}
+		def := calls(m, 0, limit.Control{
+			Name: "bank", Rate: limit.Rate{Tokens: 1, Per: time.Hour},
+		})
+		w := world.New(t, def)
+		defer w.End()
+		op := admin.New(w.Engine)
+		run := world.StartAndSettle(w, def, "a")
+		world.NoError(t, op.SetLimit(t.Context(), "bank", limit.Bounds{
+			Rate: &limit.Rate{Tokens: 1, Per: time.Minute},
+		}, operator))
+		time.Sleep(4 * time.Minute)
+		if got := w.Status(run.RunID()); got != journal.Completed {
+			t.Errorf("%v: %s", got, w.Describe(run.RunID()).Why)
+		}
+		world.NoError(t, op.SetLimit(t.Context(), "bank", limit.Bounds{Rate: &limit.Rate{}},
+			operator))
+		run = world.StartAndSettle(w, def, "a")
+		time.Sleep(time.Second)
+		if got := w.Status(run.RunID()); got != journal.Completed {
+			t.Errorf("%v without a rate: %s", got, w.Describe(run.RunID()).Why)
+		}
+		noSlots(t, w)
+	})
+}
+
+// spec: R-32
+func TestBadSettingsAreRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := world.New(t, plain(newGauge()))
+		defer w.End()
+		op := admin.New(w.Engine)
+		long := strings.Repeat("x", 256)
+		for _, c := range []struct {
+			name string
+			b    limit.Bounds
+			by   admin.Note
+		}{
+			{"a b", limit.Bounds{Concurrency: number(1)}, operator},
+			{strings.Repeat("x", 201), limit.Bounds{Concurrency: number(1)}, operator},
+			{"job", limit.Bounds{}, operator},
+			{"job", limit.Bounds{Concurrency: number(-1)}, operator},
+			{"job", limit.Bounds{PerKey: number(-1)}, operator},
+			{"job", limit.Bounds{Slots: number(-1)}, operator},
+			{"job", limit.Bounds{Rate: &limit.Rate{Tokens: -1, Per: 1}}, operator},
+			{"job", limit.Bounds{Rate: &limit.Rate{Tokens: 1}}, operator},
+			{"", limit.Bounds{PerKey: number(1)}, operator},
+			{"job", limit.Bounds{Concurrency: number(1)}, admin.Note{By: long}},
+			{"job", limit.Bounds{Concurrency: number(1)}, admin.Note{Reason: "\xff"}},
+		} {
+			err := op.SetLimit(t.Context(), c.name, c.b, c.by)
+			world.CodeIs(t, err, journal.CodeInvalid)
+		}
+		for _, name := range []string{"a b", long, "perdure.schedule"} {
+			world.CodeIs(t, op.PauseWorkflow(t.Context(), name, operator), journal.CodeInvalid)
+		}
+	})
+}
+
+// spec: R-40
+func TestAPausedWorkflowBeginsNoStepAndLosesNothing(t *testing.T) {
+	for _, name := range []string{"job", admin.AllWorkflows} {
+		t.Run(fmt.Sprintf("%q", name), func(t *testing.T) {
+			world.EachIdleTimeout(t, func(t *testing.T, o perdure.Options) {
+				g := newGauge()
+				def := plain(g)
+				w := world.With(t, o, def)
+				op := admin.New(w.Engine)
+				inStep := world.StartAndSettle(w, def, "in its first step")
+				time.Sleep(500 * time.Millisecond)
+				world.NoError(t, op.PauseWorkflow(t.Context(), name, operator))
+				late := world.StartAndSettle(w, def, "started while paused")
+				time.Sleep(time.Hour)
+				if !slices.Equal(g.order, []string{"in its first step"}) || len(g.on) != 1 {
+					t.Errorf("begun: %v, on: %v", g.order, g.on)
+				}
+				if d := w.Describe(inStep.RunID()); d.Head.Owner != 0 ||
+					!d.Head.Ended.IsZero() {
+					t.Errorf("%v, owner %d", d.Head.Status, d.Head.Owner)
+				}
+				w.Crash()
+				time.Sleep(time.Hour)
+				if len(g.order) != 1 || len(g.on) != 1 {
+					t.Errorf("after a crash, begun: %v, on: %v", g.order, g.on)
+				}
+				op = admin.New(w.Engine)
+				all, err := op.Pauses(t.Context())
+				world.NoError(t, err)
+				if len(all) != 1 || all[0].Workflow != name || all[0].Note != operator {
+					t.Errorf("pauses %+v", all)
+				}
+				world.NoError(t, op.ResumeWorkflow(t.Context(), name, operator))
+				time.Sleep(5 * time.Minute)
+				for _, run := range []*perdure.Run[string]{inStep, late} {
+					if got := w.Status(run.RunID()); got != journal.Completed {
+						t.Errorf("%v: %s", got, w.Describe(run.RunID()).Why)
+					}
+				}
+				w.End()
+			})
+		})
+	}
+}

@@ -1,0 +1,124 @@
+package kernel
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/perdure/perdure/internal/rules"
+	"github.com/perdure/perdure/store"
+)
+
+// Operators set rules while runs go on: package internal/rules has their meaning. The store keeps
+// them as settings. An engine reads the settings when it joins, and when a claim returns a revision
+// that it does not know. If limits have other numbers then, it changes them in the store, so that
+// they hold for runs that wait, too. It need not be the only engine: all set the same numbers.
+//
+// An operator may pause a workflow. Its runs begin no step then: steps in flight end, and their
+// results are recorded. A run that has come to a step leaves memory, due at once. No engine claims
+// runs of a workflow that is paused, so it is claimed when the pause is over. A start of a workflow
+// that is paused makes a run that is not loaded.
+//
+// Nothing is recorded of a pause. A run that an operator cancels or terminates through an engine is
+// loaded all the same.
+
+// An obedience makes an engine obey the settings.
+type obedience struct{ k *Kernel }
+
+// learn makes rules of the settings, and obeys them: it changes the limits that have
+// other numbers now, and begins the steps that a pause has held back.
+func (o *obedience) learn(all []store.Setting) {
+	k := o.k
+	x := rules.Of(all)
+	old := k.rules.Swap(x)
+	if adjusts := x.Changes(old, k.limited()); len(adjusts) > 0 {
+		go o.adjust(adjusts)
+	}
+	if old.AnyPause() {
+		o.goOn()
+		k.look()
+	}
+}
+
+// adjust changes limits in the store. If the engine is over before that, the next one does it when
+// it joins.
+func (o *obedience) adjust(all []store.Adjust) {
+	k := o.k
+	err := k.persist(func() error {
+		_, err := k.submit(context.Background(), "change limits", []store.Change{{Adjusts: all}})
+		return err
+	})
+	if err == nil {
+		k.look()
+	}
+}
+
+// relearn reads the settings again if there are others than the engine knows.
+func (o *obedience) relearn(revision int64) error {
+	k := o.k
+	if revision == k.rules.Load().Revision() {
+		return nil
+	}
+	info, err := store.Brief(context.Background(), k.store)
+	if err != nil {
+		return err
+	}
+	o.learn(info.Settings)
+	return nil
+}
+
+// holdWhilePaused keeps the next attempt of a step from beginning while the workflow is paused. It
+// reports whether it does.
+func holdWhilePaused(o *operation, announced bool) bool {
+	r := o.run
+	if r.def == nil || !r.k.rules.Load().IsPaused(r.def.Name) {
+		return false
+	}
+	r.operations.begin(o)
+	o.announced = announced
+	r.operations.pause(o)
+	o.wait()
+	return true
+}
+
+// goOn begins the attempts that a pause has held back, of runs that are here still.
+func (o *obedience) goOn() {
+	k := o.k
+	for _, r := range k.loadedRuns() {
+		r.mu.Lock()
+		if r.def != nil && !r.gone() && !k.rules.Load().IsPaused(r.def.Name) {
+			held := r.operations.takePaused()
+			for _, op := range held {
+				op.waited()
+				op.try(op.announced)
+			}
+			if len(held) > 0 {
+				r.dispatch()
+			}
+		}
+		r.mu.Unlock()
+	}
+}
+
+// PutSetting makes a setting durable. All engines obey it soon.
+func PutSetting(ctx context.Context, d *FrontEnd, op string, s store.Setting) error {
+	s.At = time.Now()
+	return d.write(ctx, op, func(o writer) error {
+		_, err := o.submit(ctx, op, []store.Change{{Settings: []store.Setting{s}}})
+		return err
+	})
+}
+
+// Settings returns the settings of a kind, by name.
+func Settings(ctx context.Context, d *FrontEnd, kind string) ([]store.Setting, error) {
+	info, err := store.Brief(ctx, d.store)
+	if err != nil {
+		return nil, unavailable("read settings", err)
+	}
+	all := slices.DeleteFunc(info.Settings, func(s store.Setting) bool {
+		return s.Kind != kind || s.Value == nil
+	})
+	slices.SortFunc(all, func(a, b store.Setting) int { return cmp.Compare(a.Name, b.Name) })
+	return all, nil
+}

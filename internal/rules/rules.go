@@ -1,0 +1,266 @@
+// Package rules has the rules that operators set while runs go on: the numbers of limits, and which
+// workflows are paused. It is pure: it reads settings, and says what they change.
+package rules
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/perdure/perdure/store"
+)
+
+// A limit has the numbers of its setting; else those of the code; else, for a workflow without a
+// limit, those of the default setting.
+
+// The kinds of settings, and the name of the setting that limits have which have no other one.
+const (
+	LimitSetting = "limit"
+	PauseSetting = "pause"
+	DefaultLimit = ""
+)
+
+// The limits in the store that a limit with a name consists of.
+const (
+	KeyLimit  = ":key"  // the slots of a key
+	RateLimit = ":rate" // the tokens
+	LockLimit = ":lock" // the slots of a semaphore
+)
+
+// LongestLimit is the length of the longest name of a limit.
+const LongestLimit = store.MaxLimitName - len(RateLimit)
+
+// The numbers of the slots of a run.
+const (
+	StartToken = -1
+	KeySlot    = -2
+	RunSlot    = -3
+)
+
+// OwnPrefix is the prefix of the names of the workflows that an engine has by itself. No rule
+// applies to them.
+const OwnPrefix = "perdure."
+
+func isOwn(workflow string) bool { return strings.HasPrefix(workflow, OwnPrefix) }
+
+// A Workflow is a workflow with the limit that its code has.
+type Workflow struct {
+	Name    string
+	Limited bool           // the code has a limit
+	Limit   string         // its name; empty for that of the workflow
+	Bounds  []store.Adjust // its numbers
+}
+
+// Bounds are the numbers that the setting of a limit has. Nil leaves the number unchanged, and zero
+// means no limit.
+type Bounds struct {
+	Concurrency *int  `json:"concurrency,omitempty"`
+	PerKey      *int  `json:"perKey,omitempty"`
+	Rate        *Rate `json:"rate,omitempty"`
+	Slots       *int  `json:"slots,omitempty"` // of a semaphore
+}
+
+// A Rate is a number of tokens in a span of time.
+type Rate struct {
+	Tokens int           `json:"tokens"`
+	Per    time.Duration `json:"per"` // nanoseconds
+	Burst  int           `json:"burst,omitempty"`
+}
+
+// Every returns the time in which a bucket gains a token, rounded up. Without a limit it is as
+// short as can be.
+func (r Rate) Every() time.Duration {
+	if r.Tokens == 0 {
+		return 1
+	}
+	return (r.Per + time.Duration(r.Tokens) - 1) / time.Duration(r.Tokens)
+}
+
+// Rules are the settings of a store as an engine knows them. They never change: other settings make
+// other rules. The zero Rules have none.
+type Rules struct {
+	revision int64
+	limits   map[string]*Bounds
+	pauses   map[string]bool // by workflow; the empty name is for all
+}
+
+// Of returns the rules that settings make. A value that is not readable has no effect.
+func Of(all []store.Setting) *Rules {
+	x := &Rules{limits: map[string]*Bounds{}, pauses: map[string]bool{}}
+	for _, s := range all {
+		x.revision = max(x.revision, s.Revision)
+		b := new(Bounds)
+		switch {
+		case s.Value == nil:
+		case s.Kind == PauseSetting:
+			x.pauses[s.Name] = true
+		case s.Kind == LimitSetting && json.Unmarshal(s.Value, b) == nil:
+			x.limits[s.Name] = b
+		}
+	}
+	return x
+}
+
+// Revision returns the last revision of a setting; 0 for none.
+func (x *Rules) Revision() int64 { return x.revision }
+
+// AnyPause reports whether any workflow is paused.
+func (x *Rules) AnyPause() bool { return len(x.pauses) > 0 }
+
+// IsPaused reports whether the runs of a workflow begin no steps.
+func (x *Rules) IsPaused(workflow string) bool {
+	return (x.pauses[workflow] || x.pauses[""]) && !isOwn(workflow)
+}
+
+// boundsOf returns the setting that applies to the starts of a workflow, and the name of the limit.
+func (x *Rules) boundsOf(w Workflow) (string, *Bounds) {
+	name := cmp.Or(w.Limit, w.Name)
+	if isOwn(w.Name) || len(name) > LongestLimit {
+		return name, nil
+	}
+	if b := x.limits[name]; b != nil || w.Limited {
+		return name, b
+	}
+	return name, x.limits[DefaultLimit]
+}
+
+// HoldsBack reports whether the runs of a workflow are held back.
+func (x *Rules) HoldsBack(w Workflow) bool {
+	if w.Limited {
+		return true
+	}
+	_, b := x.boundsOf(w)
+	return b != nil && (b.Concurrency != nil || b.Rate != nil)
+}
+
+// Asks changes what a run asks for before its code is called: the numbers, and what only a setting
+// asks for.
+func (x *Rules) Asks(w Workflow, asks []store.Ask) []store.Ask {
+	name, b := x.boundsOf(w)
+	if b == nil {
+		return asks
+	}
+	has := func(slot int64) bool {
+		return slices.ContainsFunc(asks, func(a store.Ask) bool { return a.Slot == slot })
+	}
+	if b.Rate != nil && !has(StartToken) {
+		asks = slices.Insert(asks, 0, store.Ask{Slot: StartToken, Limit: name + RateLimit})
+	}
+	if b.Concurrency != nil && !has(RunSlot) {
+		asks = append(asks, store.Ask{Slot: RunSlot, Limit: name})
+	}
+	for i := range asks {
+		b.apply(name, &asks[i])
+	}
+	return asks
+}
+
+// Changed returns an ask of a run with the numbers of the setting, if there is one.
+func (x *Rules) Changed(a store.Ask) store.Ask {
+	name := a.Limit
+	for _, suffix := range []string{KeyLimit, RateLimit, LockLimit} {
+		name = strings.TrimSuffix(name, suffix)
+	}
+	if b := x.limits[name]; b != nil {
+		b.apply(name, &a)
+	}
+	return a
+}
+
+// apply sets the numbers of an ask for a limit of that name.
+func (b *Bounds) apply(name string, a *store.Ask) {
+	for _, d := range b.adjusts(name) {
+		if d.Limit == a.Limit {
+			a.Max, a.Every, a.Burst = d.Max, d.Every, d.Burst
+		}
+	}
+}
+
+// adjusts returns the numbers as changes of the limits in the store.
+func (b *Bounds) adjusts(name string) (all []store.Adjust) {
+	for suffix, most := range map[string]*int{
+		"": b.Concurrency, KeyLimit: b.PerKey, LockLimit: b.Slots,
+	} {
+		if most != nil {
+			all = append(all, store.Adjust{Limit: name + suffix, Max: *most})
+		}
+	}
+	if b.Rate != nil {
+		all = append(all, store.Adjust{
+			Limit: name + RateLimit, Every: b.Rate.Every(), Burst: max(b.Rate.Burst, 1),
+		})
+	}
+	return all
+}
+
+// inForce returns the limits in the store that have numbers, of settings and of the workflows. A
+// limit that begins to count the runs of a workflow has one for that workflow, too.
+func (x *Rules) inForce(workflows []Workflow) map[store.Adjust]bool {
+	all := map[string]store.Adjust{}
+	out := map[store.Adjust]bool{}
+	for _, w := range workflows {
+		for _, a := range w.Bounds {
+			all[a.Limit] = a
+		}
+	}
+	put := func(name string, b *Bounds) {
+		for _, a := range b.adjusts(name) {
+			all[a.Limit] = a
+		}
+	}
+	for _, w := range workflows {
+		name, b := x.boundsOf(w)
+		if b == nil {
+			continue
+		}
+		put(name, b)
+		counts := slices.ContainsFunc(w.Bounds, func(a store.Adjust) bool {
+			return a.Limit == name
+		})
+		if b.Concurrency != nil && *b.Concurrency > 0 && !counts {
+			out[store.Adjust{
+				Limit: name, Max: *b.Concurrency, Workflow: w.Name, Slot: RunSlot,
+			}] = true
+		}
+	}
+	for name, b := range x.limits {
+		if name != DefaultLimit {
+			put(name, b)
+		}
+	}
+	for _, a := range all {
+		out[a] = true
+	}
+	return out
+}
+
+// Changes returns what the store has to be told when the rules change from old to x.
+func (x *Rules) Changes(old *Rules, workflows []Workflow) (all []store.Adjust) {
+	before, after := old.inForce(workflows), x.inForce(workflows)
+	limited := map[string]bool{}
+	for a := range after {
+		if limited[a.Limit] = true; !before[a] {
+			all = append(all, a)
+		}
+	}
+	for a := range before {
+		if limited[a.Limit] { // it has other numbers
+			continue
+		}
+		limited[a.Limit] = true
+		open := store.Adjust{Limit: a.Limit}
+		if a.Every > 0 {
+			open.Every, open.Burst = Rate{}.Every(), 1
+		}
+		all = append(all, open)
+	}
+	slices.SortFunc(all, func(a, b store.Adjust) int {
+		return cmp.Or(cmp.Compare(a.Limit, b.Limit), cmp.Compare(a.Workflow, b.Workflow))
+	})
+	return all
+}
+
+// Shown returns the name of a limit in the store as people know it.
+func Shown(limit string) string { return strings.TrimSuffix(limit, KeyLimit) }
