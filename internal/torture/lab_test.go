@@ -163,6 +163,9 @@ func (l *lab) judge(cases []*actor.Case) []string {
 	if e.Unrouted, err = judge.ReadUnrouted(ctx, s); err != nil {
 		return []string{err.Error()}
 	}
+	if e.Slots, err = judge.ReadSlots(ctx, s); err != nil {
+		return []string{err.Error()}
+	}
 	if l.db != nil {
 		if e.Money, err = judge.ReadMoney(ctx, l.db); err != nil {
 			return []string{err.Error()}

@@ -23,6 +23,7 @@ import (
 	"github.com/perdure/perdure/internal/torture/program"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/perduretest"
+	"github.com/perdure/perdure/store"
 )
 
 // patience is the maximum time in which programs must end once no fault strikes any more. On a busy
@@ -106,6 +107,7 @@ type round struct {
 	cases    []*actor.Case
 	runs     []*judge.Run
 	unrouted []journal.Entry
+	slots    []store.Slot
 	wrong    []string
 	faults   []string
 }
@@ -205,6 +207,9 @@ func (s *supervisor) judge(ctx context.Context, r *round) error {
 		if r.runs, err = judge.Read(ctx, s.store, ids...); err == nil {
 			r.unrouted, err = judge.ReadUnrouted(ctx, s.store)
 		}
+		if err == nil {
+			r.slots, err = judge.ReadSlots(ctx, s.store)
+		}
 		return err
 	})
 	if err != nil {
@@ -227,7 +232,8 @@ func (s *supervisor) judge(ctx context.Context, r *round) error {
 		}
 	}
 	r.wrong = append(r.wrong, judge.Judge(judge.Evidence{
-		Cases: r.cases, Calls: calls, Runs: r.runs, Unrouted: r.unrouted, Money: money, Told: true,
+		Cases: r.cases, Calls: calls, Runs: r.runs, Unrouted: r.unrouted, Money: money,
+		Slots: r.slots, Told: true,
 	})...)
 	var orphans []string
 	err = anew(ctx, func() (err error) {

@@ -32,6 +32,11 @@ func (s slow) Commit(ctx context.Context, g *store.Group) error {
 	return s.Store.Commit(ctx, g)
 }
 
+// Slots reads the slots of the store behind it.
+func (s slow) Slots(ctx context.Context, q store.SlotQuery) ([]store.Slot, error) {
+	return s.Store.(store.SlotReader).Slots(ctx, q)
+}
+
 // added are facts that only a variant of a program has.
 var added = regexp.MustCompile(`(^|; )(nap\d+ woke|child\d+ child )`)
 

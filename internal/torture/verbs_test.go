@@ -139,10 +139,11 @@ var none = map[string]string{
 	"names and values of Go": "perdure.*.Error perdure.*.Unwrap perdure.*.Unwrap " +
 		"perdure.*.String pattern.Kind.String definition.Issue.String pattern.Encode " +
 		"pattern.CheckName dag.ChildResult.MarshalJSON dag.ChildResult.UnmarshalJSON",
-	"what is checked at registration": "perdure.*.ApplyTo* backpressure.*.ApplyTo* perdure.Check " +
-		"perdure.Retry.Check pattern.If.Check perdure.*.Validate pattern.Arguments.Check " +
-		"pattern.Callbacks.* backpressure.*.Validate backpressure.Check backpressure.Register " +
-		"backpressure.Reset backpressure.Names backpressure.Config.Policy admin.Order.Validate",
+	"what is checked at registration": "perdure.*.ApplyTo* backpressure.*.ApplyTo* " +
+		"limit.*.ApplyTo* perdure.Check perdure.Retry.Check pattern.If.Check perdure.*.Validate " +
+		"pattern.Arguments.Check pattern.Callbacks.* backpressure.*.Validate backpressure.Check " +
+		"backpressure.Register backpressure.Reset backpressure.Names backpressure.Config.Policy " +
+		"admin.Order.Validate",
 	"what patterns are made of": "perdure.Future.Operation perdure.Client.Sealed " +
 		"pattern.*.ApplyTo* pattern.*.Error pattern.*.Unwrap pattern.Calls.* " +
 		"pattern.ExecutionEvents.* pattern.If.Holds pattern.Arguments.Fill backpressure.Limit.* " +
@@ -193,7 +194,7 @@ func TestEveryVerbIsPlayed(t *testing.T) {
 	}
 	for _, path := range []string{
 		module, module + "/dag", module + "/saga", module + "/tcc", module + "/barrier", module +
-			"/backpressure", module + "/pattern", module + "/admin",
+			"/backpressure", module + "/pattern", module + "/admin", module + "/limit",
 	} {
 		verbs := s.verbs(t, path)
 		waiting := strings.Fields(unplayed)

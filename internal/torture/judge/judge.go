@@ -173,7 +173,8 @@ type Evidence struct {
 	// Unrouted are the signals that no run has.
 	Unrouted []journal.Entry
 	Money    []Money
-	Told     bool // listeners report to the world how runs have ended
+	Slots    []store.Slot // that are held or waited for
+	Told     bool         // listeners report to the world how runs have ended
 }
 
 // Money is a row of the table that steps in transactions write.
@@ -242,6 +243,7 @@ func Judge(e Evidence) []string {
 		b.messages(c)
 	}
 	b.money(seen)
+	b.limits()
 	slices.Sort(b.bad)
 	return b.bad
 }

@@ -119,7 +119,7 @@ func calm() pattern.Callback {
 }
 
 func (e *Env) tcc(f program.Declaration) *tcc.TCC[Deeds] {
-	t := tcc.New[Deeds](f.Name, keep, perdure.Timeout(time.Hour)).Retry(brisk).
+	t := tcc.New[Deeds](f.Name, append(limited(f), perdure.Timeout(time.Hour))...).Retry(brisk).
 		AttemptTimeout(attemptTime).Publish("torture").On(calm())
 	for i, n := range f.Steps {
 		e.participant(t, i, n.Way)

@@ -64,6 +64,7 @@ type Env struct {
 	brief    *perdure.Workflow[string, string]
 	failing  *perdure.Workflow[string, string] // fails when it has done its step
 	fleeting *perdure.Workflow[string, string] // its runs have a retention of zero
+	narrow   *perdure.Workflow[Narrow, int64]  // its runs are limited
 	declared map[string]perdure.Definition
 	start    map[string]starter[Deeds]
 	parts    *parts
@@ -95,6 +96,7 @@ func New(w World, money perdure.Transactions[*sql.Tx], db *sql.DB) *Env {
 		error) {
 		return perdure.Step(ctx, "do", func(context.Context) (string, error) { return label, nil })
 	}, perdure.Retention{Period: time.Millisecond})
+	out.narrow = out.defineNarrow()
 	out.declare()
 	return out
 }
@@ -114,7 +116,7 @@ func (e *Env) caller() perdure.Caller {
 
 // Definitions returns the workflows that an engine must have.
 func (e *Env) Definitions() []perdure.Definition {
-	out := []perdure.Definition{e.code, e.brief, e.failing, e.fleeting}
+	out := []perdure.Definition{e.code, e.brief, e.failing, e.fleeting, e.narrow}
 	for _, name := range slices.Sorted(maps.Keys(e.declared)) {
 		out = append(out, e.declared[name])
 	}
@@ -226,7 +228,7 @@ func init() {
 		program.Park:  (*player).park, program.Read: (*player).read, program.State: (*player).state,
 		program.Scope: (*player).scope,
 		program.Part:  (*player).part, program.Walk: (*player).walk, program.Code: (*player).code,
-		program.Broken: (*player).broken,
+		program.Broken: (*player).broken, program.Held: (*player).held,
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 )
 
 func newSaga(f program.Declaration) *saga.Saga[Deeds] {
-	return saga.New[Deeds](f.Name, keep, perdure.Timeout(time.Hour)).
+	return saga.New[Deeds](f.Name, append(limited(f), perdure.Timeout(time.Hour))...).
 		Policy(policies[len(f.Steps)%len(policies)]).
 		Publish("torture").On(calm()).Backpressure(backpressure.Limit(2))
 }

@@ -134,6 +134,15 @@ func (d Declaration) NeedsTx() bool {
 // GivesUp reports whether a failed compensation prevents others.
 func (d Declaration) GivesUp() bool { return d.Name == "saga-fast" || d.Name == "saga-insistent" }
 
+// IsLimited reports whether few runs of the declaration are open at a time.
+func (d Declaration) IsLimited() bool {
+	switch d.Name {
+	case "graph-again", "graph-chain", "saga-chain", "saga-park", "saga-each", "tcc-two":
+		return true
+	}
+	return false
+}
+
 // Parks reports whether an operator decides about a failed compensation.
 func (d Declaration) Parks() bool { return d.Name == "saga-park" }
 

@@ -24,7 +24,7 @@ var weights = []struct {
 	{Blocked, 1, false}, {Nap, 5, false}, {Wait, 8, false}, {Gather, 3, false}, {Child, 6, true},
 	{Park, 2, false},
 	{Read, 4, false}, {State, 6, false}, {Scope, 3, true}, {Part, 8, false}, {Walk, 2, false},
-	{Code, 2, false}, {Broken, 4, true},
+	{Code, 2, false}, {Held, 8, false}, {Broken, 4, true},
 }
 
 // A maker makes one program.

@@ -180,6 +180,8 @@ func (o *oracle) op(op *Op, id string) {
 		o.fact(op, "ok")
 	case Part:
 		o.part(op)
+	case Held:
+		o.held(op, id)
 	case Broken:
 		o.Mends = append(o.Mends, o.label(op, "do"))
 		if op.Way == "child" {
@@ -274,6 +276,26 @@ func (o *oracle) child(op *Op, id string) {
 	default:
 		o.fact(op, "%s", op.Way)
 	}
+}
+
+// held interprets what waits for a slot or a token of a limit.
+func (o *oracle) held(op *Op, id string) {
+	switch op.Way {
+	case "do", "acquire":
+		o.must(o.label(op, "enter"))
+		o.must(o.label(op, "leave"))
+	case "within":
+		o.may(o.label(op, "enter"))
+		o.may(o.label(op, "leave"))
+	case "rate":
+		for i := range op.N {
+			o.must(o.label(op, fmt.Sprint("do", i)))
+		}
+	case "child":
+		o.must(o.label(op, "do"))
+		o.Children = append(o.Children, op.ChildID(id, o.round))
+	}
+	o.fact(op, "ok")
 }
 
 func (o *oracle) part(op *Op) {

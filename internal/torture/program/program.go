@@ -33,6 +33,7 @@ const (
 	Part     Kind = "part"
 	Walk     Kind = "walk"
 	Code     Kind = "code"
+	Held     Kind = "held" // by a limit
 	Broken   Kind = "broken"
 )
 
@@ -64,6 +65,7 @@ var Ways = map[Kind][]string{
 	Part:   {"saga", "saga-bad", "saga-undone", "saga-keyed", "tcc", "tcc-bad"},
 	Walk:   {"plain", "limited"},
 	Code:   {"panics", "retryable"},
+	Held:   {"do", "acquire", "within", "rate", "child"},
 	Broken: {"plain", "child"},
 }
 

@@ -32,6 +32,7 @@ func (p *Program) Calm() bool {
 	cut := slices.Contains(p.Acts, "cancel") || p.Workflow != "code"
 	// An operator who resumes a parked run may mend what is broken before the run comes to it.
 	cut = cut || p.Has(Step, "parking") && p.Has(Broken, "")
+	cut = cut || p.Has(Held, "within")
 	for _, k := range []Kind{Async, Branches, Child} {
 		cut = cut || p.Has(k, "cancel") || p.Has(k, "ends")
 	}
