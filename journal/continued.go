@@ -40,14 +40,7 @@ func Continued(entries []Entry, how Continuation, anew ...RunID) (
 	if len(entries) == 0 {
 		return nil, nil, nil
 	}
-	s := &reuse{
-		entries: entries, how: how, ops: map[Op]*operation{}, left: map[Op]bool{},
-		reopened: map[Op]bool{}, undone: map[string]bool{}, gone: anew,
-		whole: how.Action == ActionCompensate,
-	}
-	s.findCut()
-	s.findBases()
-	s.survey()
+	s := newReuse(entries, how, anew...)
 	c := choice{s}
 	if err := c.findTarget(); err != nil {
 		return nil, nil, err
@@ -64,6 +57,19 @@ func Continued(entries []Entry, how Continuation, anew ...RunID) (
 	return s.keep(), s.redone(), err
 }
 
+// newReuse returns the survey of a journal.
+func newReuse(entries []Entry, how Continuation, anew ...RunID) *reuse {
+	s := &reuse{
+		entries: entries, how: how, ops: map[Op]*operation{}, left: map[Op]bool{},
+		reopened: map[Op]bool{}, undone: map[string]bool{}, gone: anew,
+		whole: how.Action == ActionCompensate,
+	}
+	s.findCut()
+	s.findBases()
+	s.survey()
+	return s
+}
+
 // A choice is the step that an operator has chosen for a skip or a fork.
 type choice struct{ *reuse }
 
@@ -73,10 +79,7 @@ func (c Continuation) Named(entries []Entry) (Continuation, error) {
 	if c.Action != ActionSkip || c.Step != "" || len(entries) == 0 {
 		return c, nil
 	}
-	s := &reuse{entries: entries, how: c, ops: map[Op]*operation{}}
-	s.findCut()
-	s.findBases()
-	s.survey()
+	s := newReuse(entries, c)
 	err := choice{s}.findFailed()
 	return s.how, err
 }

@@ -134,3 +134,18 @@ func TestStepsThatAreNotSkippedOrForked(t *testing.T) {
 		})
 	}
 }
+
+// A skip that names no step finds the one by which the run failed, also of a run that has asked for
+// a slot of a limit.
+//
+// spec: R-40
+func TestASkipFindsTheStepOfARunWithALimit(t *testing.T) {
+	entries := started([]journal.Entry{
+		row(journal.SlotAsked, "lock"), row(journal.SlotTaken, "lock"),
+		row(journal.SlotFreed, "free:lock"), row(sf, "b", failing("no")), row(rf, "", by("no")),
+	})
+	c, err := journal.Continuation{Action: journal.ActionSkip}.Named(entries)
+	if err != nil || c.Step != "b" {
+		t.Errorf("it skips %q, %v", c.Step, err)
+	}
+}

@@ -70,6 +70,11 @@ func candidates(p *program.Program) (out []*program.Program) {
 		less.Acts = nil
 		out = append(out, &less)
 	}
+	if len(p.Then) > 0 {
+		less := *p
+		less.Then = less.Then[:len(less.Then)-1]
+		out = append(out, &less)
+	}
 	if p.Rounds > 0 {
 		less := *p
 		less.Rounds = 0

@@ -229,6 +229,9 @@ func TestEveryWayIsGenerated(t *testing.T) {
 		for _, a := range p.Acts {
 			seen["act "+a] = true
 		}
+		for _, o := range p.Then {
+			seen["order "+o] = true
+		}
 		p.Body.All(func(o *program.Op) {
 			seen[fmt.Sprint(o.Kind, " ", o.Way)], seen["odd "+o.Odd] = true, true
 		})
@@ -255,6 +258,7 @@ func TestEveryWayIsGenerated(t *testing.T) {
 		"end ":   program.Ends,
 		"start ": program.Starts,
 		"act ":   program.Acts,
+		"order ": program.Orders,
 	} {
 		for _, what := range list {
 			want = append(want, prefix+what)

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
-	"github.com/perdure/perdure/admin"
 	"github.com/perdure/perdure/internal/torture/play"
 	"github.com/perdure/perdure/internal/torture/program"
 	"github.com/perdure/perdure/journal"
@@ -69,6 +68,7 @@ type dealing struct {
 	rng     *rand.Rand
 	retried int
 	acts    []string
+	ordered int      // how many orders have been given to the run that had ended
 	beside  []string // workflow IDs of runs that operators have started
 	sent    int
 	stuck   int64 // the last entry of a run that is suspended without a known reason
@@ -246,7 +246,13 @@ func (x *dealing) look(ctx context.Context) (over bool, err error) {
 	if top == journal.Failed && x.Want.Retried && x.retried < 5 {
 		return false, x.retry(ctx)
 	}
-	return over && !x.hasChildren(ctx, all[0]), nil
+	if !over || x.hasChildren(ctx, all[0]) {
+		return false, nil
+	}
+	if x.ordered < len(x.Program.Then) {
+		return false, x.order(ctx, all[0])
+	}
+	return true, nil
 }
 
 // hasChildren reports whether a run of a declaration has, or may have, children that go on, which
@@ -313,37 +319,4 @@ func (x *dealing) open(ctx context.Context, id string, s perdure.Status) error {
 		return nil
 	}
 	return fmt.Errorf("%s is suspended and should not be: %s", id, why.Why)
-}
-
-// retry mends what is broken, and retries the run.
-func (x *dealing) retry(ctx context.Context) error {
-	if err := x.World.Mend(x.Want.Mends...); err != nil {
-		return err
-	}
-	err := x.insist(ctx, "retry", func(c *perdure.Client) error {
-		letters, _, err := admin.New(c).DeadLetters(ctx, admin.DeadLetterQuery{WorkflowID: x.ID})
-		if err != nil {
-			return err
-		}
-		do := admin.Order{Action: journal.ActionRetry, By: "the actor", Reason: "it is mended"}
-		switch n := x.rng.IntN(4); {
-		case n == 0 && len(letters) > 0:
-			_, err = admin.New(c).RetryDeadLetter(ctx, letters[0].ID)
-		case n == 1 && len(letters) > 0:
-			_, err = admin.New(c).ActOnDeadLetter(ctx, letters[0].ID, do)
-		case n == 2:
-			_, err = c.Retry(ctx, x.ID)
-		default:
-			if _, err = admin.New(c).Preview(ctx, x.ID, do); err == nil {
-				_, err = admin.New(c).Act(ctx, x.ID, do)
-			}
-		}
-		if is(err, journal.CodeWrongState) || is(err, journal.CodeConflict) {
-			return nil
-		}
-		return err
-	})
-	x.retried++
-	x.sent = 0
-	return err
 }

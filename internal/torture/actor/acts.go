@@ -79,6 +79,11 @@ func (x *dealing) act(ctx context.Context, c *perdure.Client, act string) error 
 		return c.Suspend(ctx, x.ID, Reason)
 	case "cancel":
 		return c.Cancel(ctx, x.ID, Reason)
+	case "terminate":
+		_, err := admin.New(c).Act(ctx, x.ID, admin.Order{
+			Action: journal.ActionTerminate, By: operator, Reason: Reason,
+		})
+		return err
 	case "look":
 		return x.read(ctx, c)
 	case "purge":

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/perdure/perdure/internal/torture/actor"
 	"github.com/perdure/perdure/internal/torture/play"
@@ -195,6 +196,9 @@ type bench struct {
 	// retried are the instances that an operator has retried. Operations whose code may have known
 	// of the failure are done again, under their keys; those in a transaction are not.
 	retried map[string]bool
+	// undoing has the keys under which an effect was undone, by the key of the effect, and the time
+	// when that began.
+	undoing map[string]map[string]time.Time
 	bad     []string
 }
 
@@ -233,9 +237,11 @@ func Judge(e Evidence) []string {
 		b.calls[c.Label] = append(b.calls[c.Label], c)
 	}
 	for _, c := range e.Cases {
-		b.retried[c.ID] = c.Want.Retried
+		b.retried[c.ID] = c.Want.Retried || len(c.Program.Then) > 0
 	}
 	b.journals()
+	b.undone()
+	b.terminated()
 	b.keys()
 	seen := b.seen()
 	for _, c := range e.Cases {
@@ -299,13 +305,17 @@ func (b *bench) keys() {
 
 // lives returns how many keys an effect may have. That is one, and one more for each run of a child
 // that a retry of the parent did not have to keep, because it came after a failure in its branch,
-// such as a wait that passed its limit. See [journal.Reusable].
+// such as a wait that passed its limit. See [journal.Reusable]. An effect that was undone may take
+// place again, under another key.
 func (b *bench) lives(label string) int {
 	instance, _, _ := strings.Cut(label, "/")
 	let := map[string]bool{}
 	for _, c := range b.calls[label] {
 		if r := b.runs[journal.RunID(c.Run)]; b.retried[instance] && r != nil && b.cameLate(r) {
 			let[c.Run] = true
+		}
+		if _, undone := b.undoing[c.Key]; b.retried[instance] && (undone || isUndo(c)) {
+			let[c.Key] = true
 		}
 	}
 	return 1 + len(let)

@@ -13,7 +13,8 @@ import (
 )
 
 func (e *Env) graph(f program.Declaration) {
-	g := dag.New[Deeds](f.Name, append(limited(f), brisk)...).Mode(dag.Async).PublishEvents().On(calm())
+	g := dag.New[Deeds](f.Name, append(limited(f), brisk)...).Mode(dag.Async).PublishEvents().
+		On(calm())
 	if len(f.Steps) > 3 {
 		g.Concurrency(2)
 	} else {

@@ -46,6 +46,7 @@ type Input struct {
 	ID       string // that of the run
 	Round    int
 	Program  *program.Program
+	Mended   bool // an operator has mended the input
 }
 
 // An Output is the output of such a run.

@@ -78,11 +78,16 @@ func (e *Env) Start(ctx context.Context, c *perdure.Client, p *program.Program, 
 // StartLabel returns the label of the money that moves in the transaction that starts a program.
 func StartLabel(id string) string { return program.Label(id, 0, 0, "start") }
 
+// DeedsOf returns the input of a declaration that is started under a workflow ID.
+func DeedsOf(id string, deeds []program.Deed) Deeds {
+	return Deeds{Instance: id, Deeds: deeds, Extra: map[string]string{"who": id}}
+}
+
 // begin starts a program in the way that it defines.
 func (e *Env) begin(ctx context.Context, c *perdure.Client, tx any, p *program.Program,
 	id string) (bool, error) {
 	if p.Workflow != "code" {
-		in := Deeds{Instance: id, Deeds: p.Deeds, Extra: map[string]string{"who": id}}
+		in := DeedsOf(id, p.Deeds)
 		if strings.HasPrefix(p.Start, "name") {
 			return byName(ctx, c, tx, p.Workflow, in, id)
 		}

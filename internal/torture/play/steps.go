@@ -339,6 +339,9 @@ func move(ctx context.Context, tx *sql.Tx, label string, number int64) error {
 func (p *player) broken(ctx context.Context, op *program.Op) error {
 	label := p.label(op, "do")
 	body := func(ctx context.Context) (int64, error) {
+		if op.Way == "skip" || op.Way == "input" && !p.in.Mended {
+			return 0, perdure.Permanent(ErrBroken)
+		}
 		if mended, err := p.world.Mended(ctx, label); err != nil || !mended {
 			if err != nil {
 				return 0, err
@@ -369,6 +372,10 @@ func (p *player) broken(ctx context.Context, op *program.Op) error {
 	n, err := perdure.Step(ctx, op.Name(), body)
 	if err != nil {
 		return err
+	}
+	if op.Way == "skip" {
+		p.fact(op, "skipped %d", n)
+		return nil
 	}
 	p.did(label, n)
 	p.fact(op, "mended")

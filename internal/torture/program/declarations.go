@@ -204,20 +204,21 @@ func clones(n Node, what string) []string {
 // declared foresees the result of a declaration.
 func (o *oracle) declared(p *Program) {
 	d, _ := DeclarationOf(p.Workflow)
-	if o.declaredRound(p, d) && d.IsAgain() {
+	done := o.declaredRound(p, d)
+	if !p.isBad() && d.IsAgain() {
 		o.round++
-		o.declaredRound(p, d)
+		done = o.declaredRound(p, d)
 	}
+	o.then(p, d, done)
 }
 
-// declaredRound foresees one run of a declaration. It reports whether the run succeeds.
-func (o *oracle) declaredRound(p *Program, d Declaration) bool {
+// declaredRound foresees one run of a declaration. It returns the steps that are done.
+func (o *oracle) declaredRound(p *Program, d Declaration) (done []int) {
 	do := func(i int, what string) {
 		for _, w := range clones(d.Steps[i], what) {
 			o.must(Label(o.instance, i, o.round, w))
 		}
 	}
-	var done []int
 	bad := false
 	layers := d.Layers()
 	if d.Pattern != "graph" && d.Pattern != "saga" {
@@ -283,9 +284,14 @@ func (o *oracle) declaredRound(p *Program, d Declaration) bool {
 	if bad && d.GivesUp() {
 		o.givenUp(p, done)
 	}
-	if !o.maybe {
-		return !bad
+	if o.maybe {
+		o.mayAll(d)
 	}
+	return done
+}
+
+// mayAll allows every effect of a declaration.
+func (o *oracle) mayAll(d Declaration) {
 	for i := range d.Steps {
 		for _, what := range []string{"do", "undo", "confirm", "cancel"} {
 			for _, w := range clones(d.Steps[i], what) {
@@ -293,7 +299,6 @@ func (o *oracle) declaredRound(p *Program, d Declaration) bool {
 			}
 		}
 	}
-	return !bad
 }
 
 // givenUp leaves those steps of a chain alone that would be undone after the first one whose

@@ -49,6 +49,7 @@ func Generate(seed uint64, l Limits) *Program {
 		p.Workflow = name
 		p.Deeds = m.deeds(name)
 		p.Start, p.Acts = m.start(Starts[:4]), m.acts()
+		p.Then = m.then(p)
 		return p
 	}
 	p.Start = m.start(Starts)
@@ -120,6 +121,9 @@ func (m *maker) op(depth int) *Op {
 	}
 	if o.Kind == Code && depth > 1 {
 		o.Way = "panics" // an error of a branch is that of its future
+	}
+	if o.Kind == Broken && depth > 1 && o.Way != "child" {
+		o.Way = "plain" // the run fails by the operation around it
 	}
 	if o.Kind == Step && o.Way == "odd" {
 		o.Odd = m.odd()

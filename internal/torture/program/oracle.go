@@ -15,6 +15,7 @@ type Expect struct {
 	Mends    []string        // labels that an operator mends before resuming or retrying
 	Children []string        // workflow IDs
 	Retried  bool            // it FAILS first, and an operator mends and retries it
+	Fork     []int           // by order: the step from which on the run is forked
 }
 
 // A Message is a signal, a decision or the cancel of a timer from outside.
@@ -40,7 +41,7 @@ type oracle struct {
 // Foresee returns the required result of a program that is started under a workflow ID.
 func Foresee(p *Program, instance string) Expect {
 	o := &oracle{instance: instance, Expect: Expect{Effects: map[string]bool{}}}
-	cancelled := slices.Contains(p.Acts, "cancel")
+	cancelled := p.IsCut()
 	o.maybe = cancelled
 	if p.Workflow == "code" {
 		o.code(p)
@@ -183,6 +184,10 @@ func (o *oracle) op(op *Op, id string) {
 	case Held:
 		o.held(op, id)
 	case Broken:
+		if op.Way == "skip" {
+			o.fact(op, "skipped %d", op.Skipped())
+			return
+		}
 		o.Mends = append(o.Mends, o.label(op, "do"))
 		if op.Way == "child" {
 			o.block(op.Bodies[0], op.ChildID(id, o.round))

@@ -66,7 +66,7 @@ var Ways = map[Kind][]string{
 	Walk:   {"plain", "limited"},
 	Code:   {"panics", "retryable"},
 	Held:   {"do", "acquire", "within", "rate", "child"},
-	Broken: {"plain", "child"},
+	Broken: {"plain", "child", "skip", "input"},
 }
 
 // Odds are the ways in which the body of a step goes wrong before it succeeds.
@@ -99,6 +99,7 @@ type Program struct {
 	Start    string   `json:"start,omitempty"`  // see [Starts]
 	End      string   `json:"end"`              // see [Ends]
 	Acts     []string `json:"acts,omitempty"`   // acts of operators meanwhile: see [Acts]
+	Then     []string `json:"then,omitempty"`   // orders when it has ended: see [Orders]
 }
 
 // Ends are the ways in which code ends.
@@ -111,8 +112,23 @@ var Starts = []string{"", "tx", "name", "name-tx", "signal", "signal-tx"}
 // StartsInTx reports whether the program is started in a transaction.
 func (p *Program) StartsInTx() bool { return p.Start == "tx" || strings.HasSuffix(p.Start, "-tx") }
 
-// Acts are calls of operators on a run at any time. Only a cancel changes its result.
-var Acts = []string{"suspend", "cancel", "look", "purge", "signal", "deliver", "letters"}
+// Acts are calls of operators on a run at any time. Only cancel and terminate change its result.
+var Acts = []string{
+	"suspend", "cancel", "look", "purge", "signal", "deliver", "letters", "terminate",
+}
+
+// IsCut reports whether an operator may end the run at any time.
+func (p *Program) IsCut() bool {
+	return slices.Contains(p.Acts, "cancel") || slices.Contains(p.Acts, "terminate")
+}
+
+// Orders are those of operators by which a declaration goes on when its run has ended: to undo it,
+// to do a step again, and to do one again with an input by which it fails; and to go on with an
+// input by which nothing fails any more.
+var Orders = []string{"compensate", "fork", "fork-bad", "mended"}
+
+// Skipped returns the output that an operator gives to a broken step.
+func (o *Op) Skipped() int { return o.ID * 7 }
 
 // Name returns the name of an operation in journals.
 func (o *Op) Name() string { return string(o.Kind) + strconv.Itoa(o.ID) }

@@ -29,7 +29,7 @@ var alone = []string{"plain", "odd", "big", "late", "announced", "around"}
 // Calm reports whether the program has one possible result only: nothing of it is cut off at any
 // time.
 func (p *Program) Calm() bool {
-	cut := slices.Contains(p.Acts, "cancel") || p.Workflow != "code"
+	cut := p.IsCut() || p.Workflow != "code"
 	// An operator who resumes a parked run may mend what is broken before the run comes to it.
 	cut = cut || p.Has(Step, "parking") && p.Has(Broken, "")
 	cut = cut || p.Has(Held, "within")

@@ -1,0 +1,139 @@
+package actor
+
+import (
+	"context"
+	"encoding/json"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/admin"
+	"github.com/perdure/perdure/internal/torture/play"
+	"github.com/perdure/perdure/internal/torture/program"
+	"github.com/perdure/perdure/journal"
+)
+
+// operator is the name of the operator in orders.
+const operator = "the actor"
+
+// retry mends what is broken, and lets the run go on.
+func (x *dealing) retry(ctx context.Context) error {
+	if err := x.World.Mend(x.Want.Mends...); err != nil {
+		return err
+	}
+	do, plain, err := x.repair()
+	if err != nil {
+		return err
+	}
+	err = x.insist(ctx, string(do.Action), func(c *perdure.Client) error {
+		letters, _, err := admin.New(c).DeadLetters(ctx, admin.DeadLetterQuery{WorkflowID: x.ID})
+		if err != nil {
+			return err
+		}
+		switch n := x.rng.IntN(4); {
+		case n == 0 && len(letters) > 0 && plain:
+			_, err = admin.New(c).RetryDeadLetter(ctx, letters[0].ID)
+		case n == 1 && len(letters) > 0:
+			_, err = admin.New(c).ActOnDeadLetter(ctx, letters[0].ID, do)
+		case n == 2 && plain:
+			_, err = c.Retry(ctx, x.ID)
+		default:
+			if _, err = admin.New(c).Preview(ctx, x.ID, do); err == nil {
+				_, err = admin.New(c).Act(ctx, x.ID, do)
+			}
+		}
+		if is(err, journal.CodeWrongState) || is(err, journal.CodeConflict) {
+			return nil
+		}
+		return err
+	})
+	x.retried++
+	x.sent = 0
+	return err
+}
+
+// repair returns the order by which a failed run goes on, and whether it is a retry of the run as
+// it was.
+func (x *dealing) repair() (do admin.Order, plain bool, err error) {
+	do = admin.Order{Action: journal.ActionRetry, By: operator, Reason: "it is mended"}
+	plain = true
+	x.Program.Body.All(func(op *program.Op) {
+		switch {
+		case op.Kind != program.Broken:
+		case op.Way == "skip":
+			plain, do.Action = false, journal.ActionSkip
+			do.Output = json.RawMessage(strconv.Itoa(op.Skipped()))
+			if x.rng.IntN(2) == 0 {
+				do.Step = op.Name()
+			}
+		case op.Way == "input":
+			plain = false
+			do.Input, err = json.Marshal(play.Input{
+				Instance: x.ID, ID: x.ID, Program: x.Program, Mended: true,
+			})
+		}
+	})
+	return do, plain, err
+}
+
+// order gives the next order to a run of a declaration that has ended.
+func (x *dealing) order(ctx context.Context, s perdure.Status) error {
+	n := x.ordered
+	run, what := string(s.Head.ID), x.Program.Then[n]
+	do := admin.Order{Action: journal.ActionCompensate, By: operator, Reason: Reason}
+	if deeds, changed := x.Program.Ordered(n, x.Want.Fork); changed {
+		in, err := json.Marshal(play.DeedsOf(x.ID, deeds))
+		if err != nil {
+			return err
+		}
+		do.Input = in
+	}
+	switch {
+	case what == "mended" && s.Head.Status == journal.Failed && x.Program.Seed%2 == 0:
+		do.Action = journal.ActionRetry
+	case what != "compensate":
+		do.Action = journal.ActionFork
+		step, err := x.step(ctx, run, x.Want.Fork[n])
+		if err != nil {
+			return err
+		}
+		do.Step = step
+	}
+	err := x.insist(ctx, "preview", func(c *perdure.Client) error {
+		_, err := admin.New(c).Preview(ctx, run, do)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	x.ordered++
+	x.retried++
+	x.sent = 0
+	return x.insist(ctx, string(do.Action), func(c *perdure.Client) error {
+		_, err := admin.New(c).Act(ctx, run, do)
+		return err
+	})
+}
+
+// forward matches the paths of the steps of declarations.
+var forward = regexp.MustCompile(`(^|/)(try:)?step\d+$`)
+
+// step returns the path of a step of a declaration; that of its first one if the run has not come
+// to the step.
+func (x *dealing) step(ctx context.Context, run string, number int) (path string, err error) {
+	err = x.insist(ctx, "describe", func(c *perdure.Client) error {
+		d, err := c.Describe(ctx, run)
+		for _, s := range d.State.Steps {
+			if path == "" && forward.MatchString(s.Path) {
+				path = s.Path
+			}
+			if strings.HasSuffix("/"+s.Path, "/step"+strconv.Itoa(number)) {
+				path = s.Path
+				return err
+			}
+		}
+		return err
+	})
+	return path, err
+}
