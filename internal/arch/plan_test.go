@@ -174,8 +174,8 @@ var plan = map[string]permit{
 	// generated programs, and the judge of their runs
 	"internal/torture/program": {},
 	"internal/torture/play": {
-		own: "/ backpressure barrier dag deadletter internal/torture/program journal pattern " +
-			"report saga tcc",
+		own: "/ backpressure barrier dag deadletter internal/torture/program journal limit " +
+			"pattern report saga tcc",
 	},
 	"internal/torture/world": {own: "internal/torture/play"},
 	"internal/torture/actor": {
@@ -183,7 +183,7 @@ var plan = map[string]permit{
 	},
 	"internal/torture/judge": {
 		own: "internal/torture/actor internal/torture/play internal/torture/program " +
-			"internal/torture/world journal store",
+			"internal/torture/world journal limit store",
 	},
 	"internal/torture": {
 		own: "/ barrier internal/faultproxy internal/testpg internal/torture/actor " +

@@ -77,7 +77,7 @@ func (x *dealing) repair() (do admin.Order, plain bool, err error) {
 	return do, plain, err
 }
 
-// order gives the next order to a run of a declaration that has ended.
+// order lets a run of a declaration that has ended go on by the next order.
 func (x *dealing) order(ctx context.Context, s perdure.Status) error {
 	n := x.ordered
 	run, what := string(s.Head.ID), x.Program.Then[n]

@@ -198,8 +198,8 @@ func (b *bench) rated(r *Run, tokens map[string][]token) {
 			continue
 		}
 		i := slices.IndexFunc(calls, func(c Call) bool {
-			return strings.HasSuffix(c.Step, e.Op.String()) && c.Tries == max(e.Detail.Attempt, 1) &&
-				!c.Began.Before(e.At) && !used[c.Gave]
+			return strings.HasSuffix(c.Step, e.Op.String()) && !c.Began.Before(e.At) &&
+				c.Tries == max(e.Detail.Attempt, 1) && !used[c.Gave]
 		})
 		if i < 0 {
 			continue // it was cancelled, or its engine died before the call
@@ -228,7 +228,8 @@ func (b *bench) flood(name string, all []token, rate limit.Rate) {
 		for i, at := range used {
 			span := at.Sub(first.asked)
 			if most := rate.Burst + int((span+slack)/every); i+1 > most {
-				b.wrong("limit %s gave %d tokens in %v: at most %d are right", name, i+1, span, most)
+				b.wrong("limit %s gave %d tokens in %v: at most %d are right", name, i+1, span,
+					most)
 				return
 			}
 		}

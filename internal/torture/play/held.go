@@ -70,23 +70,23 @@ const (
 // held waits for a slot or a token of a limit.
 func (p *player) held(ctx context.Context, op *program.Op) error {
 	var err error
-	region := func(ctx context.Context) error { return p.region(ctx, op) }
+	guarded := func(ctx context.Context) error { return region(ctx, p, op) }
 	switch op.Way {
 	case "do":
 		s := Region
 		s.Key, s.Priority = fmt.Sprint(op.ID%2), op.N
-		err = s.Do(ctx, region)
+		err = s.Do(ctx, guarded)
 	case "acquire":
-		err = acquire(ctx, Single, region)
+		err = acquire(ctx, Single, guarded)
 	case "within":
 		s := Single
 		s.Within = 5 * time.Millisecond
-		err = acquire(ctx, s, region)
+		err = acquire(ctx, s, guarded)
 		if isCode(err, journal.CodeTimedOut) && pattern.EndedBy(ctx) == nil {
 			err = nil
 		}
 	case "rate":
-		err = p.rated(ctx, op)
+		err = rated(ctx, p, op)
 	case "child":
 		label := p.label(op, "do")
 		in := Narrow{label, fmt.Sprint("key", op.ID%3)}
@@ -113,7 +113,7 @@ func acquire(ctx context.Context, s limit.Semaphore, do func(context.Context) er
 }
 
 // region is the part of the code that a semaphore guards.
-func (p *player) region(ctx context.Context, op *program.Op) error {
+func region(ctx context.Context, p *player, op *program.Op) error {
 	for _, what := range []string{stepIn, StepOut} {
 		label := p.label(op, what[1:])
 		n, err := perdure.Step(ctx, op.Name()+what, p.effect(label), brisk)
@@ -132,7 +132,7 @@ func (p *player) region(ctx context.Context, op *program.Op) error {
 func CallKey(name string) string { return fmt.Sprint("key", len(name)) }
 
 // rated does steps at a rate. Of every other one the first attempt fails.
-func (p *player) rated(ctx context.Context, op *program.Op) error {
+func rated(ctx context.Context, p *player, op *program.Op) error {
 	c := Calls
 	c.Key = limit.Is(CallKey(op.Name()))
 	for i := range op.N {

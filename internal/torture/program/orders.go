@@ -93,7 +93,9 @@ func (d Declaration) orders(state string) []string {
 
 // before reports whether step i comes before step k.
 func (d Declaration) before(i, k int) bool {
-	return slices.ContainsFunc(d.Steps[k].After, func(a int) bool { return a == i || d.before(i, a) })
+	return slices.ContainsFunc(d.Steps[k].After, func(a int) bool {
+		return a == i || d.before(i, a)
+	})
 }
 
 // then foresees the orders of an operator on a run that has ended, in which those steps are done.
