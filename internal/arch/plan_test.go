@@ -175,15 +175,16 @@ var plan = map[string]permit{
 	"internal/torture/program": {},
 	"internal/torture/play": {
 		own: "/ backpressure barrier dag deadletter internal/torture/program journal limit " +
-			"pattern report saga tcc",
+			"pattern report saga schedule tcc",
 	},
 	"internal/torture/world": {own: "internal/torture/play"},
 	"internal/torture/actor": {
-		own: "/ admin deadletter internal/torture/play internal/torture/program journal",
+		own: "/ admin deadletter internal/torture/play internal/torture/program journal limit " +
+			"schedule",
 	},
 	"internal/torture/judge": {
 		own: "internal/torture/actor internal/torture/play internal/torture/program " +
-			"internal/torture/world journal limit store",
+			"internal/torture/world journal limit schedule store",
 	},
 	"internal/torture": {
 		own: "/ barrier internal/faultproxy internal/testpg internal/torture/actor " +

@@ -135,23 +135,41 @@ func (l *lab) torture(seed uint64, programs []*program.Program, deaths int,
 			}
 		})
 	}
-	over := make(chan struct{})
-	go func() { wg.Wait(); close(over) }()
+	over, all := make(chan struct{}), make(chan struct{})
+	timed := d.Schedules("lab")
+	var keeping sync.WaitGroup
+	for _, t := range timed {
+		keeping.Go(func() {
+			if err := d.Keep(ctx, t, over); err != nil {
+				l.mu.Lock()
+				bad = append(bad, err.Error())
+				l.mu.Unlock()
+			}
+		})
+	}
+	keeping.Go(func() {
+		if err := d.Throttle(ctx, over); err != nil {
+			l.mu.Lock()
+			bad = append(bad, err.Error())
+			l.mu.Unlock()
+		}
+	})
+	go func() { wg.Wait(); close(over); keeping.Wait(); close(all) }()
 	rng := rand.New(rand.NewPCG(seed, 1))
 	for range deaths {
 		select {
-		case <-over:
+		case <-all:
 		case <-time.After(time.Duration(1 + rng.Int64N(int64(every)))):
 			l.end(l.db == nil && rng.IntN(4) > 0)
 			l.begin()
 		}
 	}
-	<-over
+	<-all
 	l.end(false)
-	return append(bad, l.judge(cases)...)
+	return append(bad, l.judge(cases, timed)...)
 }
 
-func (l *lab) judge(cases []*actor.Case) []string {
+func (l *lab) judge(cases []*actor.Case, timed []*actor.Timed) []string {
 	s := l.open()
 	defer s.Close()
 	ctx := context.Background()
@@ -159,7 +177,9 @@ func (l *lab) judge(cases []*actor.Case) []string {
 	if err != nil {
 		return []string{err.Error()}
 	}
-	e := judge.Evidence{Cases: cases, Calls: l.ledger.Entries(), Runs: runs}
+	e := judge.Evidence{
+		Cases: cases, Calls: l.ledger.Entries(), Runs: runs, Schedules: timed,
+	}
 	if e.Unrouted, err = judge.ReadUnrouted(ctx, s); err != nil {
 		return []string{err.Error()}
 	}

@@ -108,6 +108,7 @@ type round struct {
 	runs     []*judge.Run
 	unrouted []journal.Entry
 	slots    []store.Slot
+	timed    []*actor.Timed
 	wrong    []string
 	faults   []string
 }
@@ -142,10 +143,28 @@ func (s *supervisor) round(ctx context.Context, programs []*program.Program) (*r
 			}
 		})
 	}
-	over := make(chan struct{})
-	go func() { wg.Wait(); close(over) }()
-	r.faults = s.storm(ctx, over)
-	<-over
+	over, all := make(chan struct{}), make(chan struct{})
+	r.timed = d.Schedules(fmt.Sprintf("t%d-%d", s.Seed, s.report.Rounds))
+	var keeping sync.WaitGroup
+	for _, t := range r.timed {
+		keeping.Go(func() {
+			if err := d.Keep(dealing, t, over); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				r.wrong = append(r.wrong, err.Error())
+			}
+		})
+	}
+	keeping.Go(func() {
+		if err := d.Throttle(dealing, over); err != nil {
+			mu.Lock()
+			defer mu.Unlock()
+			r.wrong = append(r.wrong, err.Error())
+		}
+	})
+	go func() { wg.Wait(); close(over); keeping.Wait(); close(all) }()
+	r.faults = s.storm(ctx, all)
+	<-all
 	if ctx.Err() != nil {
 		return r, nil
 	}
@@ -208,6 +227,11 @@ func (s *supervisor) judge(ctx context.Context, r *round) error {
 			r.unrouted, err = judge.ReadUnrouted(ctx, s.store)
 		}
 		if err == nil {
+			var ticks []*judge.Run
+			ticks, err = judge.ReadTicks(ctx, s.store, r.timed)
+			r.runs = append(r.runs, ticks...)
+		}
+		if err == nil {
 			r.slots, err = judge.ReadSlots(ctx, s.store)
 		}
 		return err
@@ -233,7 +257,7 @@ func (s *supervisor) judge(ctx context.Context, r *round) error {
 	}
 	r.wrong = append(r.wrong, judge.Judge(judge.Evidence{
 		Cases: r.cases, Calls: calls, Runs: r.runs, Unrouted: r.unrouted, Money: money,
-		Slots: r.slots, Told: true,
+		Slots: r.slots, Schedules: r.timed, Told: true,
 	})...)
 	var orphans []string
 	err = anew(ctx, func() (err error) {

@@ -143,7 +143,7 @@ var none = map[string]string{
 		"limit.*.ApplyTo* perdure.Check perdure.Retry.Check pattern.If.Check perdure.*.Validate " +
 		"pattern.Arguments.Check pattern.Callbacks.* backpressure.*.Validate backpressure.Check " +
 		"backpressure.Register backpressure.Reset backpressure.Names backpressure.Config.Policy " +
-		"admin.Order.Validate",
+		"admin.Order.Validate limit.Bounds.Sealed limit.BoundsOf schedule.Spec.*JSON",
 	"what patterns are made of": "perdure.Future.Operation perdure.Client.Sealed " +
 		"pattern.*.ApplyTo* pattern.*.Error pattern.*.Unwrap pattern.Calls.* " +
 		"pattern.ExecutionEvents.* pattern.If.Holds pattern.Arguments.Fill backpressure.Limit.* " +
@@ -163,6 +163,7 @@ var none = map[string]string{
 		"perdure.Run.*",
 	"what answers questions":          "dag.Graph.Query dag.Graph.Answer",
 	"functions made of functions":     "pattern.NoResult",
+	"what has no end":                 "schedule.Declare",
 	"housekeeping of the application": "barrier.Clean",
 }
 
@@ -195,6 +196,7 @@ func TestEveryVerbIsPlayed(t *testing.T) {
 	for _, path := range []string{
 		module, module + "/dag", module + "/saga", module + "/tcc", module + "/barrier", module +
 			"/backpressure", module + "/pattern", module + "/admin", module + "/limit",
+		module + "/schedule",
 	} {
 		verbs := s.verbs(t, path)
 		waiting := strings.Fields(unplayed)

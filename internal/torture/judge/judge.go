@@ -172,10 +172,11 @@ type Evidence struct {
 	Calls []Call
 	Runs  []*Run
 	// Unrouted are the signals that no run has.
-	Unrouted []journal.Entry
-	Money    []Money
-	Slots    []store.Slot // that are held or waited for
-	Told     bool         // listeners report to the world how runs have ended
+	Unrouted  []journal.Entry
+	Money     []Money
+	Slots     []store.Slot   // that are held or waited for
+	Schedules []*actor.Timed // those beside the programs
+	Told      bool           // listeners report to the world how runs have ended
 }
 
 // Money is a row of the table that steps in transactions write.
@@ -250,6 +251,7 @@ func Judge(e Evidence) []string {
 	}
 	b.money(seen)
 	b.limits()
+	b.schedules()
 	slices.Sort(b.bad)
 	return b.bad
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/perdure/perdure/deadletter"
 	"github.com/perdure/perdure/internal/torture/program"
 	"github.com/perdure/perdure/pattern"
+	"github.com/perdure/perdure/schedule"
 )
 
 // A Call is a call of a step to the outside world.
@@ -66,6 +67,7 @@ type Env struct {
 	failing  *perdure.Workflow[string, string] // fails when it has done its step
 	fleeting *perdure.Workflow[string, string] // its runs have a retention of zero
 	narrow   *perdure.Workflow[Narrow, int64]  // its runs are limited
+	tick     *perdure.Workflow[string, time.Time]
 	declared map[string]perdure.Definition
 	start    map[string]starter[Deeds]
 	parts    *parts
@@ -97,7 +99,7 @@ func New(w World, money perdure.Transactions[*sql.Tx], db *sql.DB) *Env {
 		error) {
 		return perdure.Step(ctx, "do", func(context.Context) (string, error) { return label, nil })
 	}, perdure.Retention{Period: time.Millisecond})
-	out.narrow = out.defineNarrow()
+	out.narrow, out.tick = out.defineNarrow(), out.defineTick()
 	out.declare()
 	return out
 }
@@ -117,7 +119,9 @@ func (e *Env) caller() perdure.Caller {
 
 // Definitions returns the workflows that an engine must have.
 func (e *Env) Definitions() []perdure.Definition {
-	out := []perdure.Definition{e.code, e.brief, e.failing, e.fleeting, e.narrow}
+	out := []perdure.Definition{
+		e.code, e.brief, e.failing, e.fleeting, e.narrow, e.tick, schedule.Workflow(),
+	}
 	for _, name := range slices.Sorted(maps.Keys(e.declared)) {
 		out = append(out, e.declared[name])
 	}
