@@ -95,7 +95,7 @@ func TestAServerThatRefusesIsExplained(t *testing.T) {
 	execute("alter database " + database + " set synchronous_commit = off")
 	refusedPlace(t, url, exitUnreachable, "synchronous_commit is off", "unsafe=on", every...)
 	if r := shop(t.Context(), t, "db", "migrate", "--store", url+"&unsafe=on"); r.code != exitOK ||
-		!strings.HasSuffix(r.stdout, " was made: schema 5\n") {
+		!strings.HasSuffix(r.stdout, " was made: schema 6\n") {
 		t.Errorf("%+v", r)
 	}
 	execute("alter database " + database + " reset synchronous_commit")

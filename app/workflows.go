@@ -19,7 +19,8 @@ func (p *program) newWorkflows() *cobra.Command {
 		Example: "  perdure workflows list\n  perdure workflows show order-fulfilment",
 	}
 	db := p.database(cmd)
-	return group(cmd, newWorkflowsList(db), newWorkflowsShow(db))
+	return group(cmd, newWorkflowsList(db), newWorkflowsShow(db), newWorkflowsPause(db),
+		newWorkflowsResume(db), newWorkflowsPaused(db))
 }
 
 func newWorkflowsList(db *database) *cobra.Command {
