@@ -330,6 +330,9 @@ func (c *Client) Describe(ctx context.Context, id string) (Description, error) {
 		live := c.sealed.Live.Live(head.Number)
 		d.Running, d.Abandoned, loaded = live.Running, live.Abandoned, live.Loaded
 	}
+	unread, e := c.sealed.FrontEnd.Unread(ctx, string(head.ID), 0, unreadPage)
+	err = cmp.Or(err, e)
+	d.Unread = messagesOf(unread)
 	d.Why = c.why(d, closing)
 	place, e := c.inLine(ctx, d)
 	d.Why, err = d.Why+place, cmp.Or(err, e)
@@ -349,18 +352,13 @@ func (c *Client) Describe(ctx context.Context, id string) (Description, error) {
 		case e != nil:
 			err = cmp.Or(err, e)
 		case sealed.Living(info):
-			d.Why = cmp.Or(d.Why, unheard(info, head.Owner))
+			d.Why = cmp.Or(unheard(info, head.Owner), d.Why)
 		case d.Why == "", head.Status == journal.Pending:
 			d.Why = "no engine has the store"
 		default:
 			d.Why += "; no engine has the store"
 		}
 	}
-	unread, e := c.sealed.FrontEnd.Unread(ctx, string(head.ID), 0, unreadPage)
-	if err == nil {
-		err = e
-	}
-	d.Unread = messagesOf(unread)
 	return d, err
 }
 
@@ -396,19 +394,43 @@ func (c *Client) why(d Description, closing time.Time) string {
 			return "its code failed and is replayed at " + d.Head.Wake.Format(time.RFC3339) + ": " +
 				cause
 		}
-		if len(waits) == 0 {
-			return "a step failed and is tried again"
-		}
-	default:
+	}
+	if d.Head.Status == journal.Running || d.Head.Status.IsTerminal() {
 		return ""
 	}
-	for _, w := range waits {
-		// no code may ever ask for a timer that has moved along from the run before
-		if w.Kind != journal.WaitTimer || w.Due.After(time.Now()) {
-			return waitsFor(w)
+	return openWait(d)
+}
+
+// openWait describes the first wait of a run that is not over, or else the step that is tried again
+// next; empty if there is neither.
+func openWait(d Description) string {
+	for _, w := range d.State.Waits {
+		if w.Kind == journal.WaitTimer && !w.Due.After(time.Now()) {
+			continue // no code may ever ask for a timer that has moved along from the run before
+		}
+		if w.Kind == journal.WaitSignal && d.Head.Owner != 0 && slices.ContainsFunc(d.Unread,
+			func(m Message) bool { return m.Name == w.Op.Name }) {
+			return "signal " + w.Path + " is in its inbox, and its code has not taken it: the code " +
+				"does something else, or the wait does not want that signal"
+		}
+		return waitsFor(w)
+	}
+	var next *journal.Step
+	for i := range d.State.Steps {
+		s := &d.State.Steps[i]
+		if s.Status == journal.StepIsRetrying && (next == nil || s.Due.Before(next.Due)) {
+			next = s
 		}
 	}
-	return ""
+	if next == nil {
+		return ""
+	}
+	text := fmt.Sprintf("step %s has failed in attempt %d, and is tried again at %s", next.Path,
+		next.Attempts, next.Due.UTC().Format(time.RFC3339))
+	if next.Failure != nil {
+		text += ": " + next.Failure.Message
+	}
+	return text
 }
 
 // inLine describes the place of a run that waits for a slot, or the time of the token that it waits

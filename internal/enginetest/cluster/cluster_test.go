@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -181,6 +182,34 @@ func TestARunOfADeadEngineSaysWhoHasItAndUntilWhen(t *testing.T) {
 		time.Sleep(world.Lease)
 		if d, err := client.Describe(t.Context(), "run-1"); err != nil || d.Why != "" {
 			t.Error(d.Why, err)
+		}
+	})
+}
+
+// spec: B-7
+func TestARunWhoseEngineDiedDoesNotShowItsOldWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		wf := perdure.Define("caller", func(ctx context.Context, _ int) (string, error) {
+			return perdure.NewSignal[string]("go").Wait(ctx)
+		})
+		c := world.NewCluster(t, 1, wf)
+		defer c.End()
+		client, err := perdure.NewClient(t.Context(), c.DB.Beside())
+		if err != nil {
+			t.Fatal(err)
+		}
+		node := c.Node(wf)
+		node.Options.IdleTimeout = time.Hour
+		node.Begin()
+		if _, err := wf.Start(t.Context(), node.Engine, 1, perdure.ID("r")); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(100 * time.Millisecond)
+		c.Kill(node)
+		time.Sleep(8 * time.Second)
+		d, err := client.Describe(t.Context(), "r")
+		if err != nil || !strings.Contains(d.Why, "was last heard of at") {
+			t.Errorf("owner %d, why: %q, %v", d.Head.Owner, d.Why, err)
 		}
 	})
 }
