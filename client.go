@@ -11,6 +11,7 @@ import (
 	"github.com/perdure/perdure/definition"
 	"github.com/perdure/perdure/internal/failure"
 	"github.com/perdure/perdure/internal/kernel"
+	"github.com/perdure/perdure/internal/rules"
 	"github.com/perdure/perdure/internal/sealed"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
@@ -345,12 +346,16 @@ func (c *Client) Describe(ctx context.Context, id string) (Description, error) {
 		d.Why = "its journal is damaged: an engine that takes it up parks it"
 	}
 	elsewhere := c.sealed.Live == nil || head.Owner != 0 && !loaded
-	if elsewhere && !head.Status.IsTerminal() && head.Status != journal.Suspended &&
+	if !loaded && !head.Status.IsTerminal() && head.Status != journal.Suspended &&
 		head.Status != journal.CompensationFailed {
 		info, e := c.sealed.FrontEnd.Info(ctx)
+		paused := pausedBy(info, head)
 		switch {
 		case e != nil:
 			err = cmp.Or(err, e)
+		case paused != "":
+			d.Why = paused
+		case !elsewhere:
 		case sealed.Living(info):
 			d.Why = cmp.Or(unheard(info, head.Owner), d.Why)
 		case d.Why == "", head.Status == journal.Pending:
@@ -360,6 +365,31 @@ func (c *Client) Describe(ctx context.Context, id string) (Description, error) {
 		}
 	}
 	return d, err
+}
+
+// pausedBy describes the pause by which a run is not claimed; empty if there is none.
+func pausedBy(info store.Info, h journal.Head) string {
+	if h.Owner != 0 || h.Wake.IsZero() || h.Wake.After(time.Now()) {
+		return ""
+	}
+	for _, s := range info.Settings {
+		if s.Kind != rules.PauseSetting || s.Value == nil || isOwn(h.Workflow) ||
+			s.Name != "" && s.Name != h.Workflow {
+			continue
+		}
+		what := "all workflows are paused"
+		if s.Name != "" {
+			what = "workflow " + s.Name + " is paused"
+		}
+		if s.By != "" {
+			what += " by " + s.By
+		}
+		if s.Reason != "" {
+			what += ": " + s.Reason
+		}
+		return what
+	}
+	return ""
 }
 
 const unreadPage = 100
@@ -410,8 +440,8 @@ func openWait(d Description) string {
 		}
 		if w.Kind == journal.WaitSignal && d.Head.Owner != 0 && slices.ContainsFunc(d.Unread,
 			func(m Message) bool { return m.Name == w.Op.Name }) {
-			return "signal " + w.Path + " is in its inbox, and its code has not taken it: the code " +
-				"does something else, or the wait does not want that signal"
+			return "signal " + w.Path + " is in its inbox, and its code has not taken it: the " +
+				"code does something else, or the wait does not want that signal"
 		}
 		return waitsFor(w)
 	}

@@ -73,7 +73,7 @@ var plan = map[string]permit{
 	// the root
 	rootPackage: {
 		own: "backpressure deadletter definition internal/failure internal/kernel " +
-			"internal/payload internal/sealed journal observe report store",
+			"internal/payload internal/rules internal/sealed journal observe report store",
 	},
 	// patterns and operators
 	"admin": {

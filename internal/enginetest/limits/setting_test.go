@@ -207,6 +207,12 @@ func TestAPausedWorkflowBeginsNoStepAndLosesNothing(t *testing.T) {
 					!d.Head.Ended.IsZero() {
 					t.Errorf("%v, owner %d", d.Head.Status, d.Head.Owner)
 				}
+				for _, run := range []*perdure.Run[string]{inStep, late} {
+					if d := w.Describe(run.RunID()); !strings.HasSuffix(d.Why,
+						" paused by ann: the bank asked") {
+						t.Errorf("why: %q", d.Why)
+					}
+				}
 				w.Crash()
 				time.Sleep(time.Hour)
 				if len(g.order) != 1 || len(g.on) != 1 {
