@@ -185,6 +185,7 @@ func New(s store.Store, o Options) (*Engine, error) {
 		known: map[string]*sealed.Workflow{},
 	}
 	e.sealed.Known = e.lookup
+	k.BelongsTo(e)
 	return e, nil
 }
 

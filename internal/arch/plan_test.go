@@ -96,6 +96,9 @@ var plan = map[string]permit{
 	"schedule": {
 		own: "/ internal/cron internal/failure internal/kernel internal/sealed journal store",
 	},
+	"batch": {
+		own: "/ admin filter internal/failure internal/kernel internal/sealed journal store",
+	},
 	"perduretest": {own: "/ journal observe report store store/memory"},
 	// that is for its tests
 	"barrier": {own: "/ pattern", others: "github.com/jackc/pgx/v5/stdlib"},

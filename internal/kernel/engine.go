@@ -37,6 +37,10 @@ func New(s store.Store, cfg Config) *Engine {
 	return e
 }
 
+// BelongsTo sets the engine of the application, which [OwnerOf] returns. It is called once, before
+// Run.
+func (e *Engine) BelongsTo(owner any) { e.owner = owner }
+
 // Register adds a workflow to the engine. It fails if the engine has one of that name.
 func (e *Engine) Register(w *Workflow) error {
 	if !e.add(w) {

@@ -101,6 +101,16 @@ func Runs(ctx context.Context, ids []string) ([]journal.Head, error) {
 	return s.a.op.run.k.Stand(ctx, ids)
 }
 
+// OwnerOf returns the engine of the application that executes the step of ctx. It is called in the
+// body of a step.
+func OwnerOf(ctx context.Context) (any, error) {
+	s, err := StepOf(ctx, "engine")
+	if err != nil {
+		return nil, err
+	}
+	return s.a.op.run.k.owner, nil
+}
+
 // Skipped reports whether an operator has skipped a step of the scope of ctx, and whether the step
 // was an async one.
 func Skipped(ctx context.Context, name, key string) (skipped, async bool, err error) {

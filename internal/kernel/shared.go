@@ -15,6 +15,7 @@ import (
 type shared struct {
 	rules  atomic.Pointer[rules.Rules]
 	asking chan struct{} // asks the goroutine that watches the ends of runs to look now
+	owner  any           // the engine of the application; nil for none
 
 	mu         sync.Mutex // taken after every other lock
 	workflows  map[string]*Workflow
