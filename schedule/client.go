@@ -379,7 +379,7 @@ func read(ctx context.Context, c *sealed.Client, h journal.Head) (Schedule, erro
 		out.Declared = s.Declared
 	}
 	switch {
-	case s.Deleted, h.Status == journal.Cancelled:
+	case s.Deleted:
 		out.Status = Deleted
 	case s.isFinished():
 		out.Status = Finished
@@ -401,11 +401,23 @@ func read(ctx context.Context, c *sealed.Client, h journal.Head) (Schedule, erro
 }
 
 // stateOf returns the state of a schedule by the journal and the inbox of its run, and the reason
-// for which it does not go on.
+// for which it does not go on. It reads the inbox first, so a change that is taken meanwhile is in
+// the journal.
 func stateOf(ctx context.Context, c *sealed.Client, h journal.Head) (*state, string, error) {
-	_, entries, err := c.FrontEnd.History(ctx, string(h.ID), 1, 0)
+	unread, err := c.FrontEnd.Unread(ctx, string(h.ID), 0, maxUnread)
 	if err != nil {
 		return nil, "", err
+	}
+	h, entries, err := c.FrontEnd.History(ctx, string(h.ID), 1, 0)
+	if err != nil {
+		return nil, "", err
+	}
+	if h.Status == journal.ContinuedAsNew {
+		next, err := c.FrontEnd.Find(ctx, h.WorkflowID)
+		if err != nil {
+			return nil, "", err
+		}
+		return stateOf(ctx, c, next)
 	}
 	a := journal.NewAggregate(h.ID, h.WorkflowID, h.Workflow, h.Pattern)
 	for i := range entries {
@@ -418,32 +430,51 @@ func stateOf(ctx context.Context, c *sealed.Client, h journal.Head) (*state, str
 	if err := json.Unmarshal(shown.Payload, s); err != nil {
 		return nil, "", corrupt(h, err)
 	}
-	s.run, s.isOpen = string(h.ID), !h.Status.IsTerminal()
 	if err := s.overlay(shown.Published); err != nil {
 		return nil, "", corrupt(h, err)
 	}
+	s.run, s.isOpen = string(h.ID), !h.Status.IsTerminal()
 	if h.Status.IsTerminal() {
 		problem := ""
+		s.Deleted = s.Deleted || h.Status == journal.Cancelled
 		if h.Status != journal.Completed && h.Status != journal.Cancelled {
 			problem = "its run is " + h.Status.String()
 		}
 		return s, problem, nil
 	}
-	unread, err := c.FrontEnd.Unread(ctx, string(h.ID), 0, maxUnread)
-	if err != nil {
-		return nil, "", err
-	}
-	for _, m := range unread {
-		var ch change
-		if m.Op.Name == changes && json.Unmarshal(m.Data, &ch) == nil {
-			s.receive(ch, m.At)
-		}
-	}
+	s.receiveAll(entries, unread)
 	problem := s.Broken
 	if h.Status == journal.Suspended {
 		problem = cmp.Or(h.Cause, "its run is suspended")
 	}
 	return s, problem, nil
+}
+
+// receiveAll takes in the changes that no published state has: those that were taken since the last
+// one, and those that nobody has taken.
+func (s *state) receiveAll(entries, unread []journal.Entry) {
+	var fresh []journal.Entry
+	taken := map[int64]bool{}
+	for _, e := range entries {
+		switch e.Kind {
+		case journal.StatePublished:
+			fresh = nil
+		case journal.SignalConsumed:
+			taken[e.Detail.Mail] = true
+			fresh = append(fresh, e)
+		}
+	}
+	for _, m := range unread {
+		if !taken[m.Seq] {
+			fresh = append(fresh, m)
+		}
+	}
+	for _, m := range fresh {
+		var ch change
+		if m.Op.Name == changes && json.Unmarshal(m.Data, &ch) == nil {
+			s.receive(ch, m.At)
+		}
+	}
 }
 
 func corrupt(h journal.Head, err error) error {

@@ -44,11 +44,9 @@ func (b bench) set(name string, spec schedule.Spec) {
 	world.NoError(b.t, schedule.Set(b.t.Context(), b.Engine, name, spec, schedule.Note{By: "ann"}))
 }
 
-// get returns a schedule when it has heard every change: a change is durable before the schedule
-// obeys it.
+// get returns a schedule with every change that is durable, also if the schedule has not heard it.
 func (b bench) get(name string) schedule.Schedule {
 	b.t.Helper()
-	synctest.Wait()
 	return world.Must[schedule.Schedule](b.t)(schedule.Get(b.t.Context(), b.Engine, name))
 }
 
@@ -334,6 +332,26 @@ func TestARunReadsItsTimesAndThoseOfItsPredecessor(t *testing.T) {
 			}
 		}, poll)
 	}
+}
+
+// A change is in the inbox of the schedule's run, then in its journal. Who reads meanwhile must see
+// it in one of them.
+//
+// spec: F-12
+func TestAChangeIsSeenAtOnceWhileTheScheduleTakesItIn(t *testing.T) {
+	inTime(t, func(b bench) {
+		b.set("a", schedule.Spec{Workflow: "job", Every: time.Hour})
+		for range 100 {
+			world.NoError(b.t, schedule.Pause(b.t.Context(), b.Engine, "a", schedule.Note{}))
+			if s := b.get("a"); s.Paused == nil {
+				b.t.Fatal("it is not paused")
+			}
+			world.NoError(b.t, schedule.Resume(b.t.Context(), b.Engine, "a", schedule.Note{}))
+			if s := b.get("a"); s.Paused != nil {
+				b.t.Fatal("it is paused")
+			}
+		}
+	}, job("job", time.Second))
 }
 
 // spec: F-12, B-10
