@@ -281,67 +281,80 @@ func Stop(ctx context.Context, c perdure.Caller, id, by, reason string) error {
 	return err
 }
 
-// read returns the batch of a run, by its journal and its inbox.
+// read returns the batch of a run, by its journal and its inbox. It reads the inbox first, so a
+// stop that is taken meanwhile is in the journal.
 func read(ctx context.Context, c *sealed.Client, h journal.Head) (Batch, error) {
-	_, entries, err := c.FrontEnd.History(ctx, string(h.ID), 1, 0)
+	unread, err := c.FrontEnd.Unread(ctx, string(h.ID), 0, mostUnread)
 	if err != nil {
 		return Batch{}, err
 	}
-	a := journal.NewAggregate(h.ID, h.WorkflowID, h.Workflow, h.Pattern)
-	for i := range entries {
-		if err := a.Apply(entries[i]); err != nil {
-			return Batch{}, corrupt(h, err)
+	h, entries, err := c.FrontEnd.History(ctx, string(h.ID), 1, 0)
+	if err != nil {
+		return Batch{}, err
+	}
+	if h.Status == journal.ContinuedAsNew {
+		if h, err = c.FrontEnd.Find(ctx, h.WorkflowID); err != nil {
+			return Batch{}, err
 		}
+		return read(ctx, c, h)
 	}
-	shown, s := a.Snapshot(), state{}
-	if err := json.Unmarshal(shown.Payload, &s); err != nil {
+	s, err := stateOf(h, entries)
+	if err != nil {
 		return Batch{}, corrupt(h, err)
 	}
-	if err := s.overlay(shown.Published); err != nil {
-		return Batch{}, corrupt(h, err)
+	for _, m := range append(entries, unread...) {
+		isStop := m.Kind == journal.SignalConsumed || m.Kind == journal.SignalReceived
+		if isStop && m.Op.Name == stopName && s.Stop == nil {
+			s.Stop = haltOf(m.Data)
+		}
 	}
 	out := Batch{
 		ID: s.ID, RunID: string(h.ID), Spec: s.Spec, Expected: s.Expected, More: s.More,
-		Progress: s.Progress, Created: s.Made, Stop: s.Stop, Status: Running,
+		Progress: s.Progress, Created: s.Made, Stop: s.Stop,
 	}
+	out.Status, out.Problem = statusOf(h, s)
 	if h.Status.IsTerminal() {
 		out.Ended = h.Ended.UTC()
-	}
-	switch {
-	case h.Status == journal.Completed && s.Stop != nil, h.Status == journal.Cancelled:
-		out.Status = Stopped
-	case h.Status == journal.Completed:
-		out.Status = Done
-	case h.Status.IsTerminal():
-		out.Status, out.Problem = Broken, cmp.Or(h.Error, "its run is "+h.Status.String())
-	case h.Status == journal.Suspended:
-		out.Status, out.Problem = Broken, cmp.Or(h.Cause, "its run is suspended")
-	default:
-		return out, out.overlay(ctx, c, h)
 	}
 	return out, nil
 }
 
-// overlay finds what an open batch waits for.
-func (b *Batch) overlay(ctx context.Context, c *sealed.Client, h journal.Head) error {
-	unread, err := c.FrontEnd.Unread(ctx, string(h.ID), 0, mostUnread)
-	if err != nil {
-		return err
-	}
-	for _, m := range unread {
-		if m.Op.Name == stopName {
-			b.Status, b.Stop = Stopping, haltOf(m.Data)
-			return nil
-		}
-	}
-	if h.Status == journal.Pending && b.Matched == 0 {
-		b.Status = Pending
-	}
-	return nil
-}
-
 // mostUnread is the number of messages that are looked at for a stop.
 const mostUnread = 100
+
+// stateOf returns the state of a batch by its journal.
+func stateOf(h journal.Head, entries []journal.Entry) (*state, error) {
+	a := journal.NewAggregate(h.ID, h.WorkflowID, h.Workflow, h.Pattern)
+	for i := range entries {
+		if err := a.Apply(entries[i]); err != nil {
+			return nil, err
+		}
+	}
+	shown, s := a.Snapshot(), &state{}
+	if err := json.Unmarshal(shown.Payload, s); err != nil {
+		return nil, err
+	}
+	return s, s.overlay(shown.Published)
+}
+
+// statusOf returns the status of a batch, and the reason if it is Broken.
+func statusOf(h journal.Head, s *state) (Status, string) {
+	switch {
+	case h.Status == journal.Completed && s.Stop != nil, h.Status == journal.Cancelled:
+		return Stopped, ""
+	case h.Status == journal.Completed:
+		return Done, ""
+	case h.Status.IsTerminal():
+		return Broken, cmp.Or(h.Error, "its run is "+h.Status.String())
+	case h.Status == journal.Suspended:
+		return Broken, cmp.Or(h.Cause, "its run is suspended")
+	case s.Stop != nil:
+		return Stopping, ""
+	case h.Status == journal.Pending && s.Matched == 0:
+		return Pending, ""
+	}
+	return Running, ""
+}
 
 func corrupt(h journal.Head, err error) error {
 	return &perdure.Error{Code: journal.CodeCorrupt, Op: "read " + h.WorkflowID, Err: err}

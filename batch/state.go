@@ -24,7 +24,7 @@ type Batch struct {
 	ID     string `json:"id"`
 	RunID  string `json:"run_id"` // of the run that carries it out
 	Status Status `json:"status"`
-	// Problem is the reason why it is Broken, or has not begun.
+	// Problem is the reason why it is Broken.
 	Problem string `json:"problem,omitempty"`
 	// Spec is the batch as it was started. Its filter has the conditions that it was completed by.
 	Spec Spec `json:"spec"`
