@@ -53,12 +53,28 @@ func operator() string {
 // is the text that it prints afterwards.
 func acting(db *database, cmd *cobra.Command, to journal.Status, done string,
 	action journal.Action) *cobra.Command {
-	do := admin.Order{Action: action}
-	why(cmd, &do)
-	out := newOutput(cmd)
+	do := &admin.Order{Action: action}
+	why(cmd, do)
+	return actingOn(db, cmd, to, done, newOutput(cmd), do)
+}
+
+// actingInBulk makes such a command, which also acts on many runs.
+func actingInBulk(db *database, cmd *cobra.Command, to journal.Status, done string,
+	action journal.Action) *cobra.Command {
+	do, out := &admin.Order{Action: action}, newOutput(cmd)
+	why(cmd, do)
+	actingOn(db, cmd, to, done, out, do)
+	inBulk(db, cmd, out, false, func(*cobra.Command) (admin.Order, error) {
+		return signed(*do), nil
+	})
+	return cmd
+}
+
+func actingOn(db *database, cmd *cobra.Command, to journal.Status, done string, out *output,
+	do *admin.Order) *cobra.Command {
 	return aboutRun(db, cmd, out.check, db.write, func(ctx context.Context, c *client,
 		h journal.Head) error {
-		acted, err := admin.New(c.Client).Act(ctx, string(h.ID), signed(do))
+		acted, err := admin.New(c.Client).Act(ctx, string(h.ID), signed(*do))
 		if err != nil {
 			return c.explained(err, h)
 		}
@@ -105,8 +121,9 @@ func (c *client) warn(ctx context.Context, w io.Writer) error {
 }
 
 func newRunsCancel(db *database) *cobra.Command {
-	return acting(db, &cobra.Command{
-		Use: "cancel ID", Short: "Cancel a run: it ends as CANCELLED after its clean-ups",
+	return actingInBulk(db, &cobra.Command{
+		Use: "cancel ID...", Short: "Cancel a run: it ends as CANCELLED after its clean-ups",
+		Long:    "Ends an open run as CANCELLED, after its clean-ups.",
 		Example: "  perdure runs cancel ord-1001 --reason 'the customer changed her mind'",
 	}, journal.Cancelled, "is asked to end", journal.ActionCancel)
 }

@@ -20,6 +20,7 @@ type mending struct {
 	do      admin.Order
 	out     *output
 	in      *input // of the new input or the output; nil for none
+	bulk    *bulk
 	preview bool
 }
 
@@ -35,27 +36,36 @@ func newMending(db *database, cmd *cobra.Command, action journal.Action, takes s
 		"change nothing, and show what is kept and what runs again")
 	completeRuns(cmd, db)
 	cmd.RunE = m.run
+	hasStep := action == journal.ActionSkip || action == journal.ActionFork
+	m.bulk = inBulk(db, cmd, m.out, hasStep, m.order)
 	return m
+}
+
+// order returns the order of the flags.
+func (m *mending) order(cmd *cobra.Command) (admin.Order, error) {
+	do := signed(m.do)
+	if m.in == nil || !cmd.Flags().Changed("input") && !cmd.Flags().Changed("file") {
+		return do, nil
+	}
+	data, err := m.in.read(cmd)
+	if do.Action == journal.ActionSkip {
+		do.Output = data
+	} else {
+		do.Input = data
+	}
+	return do, err
 }
 
 func (m *mending) run(cmd *cobra.Command, args []string) error {
 	if err := m.out.check(); err != nil {
 		return err
 	}
-	do := signed(m.do)
-	if len(args) > 1 {
-		do.Step = args[1]
+	do, err := m.order(cmd)
+	if err != nil {
+		return err
 	}
-	if m.in != nil && (cmd.Flags().Changed("input") || cmd.Flags().Changed("file")) {
-		data, err := m.in.read(cmd)
-		if err != nil {
-			return err
-		}
-		if do.Action == journal.ActionSkip {
-			do.Output = data
-		} else {
-			do.Input = data
-		}
+	if do.Step = m.bulk.step; len(args) > 1 {
+		do.Step = args[1]
 	}
 	return using(cmd, m.db.write, func(ctx context.Context, c *client) error {
 		h, err := c.find(ctx, args[0])
@@ -97,21 +107,23 @@ func (m *mending) show(ctx context.Context, c *client, h journal.Head, do admin.
 
 func newRunsRetry(db *database) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "retry ID", Short: "Retry a run that has failed, in a new run", Args: exactly("ID"),
+		Use: "retry ID...", Short: "Retry a run that has failed, in a new run", Args: exactly("ID"),
 		Long: `Starts a run that goes on from the point where another one has FAILED, was CANCELLED or
 has TIMED_OUT. It has the workflow ID of the old run, and its input unless -i or -f gives
 another one. What ended well there is not done again. If the run was retried already, the
 command returns the run that was made then.
 
 A retry of a dead letter is "deadletters retry": the dead letter counts it.`,
-		Example: "  perdure runs retry ord-1001\n  perdure runs retry @latest -o json",
+		Example: `  perdure runs retry ord-1001
+  perdure runs retry --filter 'workflow=order since=24h error~"bank is down"' --yes --rate 20`,
 	}
 	return newMending(db, cmd, journal.ActionRetry, "another input").cmd
 }
 
 func newRunsSkip(db *database) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "skip ID [STEP]", Short: "Go on after a failed step, with an output for it",
+		Use:   "skip ID [STEP] | ID... --step STEP",
+		Short: "Go on after a failed step, with an output for it",
 		Long: `Starts a run that goes on from a failed one as a retry does, but the failed step is not
 done: its output is the JSON of -i or -f, or null. STEP is its path, as runs describe
 shows it; it may be left out if the run failed by one step. A skipped step is not undone
@@ -124,7 +136,8 @@ later.`,
 
 func newRunsFork(db *database) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "fork ID STEP", Short: "Do a step again, and what came after it, in a new run",
+		Use:   "fork ID STEP | ID... --step STEP",
+		Short: "Do a step again, and what came after it, in a new run",
 		Long: `Starts a run that keeps what a run that has ended did before a step, and does the step
 and the rest again, under the same idempotency keys. STEP is the path of the step, as
 runs describe shows it. --preview shows what is kept and what runs again.`,
@@ -137,7 +150,7 @@ runs describe shows it. --preview shows what is kept and what runs again.`,
 
 func newRunsCompensate(db *database) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "compensate ID", Short: "Undo what a completed graph or saga has done",
+		Use: "compensate ID...", Short: "Undo what a completed graph or saga has done",
 		Args: exactly("ID"),
 		Long: `Starts a run that undoes the steps of a COMPLETED graph or saga, the last one first. It
 ends as COMPENSATED. If a compensation fails, the run waits as COMPENSATION_FAILED:
@@ -149,8 +162,8 @@ compensated already, the command returns the run that was made then.`,
 }
 
 func newRunsTerminate(db *database) *cobra.Command {
-	return acting(db, &cobra.Command{
-		Use: "terminate ID", Short: "End a run at once, without clean-ups and compensations",
+	return actingInBulk(db, &cobra.Command{
+		Use: "terminate ID...", Short: "End a run at once, without clean-ups and compensations",
 		Long: `Ends an open run as CANCELLED at once. It neither cleans up nor undoes anything: the
 command lists the steps that are not undone. A run that carries out the decision of a TCC
 is not terminated.`,

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/batch"
 	"github.com/perdure/perdure/internal/place"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/observe"
@@ -66,7 +67,8 @@ pooler in transaction mode. Other commands may use the database meanwhile.`,
 			Capacity: capacity, Observers: logger, Logger: slog.New(slog.DiscardHandler),
 		})
 		if err == nil {
-			err = engine.Register(append(slices.Clip(p.workflows), schedule.Workflow())...)
+			err = engine.Register(append(slices.Clip(p.workflows), schedule.Workflow(),
+				batch.Workflow())...)
 		}
 		if err != nil {
 			return err

@@ -6,7 +6,9 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/admin"
+	"github.com/perdure/perdure/batch"
 	"github.com/perdure/perdure/dag"
+	"github.com/perdure/perdure/filter"
 	"github.com/perdure/perdure/journal"
 )
 
@@ -47,4 +49,14 @@ func TakeBack(ctx context.Context, c *perdure.Engine, runID, why string) (string
 		Action: journal.ActionCompensate, By: "ada@desk", Reason: why,
 	})
 	return acted.RunID, err
+}
+
+// RetryAll retries the runs of the last day whose failure contains a text, and returns the ID of
+// the batch.
+func RetryAll(ctx context.Context, c *perdure.Engine, failure, by string) (string, error) {
+	b, err := batch.Start(ctx, c, batch.Spec{
+		Order:  admin.Order{Action: journal.ActionRetry, By: by, Reason: "the bank is back"},
+		Filter: "since=24h error~" + filter.Quote(failure), Rate: 50,
+	})
+	return b.ID, err
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/batch"
 	howto "github.com/perdure/perdure/docs/howto/mending"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/perduretest"
@@ -48,6 +49,38 @@ func TestAnOrderIsPaidByHandAndTakenBack(t *testing.T) {
 			t.Errorf("undone: %v, want %v: what was skipped is not undone", did, want)
 		}
 	}, order)
+}
+
+// spec: B-8, R-40
+func TestAllOrdersThatTheBankHasRefusedAreRetried(t *testing.T) {
+	isOpen := false
+	order := howto.Order(howto.Shop{
+		Reserve: func(_ context.Context, item string) (string, error) { return "r-" + item, nil },
+		Release: func(context.Context, string) error { return nil },
+		Charge: func(context.Context, string) (string, error) {
+			if !isOpen {
+				return "", errors.New("the bank is closed")
+			}
+			return "receipt", nil
+		},
+	})
+	perduretest.Test(t, func(env *perduretest.Env) {
+		for _, item := range []string{"tea", "milk"} {
+			perduretest.Start(env, order.Workflow, item, perdure.ID(item))
+		}
+		env.Sleep(time.Minute)
+		isOpen = true
+		id, err := howto.RetryAll(env.Context(), env.Engine(), "bank is closed", "ada@desk")
+		if err != nil {
+			t.Fatal(err)
+		}
+		is(env, "tea", journal.Completed)
+		is(env, "milk", journal.Completed)
+		b, err := batch.Get(env.Context(), env.Engine(), id)
+		if err != nil || b.Status != batch.Done || b.Done != 2 {
+			t.Errorf("%+v, %v", b, err)
+		}
+	}, order, batch.Workflow())
 }
 
 func is(env *perduretest.Env, id string, want perdure.RunStatus) {
