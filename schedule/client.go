@@ -450,18 +450,18 @@ func stateOf(ctx context.Context, c *sealed.Client, h journal.Head) (*state, str
 	return s, problem, nil
 }
 
-// receiveAll takes in the changes that no published state has: those that were taken since the last
-// one, and those that nobody has taken.
+// receiveAll takes in the changes that the shown state does not have: the last one that the run has
+// taken, unless the run has shown its state or waits again since, and those that it has not taken.
 func (s *state) receiveAll(entries, unread []journal.Entry) {
 	var fresh []journal.Entry
 	taken := map[int64]bool{}
 	for _, e := range entries {
 		switch e.Kind {
-		case journal.StatePublished:
+		case journal.StatePublished, journal.WaitStarted:
 			fresh = nil
 		case journal.SignalConsumed:
 			taken[e.Detail.Mail] = true
-			fresh = append(fresh, e)
+			fresh = []journal.Entry{e}
 		}
 	}
 	for _, m := range unread {
