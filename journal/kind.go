@@ -63,7 +63,8 @@ const (
 	// the body of attempt Detail.Attempt returned a result after the attempt was given up; the
 	// result is discarded
 	ResultDiscarded Kind = 38
-	StepHeld        Kind = 39 // the next attempt waits for a token of the limit Detail.Reason
+	// the next attempt waits for a token of the limit Detail.Reason, or for the end of a pause
+	StepHeld Kind = 39
 
 	CompensationStarted    Kind = 40
 	StepCompensated        Kind = 41

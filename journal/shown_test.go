@@ -245,6 +245,14 @@ func TestATellChangesNothing(t *testing.T) {
 	}
 }
 
+// A step that a pause holds back waits for nothing that its run could name.
+func TestAStepThatAPauseHoldsBackIsNoWait(t *testing.T) {
+	a := fold(t, start(), journal.Entry{Kind: journal.StepHeld, Op: journal.Op{Name: "s", Occ: 1}})
+	if s := a.Snapshot(); len(s.Waits) != 0 {
+		t.Errorf("the run waits for %+v", s.Waits)
+	}
+}
+
 // spec: B-7
 func TestAWaitEndsByWhatItWaitsForAndByNothingElse(t *testing.T) {
 	begins := map[journal.Kind]journal.WaitKind{
@@ -273,7 +281,7 @@ func TestAWaitEndsByWhatItWaitsForAndByNothingElse(t *testing.T) {
 				continue
 			}
 			a := fold(t, start(), journal.Entry{Kind: journal.ScopeOpened, Op: ship},
-				journal.Entry{Kind: begin, Op: op})
+				journal.Entry{Kind: begin, Op: op, Detail: &journal.Detail{Reason: "r"}})
 			want := a.Snapshot().Waits
 			if len(want) != 1 || want[0].Kind != what || want[0].Op != op ||
 				want[0].Path != "ship/op[k]" || !want[0].Since.Equal(at(3)) {

@@ -115,6 +115,9 @@ func (a *Aggregate) applyWait(e *Entry, d *Detail) {
 	if kind == "" || kind == WaitChild && d.Policy == ChildDetached {
 		return
 	}
+	if e.Kind == StepHeld && d.Reason == "" { // the workflow was paused
+		return
+	}
 	wait := Wait{Op: e.Op, Path: a.path(e.Op), Kind: kind, Since: e.At, Due: d.Due}
 	switch kind {
 	case WaitChild:

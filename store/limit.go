@@ -76,7 +76,8 @@ type Adjust struct {
 	Burst int
 
 	// Workflow is set for a limit that begins to count the runs of a workflow. Its open runs that
-	// have begun, and have no slot of that number of the limit, get one, also above Max.
+	// have begun, and have no slot of that number of the limit, get one, also above Max. Runs that
+	// end with the group get none.
 	Workflow string
 	Slot     int64
 }

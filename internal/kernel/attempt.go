@@ -69,7 +69,7 @@ func (o *operation) try(announced bool) {
 		if r.status() == journal.Waiting {
 			e.Status = journal.Running
 		}
-		if o.tries > 1 || o.work.Limit != nil { // it may be another branch's turn
+		if o.tries > 1 || o.slot != 0 { // it may be another branch's turn
 			r.outside(e)
 		} else {
 			r.append(e)

@@ -23,18 +23,7 @@ func holdForToken(o *operation, announced bool) bool {
 	r := o.run
 	r.operations.begin(o)
 	o.announced = announced
-	if o.slot == 0 {
-		d := &journal.Detail{Reason: o.work.Limit.Limit}
-		if o.tries > 0 {
-			d.Attempt = o.tries + 1
-		}
-		e := journal.Entry{Kind: journal.StepHeld, Op: o.id, Detail: o.mark(d)}
-		if o.tries > 0 {
-			o.slot = r.outside(e)
-		} else {
-			o.slot = r.append(e)
-		}
-	}
+	hold(o)
 	o.by, o.ask = o, &store.Ask{}
 	*o.ask = *o.work.Limit
 	o.ask.Slot = o.slot
@@ -44,6 +33,26 @@ func holdForToken(o *operation, announced bool) bool {
 	o.sendAsk()
 	r.enlist()
 	return true
+}
+
+// hold records that the next attempt is held back, unless an entry does.
+func hold(o *operation) {
+	if o.slot != 0 {
+		return
+	}
+	d := &journal.Detail{}
+	if o.work.Limit != nil {
+		d.Reason = o.work.Limit.Limit
+	}
+	if o.tries > 0 {
+		d.Attempt = o.tries + 1
+	}
+	e := journal.Entry{Kind: journal.StepHeld, Op: o.id, Detail: o.mark(d)}
+	if o.tries > 0 { // it may be another branch's turn
+		o.slot = o.run.outside(e)
+	} else {
+		o.slot = o.run.append(e)
+	}
 }
 
 // isGrant reports whether a message is about that slot.

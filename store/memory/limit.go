@@ -366,12 +366,25 @@ func (tx *transaction) adjust(_ int, c *store.Change) error {
 	return nil
 }
 
+// leaves reports whether a run ends with the group, and no run continues it.
+func (tx *transaction) leaves(run journal.Number) bool {
+	ends := false
+	for i := range tx.group.Changes {
+		c := &tx.group.Changes[i]
+		if c.From == run {
+			return false
+		}
+		ends = ends || c.Run == run && !c.Create && c.Head != nil && !c.Head.Ended.IsZero()
+	}
+	return ends
+}
+
 // countIn adds slots for the runs of a workflow that have begun, above the limit too.
 func (tx *transaction) countIn(a store.Adjust) {
 	d := &tx.data.limits
 	for _, r := range tx.data.byNumber {
 		if r.head.Workflow != a.Workflow || !r.isOpen() || r.head.Status == journal.Pending ||
-			d.slots[r.head.Number][a.Slot] != nil {
+			d.slots[r.head.Number][a.Slot] != nil || tx.leaves(r.head.Number) {
 			continue
 		}
 		l := tx.limit(a.Limit, "")

@@ -116,10 +116,12 @@ where not exists (select from perdure.heads h where h.number = n.number)`
 // outboxLocks is the class of the advisory locks on the outbox entries of engines.
 // successionLocks is the class of the advisory locks on expired engines.
 // settingLock is the class of the advisory lock on the settings.
+// countingLock is the class of the advisory lock on the counts of runs that limits begin with.
 const (
 	outboxLocks     = migrationLock + 1
 	successionLocks = migrationLock + 2
 	settingLock     = migrationLock + 3
+	countingLock    = migrationLock + 4
 )
 
 // clockEvery is the shortest time between two writes of the clock by a store.

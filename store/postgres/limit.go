@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -15,9 +16,9 @@ import (
 // depends on the one before it, and a group is one round trip.
 const (
 	// lockEnding locks the limits whose slots the runs that end may have.
-	lockEnding = `select from perdure.limits where id = any (array(select lim from perdure.slots where run = any($1::bigint[]))) order by name, key for update`
+	lockEnding = `select perdure.lock_ending($1, $2::bigint[])`
 
-	lockLimits = `select perdure.lock_limits($1::bigint[], $2::text[], $3::text[], $4::text[])`
+	lockLimits = `select perdure.lock_limits($1, $2, $3::bigint[], $4::text[], $5::text[], $6::text[])`
 
 	workLimits = `select place, answer, wait from perdure.limit_work($1, $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[],
     $6::text[], $7::bigint[], $8::bigint[], $9::bigint[], $10::text[], $11::bigint[], $12::smallint,
@@ -97,10 +98,11 @@ func (r *limitRows) lock(b *batch) {
 	switch {
 	case r.empty():
 	case r.onlyEnds():
-		b.add(lockEnding, r.ended)
+		b.add(lockEnding, int32(countingLock), r.ended)
 	default:
 		runs := append(append([]int64{}, r.ended...), r.freeRun...)
-		b.add(lockLimits, runs, r.askName, r.askKey, r.name)
+		counts := slices.ContainsFunc(r.workflow, func(w string) bool { return w != "" })
+		b.add(lockLimits, int32(countingLock), counts, runs, r.askName, r.askKey, r.name)
 	}
 }
 

@@ -168,15 +168,7 @@ func (tx *limiting) forgetAnswers() {
 // free frees the slots of runs that end, except those that successors inherit, and those that
 // changes name.
 func (tx *limiting) free() error {
-	var continued map[journal.Number]bool
-	for i := range tx.group.Changes {
-		if c := &tx.group.Changes[i]; c.From != 0 {
-			if continued == nil {
-				continued = map[journal.Number]bool{}
-			}
-			continued[c.From] = true
-		}
-	}
+	ended, continued := ends(tx.group)
 	for i := range tx.group.Changes {
 		c := &tx.group.Changes[i]
 		if c.Create {
@@ -187,7 +179,7 @@ func (tx *limiting) free() error {
 				return err
 			}
 		}
-		if c.Head != nil && !c.Head.Ended.IsZero() {
+		if ended[c.Run] {
 			err := tx.freeSlots(deleteSlots, int64(c.Run), !continued[c.Run])
 			if err != nil {
 				return err
@@ -454,7 +446,23 @@ func (tx *limiting) adjust(c *store.Change) error {
 	return nil
 }
 
-// countIn adds slots for the runs of a workflow that have begun, above the limit too.
+// ends returns the runs that end with the group, and those of them that other runs continue.
+func ends(g *store.Group) (ended, continued map[journal.Number]bool) {
+	ended, continued = map[journal.Number]bool{}, map[journal.Number]bool{}
+	for i := range g.Changes {
+		c := &g.Changes[i]
+		if c.From != 0 {
+			continued[c.From] = true
+		}
+		if !c.Create && c.Head != nil && !c.Head.Ended.IsZero() {
+			ended[c.Run] = true
+		}
+	}
+	return ended, continued
+}
+
+// countIn adds slots for the runs of a workflow that have begun, above the limit too. A run that
+// ends with the group gets one only if another run continues it, which inherits the slot.
 func (tx *limiting) countIn(a *store.Adjust) error {
 	var runs []int64
 	err := tx.query(func(row []driver.Value) error {
@@ -468,7 +476,11 @@ func (tx *limiting) countIn(a *store.Adjust) error {
 	if err != nil {
 		return err
 	}
+	ended, continued := ends(tx.group)
 	for _, run := range runs {
+		if n := journal.Number(run); ended[n] && !continued[n] {
+			continue
+		}
 		l.asks++
 		if _, err := tx.exec(insertSlot, run, a.Slot, l.id, l.asks, nanos(tx.group.Now), true, nil,
 			int64(0), "", int64(0)); err != nil {

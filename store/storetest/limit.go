@@ -301,9 +301,12 @@ func limitCounts(w *world) {
 	other.Head.Workflow = "v"
 	w.written(other)
 	count := store.Adjust{Limit: "mail", Max: 1, Workflow: "w", Slot: -1}
+	last := w.written(w.start(""), w.start("order-1"))
+	changes := append(w.continued(last[1], 2, 10), ended(last[0], 2, 10))
+	w.commit(append(changes, store.Change{Adjusts: []store.Adjust{count}})...)
 	w.commit(store.Change{Adjusts: []store.Adjust{count}})
-	w.commit(store.Change{Adjusts: []store.Adjust{count}})
-	holdsSlots(w, "mail[] 1/-1 holds of 1 2+0;", "mail[] 2/-1 holds of 1 2+0;")
+	holdsSlots(w, "mail[] 1/-1 holds of 1 3+0;", "mail[] 2/-1 holds of 1 3+0;",
+		"mail[] 8/-1 holds of 1 3+0;")
 }
 
 func limitRefused(w *world) {

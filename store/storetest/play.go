@@ -87,7 +87,11 @@ func (p *player) limits(c *store.Change, h journal.Head) {
 		c.Frees = append(c.Frees, int64(1+p.random.IntN(4)), -2)
 	}
 	if p.chance(10) {
-		c.Adjusts = []store.Adjust{{Limit: "limit-1", Max: p.random.IntN(5)}}
+		a := store.Adjust{Limit: "limit-1", Max: p.random.IntN(5)}
+		if p.chance(2) {
+			a.Workflow, a.Slot = "w", -1
+		}
+		c.Adjusts = []store.Adjust{a}
 	}
 }
 

@@ -236,3 +236,58 @@ func TestAPausedWorkflowBeginsNoStepAndLosesNothing(t *testing.T) {
 		})
 	}
 }
+
+// The entries of a journal are in the order in which the code asks for steps, also when a pause has
+// held back the first attempt of a step. Otherwise a replay would find another order.
+//
+// spec: R-40, B-3
+func TestAPauseKeepsTheOrderOfTheJournal(t *testing.T) {
+	brief := func(ctx context.Context) (int, error) { return 1, nil }
+	held := map[string]func(context.Context) *perdure.Future[int]{
+		"an async step": func(ctx context.Context) *perdure.Future[int] {
+			return perdure.Async(ctx, "held", brief)
+		},
+		"a step with a timeout in a branch": func(ctx context.Context) *perdure.Future[int] {
+			return perdure.Go(ctx, "branch", func(ctx context.Context) (int, error) {
+				return perdure.Step(ctx, "held", brief, perdure.Timeout(time.Minute))
+			})
+		},
+		"a step with a rate in a branch": func(ctx context.Context) *perdure.Future[int] {
+			return perdure.Go(ctx, "branch", func(ctx context.Context) (int, error) {
+				return perdure.Step(ctx, "held", brief, limit.Control{
+					Name: "bank", Rate: limit.Rate{Tokens: 1, Per: time.Minute},
+				})
+			})
+		},
+	}
+	for name, begin := range held {
+		def := perdure.Define("job", func(ctx context.Context, _ string) (int, error) {
+			if _, err := perdure.Step(ctx, "long", world.Work("", time.Minute, nil)); err != nil {
+				return 0, err
+			}
+			f := begin(ctx)
+			if err := perdure.Sleep(ctx, 10*time.Hour); err != nil {
+				return 0, err
+			}
+			return f.Await(ctx)
+		})
+		t.Run(name, func(t *testing.T) {
+			world.EachIdleTimeout(t, func(t *testing.T, o perdure.Options) {
+				w := world.With(t, o, def)
+				run := world.StartAndSettle(w, def, "")
+				world.NoError(t, admin.New(w.Engine).PauseWorkflow(t.Context(), "job", operator))
+				time.Sleep(time.Hour)
+				w.Crash()
+				time.Sleep(time.Hour)
+				world.NoError(t, admin.New(w.Engine).ResumeWorkflow(t.Context(), "job", operator))
+				time.Sleep(time.Hour)
+				w.Crash()
+				time.Sleep(20 * time.Hour)
+				if d := w.Describe(run.RunID()); d.Head.Status != journal.Completed {
+					t.Errorf("%v: %s", d.Head.Status, d.Why)
+				}
+				w.End()
+			})
+		})
+	}
+}

@@ -52,7 +52,7 @@ func (x *dealing) throttle(ctx context.Context, name string, bounds limit.Bounds
 	set := func(a *admin.Client) error { return a.SetLimit(ctx, name, bounds, by) }
 	reset := func(a *admin.Client) error { return a.ResetLimit(ctx, name, by) }
 	if x.rng.IntN(3) == 0 {
-		workflow := []string{"narrow", "brief"}[x.rng.IntN(2)]
+		workflow := []string{"narrow", "brief", "program", admin.AllWorkflows}[x.rng.IntN(4)]
 		set = func(a *admin.Client) error { return a.PauseWorkflow(ctx, workflow, by) }
 		reset = func(a *admin.Client) error { return a.ResumeWorkflow(ctx, workflow, by) }
 	}

@@ -194,7 +194,7 @@ func (b *bench) rated(r *Run, tokens map[string][]token) {
 	}
 	used := map[int64]bool{}
 	for _, e := range r.Entries {
-		if e.Kind != journal.StepHeld || r.keeps(e) {
+		if e.Kind != journal.StepHeld || e.Detail.Reason == "" || r.keeps(e) {
 			continue
 		}
 		i := slices.IndexFunc(calls, func(c Call) bool {

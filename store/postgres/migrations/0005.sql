@@ -91,10 +91,25 @@ begin
     return found_id;
 end $$;
 
--- Locks the limits that a group asks for, frees slots of or changes, in order of their names, before
--- the group locks anything else.
-create function perdure.lock_limits(p_runs bigint[], p_names text[], p_keys text[], p_adjusted text[]) returns void language plpgsql as $$
+-- Locks the limits whose slots the runs that end may have. No limit begins to count runs meanwhile:
+-- it would give a slot to a run that is about to end.
+create function perdure.lock_ending(p_lock int, p_runs bigint[]) returns void language plpgsql as $$
 begin
+    perform pg_advisory_xact_lock_shared(p_lock, 0);
+    perform from perdure.limits l where l.id = any (array(select s.lim from perdure.slots s where s.run = any(p_runs)))
+    order by l.name, l.key for update;
+end $$;
+
+-- Locks the limits that a group asks for, frees slots of or changes, in order of their names, before
+-- the group locks anything else. If one of them begins to count runs, no run ends meanwhile.
+create function perdure.lock_limits(p_lock int, p_counts boolean, p_runs bigint[], p_names text[], p_keys text[], p_adjusted text[])
+returns void language plpgsql as $$
+begin
+    if p_counts then
+        perform pg_advisory_xact_lock(p_lock, 0);
+    else
+        perform pg_advisory_xact_lock_shared(p_lock, 0);
+    end if;
     insert into perdure.limits (name, key)
     select distinct a.name, a.key from unnest(p_names, p_keys) as a (name, key)
     where not exists (select from perdure.limits l where l.name = a.name and l.key = a.key)
@@ -164,6 +179,7 @@ begin
         if p_workflow[i] <> '' then
             id_here := 0;
             for got in select number from perdure.heads h where h.workflow = p_workflow[i] and h.ended is null and h.number > 0 and h.status <> p_pending
+                and (h.number <> all(coalesce(p_ended, array[]::bigint[])) or h.number = any(p_inherited))
                 and not exists (select from perdure.slots o where o.run = h.number and o.number = p_slot[i]) order by number loop
                 if id_here = 0 then
                     id_here := perdure.limit_of(p_name[i], '');
