@@ -358,7 +358,7 @@ func (c *Client) Describe(ctx context.Context, id string) (Description, error) {
 		case !elsewhere:
 		case sealed.Living(info):
 			d.Why = cmp.Or(unheard(info, head.Owner), d.Why)
-		case d.Why == "", head.Status == journal.Pending:
+		case d.Why == "", head.Status == journal.Pending && !held(head):
 			d.Why = "no engine has the store"
 		default:
 			d.Why += "; no engine has the store"
@@ -408,7 +408,7 @@ func (c *Client) why(d Description, closing time.Time) string {
 	}
 	switch d.Head.Status {
 	case journal.Pending:
-		if cause != "" {
+		if held(d.Head) {
 			return "it " + cause
 		}
 		if c.sealed.Live != nil && c.sealed.Live.Lookup(d.Head.Workflow) == nil {
@@ -463,12 +463,17 @@ func openWait(d Description) string {
 	return text
 }
 
+// held reports whether a run is held back before its code is called.
+func held(h journal.Head) bool {
+	return h.Status == journal.Pending && h.Cause != "" &&
+		(h.Wake.IsZero() || h.Wake.After(time.Now()))
+}
+
 // inLine describes the place of a run that waits for a slot, or the time of the token that it waits
 // for; empty for other runs.
 func (c *Client) inLine(ctx context.Context, d Description) (string, error) {
 	isSlot := func(w journal.Wait) bool { return w.Kind == journal.WaitSlot }
-	held := d.Head.Status == journal.Pending && d.Head.Cause != ""
-	if d.Head.Status.IsTerminal() || !held && !slices.ContainsFunc(d.State.Waits, isSlot) {
+	if d.Head.Status.IsTerminal() || !held(d.Head) && !slices.ContainsFunc(d.State.Waits, isSlot) {
 		return "", nil
 	}
 	slots, err := c.sealed.FrontEnd.Slots(ctx, store.SlotQuery{Run: d.Head.Number})

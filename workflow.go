@@ -192,7 +192,7 @@ func (w *Workflow[I, O]) definition() (*sealed.Workflow, error) {
 }
 
 // A StartOption is an option of the start of a run: [ID], [Dedup], [Headers], [Attributes],
-// [TriggeredBy], [SendKey] with [SendWithStart], backpressure.Named, pattern.DryRun or
+// [TriggeredBy], [SendKey] with [SendWithStart], schedule.At, backpressure.Named, pattern.DryRun or
 // pattern.Mode.
 type StartOption interface{ ApplyToStart(*sealed.Start) error }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/perdure/perdure/api"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/pattern"
+	"github.com/perdure/perdure/schedule"
 )
 
 // A starting holds the flags of the command start.
@@ -20,6 +21,8 @@ type starting struct {
 	db          *database
 	id          string
 	dedup       time.Duration
+	at          string
+	delay       time.Duration
 	attributes  map[string]string
 	headers     map[string]string
 	force       bool
@@ -40,6 +43,8 @@ func (p *program) newStart() *cobra.Command {
 knows the workflow uses the database. If a run with the --id is open, or has ended
 within --dedup, the command returns that run and starts nothing.
 
+With --at or --delay the run exists at once, and is PENDING until its time.
+
 For a graph of mode SYNC the command waits without --wait too, until --timeout. For one
 of mode ASYNC it does not wait.`,
 		Example: `  perdure start order-fulfilment -i '{"id":"ord-1"}' --id ord-1 --watch
@@ -54,6 +59,9 @@ of mode ASYNC it does not wait.`,
 	flags.StringVar(&s.id, "id", "", "workflow ID: at most one open run has it (default a new one)")
 	flags.DurationVar(&s.dedup, "dedup", 24*time.Hour,
 		"a run with this ID that ended less than this ago counts too; 0 for open runs only")
+	flags.StringVar(&s.at, "at", "",
+		"when the run begins: 2026-03-07T14:30 in UTC, or 2026-03-07T14:30:00+01:00")
+	flags.DurationVar(&s.delay, "delay", 0, "how long after its start the run begins, as 90s or 2h")
 	flags.StringToStringVar(&s.attributes, "attribute", nil, "search attribute, as name=value")
 	flags.StringToStringVar(&s.headers, "header", nil, "header, as name=value")
 	flags.BoolVar(&s.force, "force", false, "start a workflow that this program does not know")
@@ -77,6 +85,10 @@ func (s *starting) run(cmd *cobra.Command, workflow string) error {
 	if s.wait && s.watch {
 		return usage(cmd, "--wait and --watch are two ways to wait: choose one")
 	}
+	begins, err := s.begins(cmd)
+	if err != nil {
+		return err
+	}
 	if err := s.check(workflow); err != nil {
 		return err
 	}
@@ -92,7 +104,7 @@ func (s *starting) run(cmd *cobra.Command, workflow string) error {
 		return err
 	}
 	return using(cmd, s.db.write, func(ctx context.Context, c *client) error {
-		run, err := c.Start(ctx, workflow, input, s.options()...)
+		run, err := c.Start(ctx, workflow, input, append(s.options(), begins...)...)
 		if err != nil {
 			return err
 		}
@@ -152,6 +164,24 @@ func (s *starting) check(workflow string) error {
 			" workflows list shows the workflows") +
 			" (--force starts it all the same, for another program)",
 	}
+}
+
+// begins returns the option for the time at which the run begins; none for at once.
+func (s *starting) begins(cmd *cobra.Command) ([]perdure.StartOption, error) {
+	delayed := cmd.Flags().Changed("delay")
+	switch {
+	case delayed && s.at != "":
+		return nil, usage(cmd, "--at and --delay are two ways to set a time: choose one")
+	case delayed && s.delay <= 0:
+		return nil, usage(cmd, fmt.Sprintf("--delay %v is not valid: allowed are durations above 0",
+			s.delay))
+	case delayed:
+		return []perdure.StartOption{schedule.At(time.Now().Add(s.delay))}, nil
+	case s.at == "":
+		return nil, nil
+	}
+	at, err := instant("--at", s.at, "UTC")
+	return []perdure.StartOption{schedule.At(at)}, err
 }
 
 func (s *starting) options() []perdure.StartOption {

@@ -11,7 +11,7 @@ import (
 type Detail struct {
 	// the attempt of a step, counted from 1; 0 if the first attempt was the only one
 	Attempt int `json:"attempt,omitempty"`
-	// the time when a retry, a timer or the time limit of a wait is due
+	// when a retry, a timer or the time limit of a wait is due; in RunStarted, when the run begins
 	Due     time.Time `json:"due,omitzero"`
 	Failure *Failure  `json:"failure,omitempty"` // the error of the failed operation
 	// the reason of a cancellation, a skipped step or a suspension

@@ -21,6 +21,9 @@ import (
 // The slots of a run have numbers below 0. It has them until it ends; the run that continues it
 // inherits them.
 
+// A start may ask for a time before which its run is not admitted. Until then the run is PENDING,
+// the time is the cause, and no engine has the run. If a message wakes it, it goes back.
+
 // An admission has the state of a run that is not admitted.
 //
 // Invariants: while the run is asking, its code is not called. The mu of the run guards it.
@@ -33,6 +36,31 @@ type admission struct {
 
 // isAsking reports whether the run waits for the store's answer.
 func (d *admission) isAsking() bool { return d.asking }
+
+// due returns the time before which the run is not admitted; zero if its start asked for none.
+func (d *admission) due() time.Time {
+	if d.run.start == nil { // its journal is damaged
+		return time.Time{}
+	}
+	return d.run.start.Due
+}
+
+// isEarly reports whether the code of a claimed run is not to be called, because a message has
+// woken the run before its time. It carries out commands, and makes the run leave memory.
+func (d *admission) isEarly() bool {
+	r, due := d.run, d.due()
+	if time.Until(due) <= 0 {
+		return false
+	}
+	r.commands()
+	if !r.gone() && r.ending.as() == 0 {
+		d.standInLine(beginsAt(due), due)
+	}
+	return r.gone()
+}
+
+// beginsAt is the cause of a run that waits for its time.
+func beginsAt(due time.Time) string { return "begins at " + due.UTC().Format(time.RFC3339) }
 
 // limitsOf returns what a run with that input has to get before its code is called. It calls the
 // application's code.

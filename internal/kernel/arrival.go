@@ -194,9 +194,12 @@ func (a arrival) unparks() bool {
 	return false
 }
 
-// begin calls the code of a claimed run once the run is admitted.
+// begin calls the code of a claimed run once its time has come and it is admitted.
 func (a arrival) begin() {
 	r := a.run
+	if !r.memo.admitted && r.admission.isEarly() {
+		return
+	}
 	if !r.memo.admitted && r.k.rules.Load().HoldsBack(r.def.limited()) {
 		r.admission.askAnew(a.start)
 		return

@@ -42,7 +42,7 @@ func (r *run) due() time.Time {
 	if r.def == nil || r.def.Timeout <= 0 || r.ending.as() != 0 || r.values.decided() != 0 {
 		return time.Time{}
 	}
-	return r.created().Add(r.def.Timeout)
+	return later(r.created(), r.admission.due()).Add(r.def.Timeout)
 }
 
 // earlier returns the earlier one of two times. The zero time means never.

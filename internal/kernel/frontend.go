@@ -443,6 +443,10 @@ func (d *FrontEnd) start(o writer, op string, s Start) (*store.Change, error) {
 	if s.Dedup > 0 {
 		c.Since = now.Add(-s.Dedup)
 	}
+	due := s.due(now)
+	if !due.IsZero() {
+		c.Head.Cause, c.Head.Wake = beginsAt(due), due
+	}
 	if s.ID == "" {
 		c.Head.WorkflowID, c.Head.Keep, c.Since = string(c.Head.ID), 0, time.Time{}
 	}
@@ -450,6 +454,7 @@ func (d *FrontEnd) start(o writer, op string, s Start) (*store.Change, error) {
 		Run: n, Seq: 1, At: now, Kind: journal.RunStarted, Status: journal.Pending, Data: s.Input,
 		Spill: spill,
 		Detail: &journal.Detail{
+			Due:         due,
 			CodeDetail:  journal.CodeDetail{Build: d.build},
 			StartDetail: journal.StartDetail{Headers: s.Headers, Attributes: s.Attributes},
 		},

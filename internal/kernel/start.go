@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -19,6 +20,16 @@ type Start struct {
 	Attributes map[string]string
 	// a run of the same workflow and ID that ended this long ago or less counts as the same
 	Dedup time.Duration
+	// At is when the run begins at the earliest; zero for at once.
+	At time.Time
+}
+
+// due returns when a run that is started now begins; zero for at once.
+func (s *Start) due(now time.Time) time.Time {
+	if !s.At.After(now) {
+		return time.Time{}
+	}
+	return s.At.UTC().Round(0)
 }
 
 // A Started is the result of a start.
@@ -98,33 +109,29 @@ func (k *Kernel) prepare(s Start) (*run, error) {
 		return nil, &journal.Error{Code: failure.Code, Op: op, Message: failure.Message}
 	}
 	now := time.Now()
-	head := journal.Head{
-		Number: n, ID: journal.MakeRunID(k.database(), n), WorkflowID: s.ID, Workflow: s.Workflow,
-		Pattern: s.Pattern,
-		Status:  journal.Running, Owner: k.engine, Wake: now, Created: now, Chain: n, Keep: s.Dedup,
-		Retain: k.retention(s.Workflow),
-	}
 	if s.ID == "" { // nobody else can have its workflow ID
-		head.WorkflowID, head.Keep, s.Dedup = string(head.ID), 0, 0
+		s.Dedup = 0
 	}
-	if def != nil && def.First != 0 {
-		head.Status = def.First
-	}
-	r := k.newRun(head, def, nil)
+	r := k.newRun(k.headOf(&s, n, def, now), def, nil)
 	since := time.Time{}
 	if s.Dedup > 0 {
 		since = now.Add(-s.Dedup)
 	}
 	r.beginNew(since)
 	r.start = &journal.Detail{
+		Due:         s.due(now),
 		CodeDetail:  journal.CodeDetail{Build: k.cfg.Build},
 		StartDetail: journal.StartDetail{Headers: s.Headers, Attributes: s.Attributes},
 	}
 	r.values.begin(s.Input, 0, &r.start.StartDetail)
-	if def == nil || k.rules.Load().IsPaused(def.Name) || !k.takeSlot(r) {
+	switch due := r.start.Due; {
+	case !due.IsZero():
+		r.leaveHead(journal.Pending, beginsAt(due), due)
+		r.leave()
+	case def == nil || k.rules.Load().IsPaused(def.Name) || !k.takeSlot(r):
 		r.leaveHead(journal.Pending, "", now)
 		r.leave()
-	} else {
+	default:
 		r.ending.imply(def.CleansUp && len(asks) == 0)
 		r.start.CleansUp, r.start.Layers = def.CleansUp, def.Layers
 		r.start.Limited = len(asks) > 0
@@ -136,17 +143,34 @@ func (k *Kernel) prepare(s Start) (*run, error) {
 		e.Data = nil
 	}
 	r.append(e)
-	if len(asks) > 0 && !r.hasLeft() {
+	switch due := r.start.Due; {
+	case !due.IsZero():
+		r.whenDurable(effect{do: func() { k.wakeBy(due) }})
+	case r.hasLeft():
+		// a slot may have become free, or the workflow known, meanwhile
+		r.whenDurable(effect{do: k.look})
+	case len(asks) > 0:
 		r.admission.ask(asks, func() {
 			r.ending.imply(def.CleansUp)
 			r.root.call()
 		})
 	}
-	if r.hasLeft() {
-		// a slot may have become free, or the workflow known, meanwhile
-		r.whenDurable(effect{do: k.look})
-	}
 	return r, nil
+}
+
+// headOf returns the head of a new run that this engine executes.
+func (k *Kernel) headOf(s *Start, n journal.Number, def *Workflow, now time.Time) journal.Head {
+	head := journal.Head{
+		Number: n, ID: journal.MakeRunID(k.database(), n), WorkflowID: s.ID, Workflow: s.Workflow,
+		Pattern: s.Pattern,
+		Status:  journal.Running, Owner: k.engine, Wake: now, Created: now, Chain: n, Keep: s.Dedup,
+		Retain: k.retention(s.Workflow),
+	}
+	head.WorkflowID = cmp.Or(head.WorkflowID, string(head.ID))
+	if def != nil && def.First != 0 {
+		head.Status = def.First
+	}
+	return head
 }
 
 // admitted waits until there is room for what is not yet durable.

@@ -22,6 +22,7 @@ const (
 type Start struct {
 	ID         string
 	Dedup      time.Duration
+	At         time.Time // when the run begins at the earliest; zero for at once
 	Headers    map[string]string
 	Attributes map[string]string
 	SendKey    string
@@ -38,7 +39,7 @@ func (o Start) Spec(workflow string, def *Workflow, input []byte) kernel.Start {
 	}
 	return kernel.Start{
 		Workflow: workflow, Pattern: pattern, ID: o.ID, Input: input, Dedup: o.Dedup,
-		Headers: o.Headers, Attributes: o.Attributes,
+		At: o.At, Headers: o.Headers, Attributes: o.Attributes,
 	}
 }
 

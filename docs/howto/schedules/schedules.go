@@ -41,6 +41,18 @@ func Open(ctx context.Context, engine *perdure.Engine, customer string) error {
 	}, schedule.Note{By: "signup"})
 }
 
+// Reminder is sent for a bill.
+var Reminder = perdure.Define("remind", func(_ context.Context, bill string) (string, error) {
+	return "pay " + bill, nil
+})
+
+// Remind starts a reminder that is sent a day before the bill is due.
+func Remind(ctx context.Context, engine *perdure.Engine, bill string, due time.Time) error {
+	_, err := Reminder.Start(ctx, engine, bill, perdure.ID("remind-"+bill),
+		schedule.At(due.AddDate(0, 0, -1)))
+	return err
+}
+
 // Repair starts the runs of a past week that are missing.
 func Repair(ctx context.Context, engine *perdure.Engine, monday time.Time) (int, error) {
 	return schedule.Backfill(ctx, engine, "bill-nightly", monday, monday.AddDate(0, 0, 7),

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/perduretest"
 	"github.com/perdure/perdure/schedule"
 )
@@ -35,5 +36,15 @@ func TestThePage(t *testing.T) {
 		if s, err := schedule.Get(ctx, env.Engine(), "bill-nightly"); err != nil || s.Started != 7 {
 			env.Errorf("%d runs (%v), want 7", s.Started, err)
 		}
-	}, Nightly, sync)
+		if err := env.Do(func(e *perdure.Engine) error {
+			return Remind(ctx, e, "b-1", time.Now().AddDate(0, 0, 3))
+		}); err != nil {
+			env.Fatal(err)
+		}
+		env.Sleep(47 * time.Hour)
+		reminder := perduretest.Get(env, Reminder, "remind-b-1")
+		reminder.Is(journal.Pending)
+		env.Sleep(2 * time.Hour)
+		reminder.Returns("pay b-1")
+	}, Nightly, sync, Reminder)
 }

@@ -157,6 +157,13 @@ func Audit(h journal.Head, entries []journal.Entry) (s journal.Snapshot, bad []s
 	if len(entries) == 0 || entries[0].Kind != journal.RunStarted {
 		return s, append(bad, "the journal does not begin with the start")
 	}
+	begins := slices.IndexFunc(entries, func(e journal.Entry) bool {
+		return e.Kind == journal.RunClaimed
+	})
+	if d := entries[0].Detail; begins >= 0 && d != nil && entries[begins].At.Before(d.Due) {
+		bad = append(bad, fmt.Sprintf("it began at %v, before its time %v", entries[begins].At,
+			d.Due))
+	}
 	if s.Status != h.Status {
 		bad = append(bad, fmt.Sprintf("the head says %v, the journal %v", h.Status, s.Status))
 	}

@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
+	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/torture/program"
 	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/schedule"
 )
 
 // A starter starts a workflow by its type, in a transaction if there is one, and reports whether it
@@ -30,11 +32,11 @@ func startOf[I, O any](one start[I, O], all startAll[I, O]) starter[I] {
 			c = c.In(tx)
 		}
 		if len(id)%2 == 1 {
-			r, err := one(ctx, c, in, perdure.ID(id))
+			r, err := one(ctx, c, in, options(id)...)
 			return err == nil && r.New(), err
 		}
 		runs, errs := all(ctx, c, []I{in, in}, func(int) []perdure.StartOption {
-			return []perdure.StartOption{perdure.ID(id)}
+			return options(id)
 		})
 		if err := errors.Join(errs...); err != nil {
 			return false, err
@@ -44,6 +46,15 @@ func startOf[I, O any](one start[I, O], all startAll[I, O]) starter[I] {
 		}
 		return runs[0].New() || runs[1].New(), nil
 	}
+}
+
+// options returns the options of the start of an ID. Every third run begins later.
+func options(id string) []perdure.StartOption {
+	out := []perdure.StartOption{perdure.ID(id)}
+	if id[len(id)-1]%3 == 0 {
+		out = append(out, schedule.At(time.Now().Add(100*time.Millisecond)))
+	}
+	return out
 }
 
 var errTwoSignals = &perdure.Error{
@@ -98,12 +109,12 @@ func (e *Env) begin(ctx context.Context, c *perdure.Client, tx any, p *program.P
 	case strings.HasPrefix(p.Start, "name"):
 		return byName(ctx, c, tx, e.code.Name(), in, id)
 	case p.Start == "signal":
-		d, err := perdure.SendWithStart(ctx, c, aside, 0, e.code, in, perdure.ID(id),
-			perdure.SendKey("start"))
+		d, err := perdure.SendWithStart(ctx, c, aside, 0, e.code, in,
+			append(options(id), perdure.SendKey("start"))...)
 		return d.New, err
 	case p.Start == "signal-tx":
-		d, err := perdure.SendWithStart(ctx, c.In(tx), aside, 0, e.code, in, perdure.ID(id),
-			perdure.SendKey("start"))
+		d, err := perdure.SendWithStart(ctx, c.In(tx), aside, 0, e.code, in,
+			append(options(id), perdure.SendKey("start"))...)
 		return d.New, err
 	}
 	return startOf(e.code.Start, e.code.StartAll)(ctx, c, tx, in, id)
@@ -119,7 +130,7 @@ func byName(ctx context.Context, c *perdure.Client, tx any, name string, in any,
 	if tx != nil {
 		c = c.In(tx)
 	}
-	r, err := c.Start(ctx, name, data, perdure.ID(id))
+	r, err := c.Start(ctx, name, data, options(id)...)
 	return err == nil && r.New(), err
 }
 
