@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"slices"
 	"sync/atomic"
 
 	"github.com/perdure/perdure"
@@ -27,13 +28,20 @@ func ExampleClient_Versions() {
 	defer stop()
 	startRun(engine, order, "", perdure.ID("ord-1"))
 	untilStatus(engine.Client, "ord-1", journal.Waiting)
-	markers, err := admin.New(engine).Versions(context.Background(), "order")
-	for _, m := range markers {
-		fmt.Println(m.Change, m.Version, "is needed by", len(m.Runs), "run")
+	versions, err := admin.New(engine).Versions(context.Background(), "order")
+	fmt.Println("all builds may go:", !slices.ContainsFunc(versions.Builds,
+		func(b admin.Build) bool { return !b.MayGo }))
+	show := func(m admin.Marker) {
+		fmt.Println(m.Change, m.Version, "may go:", m.MayGo, m.Why)
+	}
+	for _, m := range versions.Markers {
+		show(m)
 	}
 	fmt.Println(err)
 	// Output:
-	// carriers 2 is needed by 1 run
+	// all builds may go: false
+	// carriers 0 may go: true no open run has it
+	// carriers 2 may go: false it is in 1 open run
 	// <nil>
 }
 

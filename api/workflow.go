@@ -57,3 +57,35 @@ type Engine struct {
 	Until string  `json:"until,omitempty"` // when the lease expires
 	Left  float64 `json:"lease_s"`         // the seconds until then; 0 without a lease
 }
+
+// Versions are the versions of code that runs need.
+type Versions struct {
+	Builds        []Build  `json:"builds"`
+	Markers       []Marker `json:"markers"`
+	Partial       bool     `json:"partial,omitempty"`        // not all open runs were read
+	PartialFailed bool     `json:"partial_failed,omitempty"` // not all failed runs were read
+}
+
+// A Build is a build of a program that has executed runs of a workflow, or that an engine has.
+type Build struct {
+	Workflow string  `json:"workflow"`
+	Build    string  `json:"build"`
+	Engines  []int64 `json:"engines"` // the living engines of this build
+	Open     int     `json:"open"`    // the number of open runs that it has executed last
+	Failed   int     `json:"failed"`  // of failed ones, which may be retried
+	MayGo    bool    `json:"may_go"`
+	Why      string  `json:"why"`
+}
+
+// A Marker is a number that runs of a workflow have decided on for a change of its code.
+type Marker struct {
+	Workflow  string   `json:"workflow"`
+	Change    string   `json:"change"`
+	Version   int      `json:"version"`
+	Open      int      `json:"open"`      // the number of open runs that have it
+	Undecided int      `json:"undecided"` // of open runs that may still get it
+	Failed    int      `json:"failed"`    // of failed runs that have it
+	MayGo     bool     `json:"may_go"`
+	Why       string   `json:"why"`
+	Runs      []string `json:"runs"` // some of the open runs that have it, newest first
+}

@@ -76,6 +76,13 @@ var scripted = []perdure.Definition{
 	perdure.Define("sleep", func(ctx context.Context, _ int) (int, error) {
 		return 0, perdure.Sleep(ctx, 30*24*time.Hour)
 	}),
+	perdure.Define("changed", func(ctx context.Context, stay bool) (int, error) {
+		v, err := perdure.Version(ctx, "pay-first", 2)
+		if err != nil || !stay {
+			return v, errors.Join(err, errors.New("it fails"))
+		}
+		return v, perdure.Sleep(ctx, 30*24*time.Hour)
+	}),
 	gated("waited", dag.Sync),
 	gated("unwaited", dag.Async),
 }

@@ -20,7 +20,7 @@ func (p *program) newWorkflows() *cobra.Command {
 	}
 	db := p.database(cmd)
 	return group(cmd, newWorkflowsList(db), newWorkflowsShow(db), newWorkflowsPause(db),
-		newWorkflowsResume(db), newWorkflowsPaused(db))
+		newWorkflowsResume(db), newWorkflowsPaused(db), newWorkflowsVersions(db))
 }
 
 func newWorkflowsList(db *database) *cobra.Command {

@@ -75,7 +75,7 @@ func TestARunWithAHoleInItsJournalIsParked(t *testing.T) {
 		if err != nil || len(parked) != 1 || !strings.Contains(parked[0].Why, "entry 2 ") {
 			t.Errorf("parked are %+v, %v", parked, err)
 		}
-		world.Must[[]admin.Marker](t)(admin.New(w.Engine).Versions(ctx, ""))
+		world.Must[admin.Versions](t)(admin.New(w.Engine).Versions(ctx, ""))
 		world.Must[[]admin.Stale](t)(admin.New(w.Engine).Stale(ctx, time.Minute))
 		if err := w.Engine.Cancel(ctx, run.ID(), "lost"); err != nil {
 			t.Fatal(err)

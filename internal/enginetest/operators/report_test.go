@@ -2,6 +2,7 @@ package operators
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -314,7 +315,10 @@ func TestVersionsThatOpenRunsNeed(t *testing.T) {
 				t.Fatal(err)
 			}
 			var got []string
-			for _, m := range all {
+			for _, m := range all.Markers {
+				if len(m.Runs) == 0 {
+					continue
+				}
 				ids := []string{}
 				for _, run := range m.Runs {
 					ids = append(ids, w.Describe(string(run)).Head.WorkflowID)
@@ -327,12 +331,91 @@ func TestVersionsThatOpenRunsNeed(t *testing.T) {
 		}
 		versions("w", "address1 newer,new", "carrier1 old", "carrier2 newer,new")
 		versions("other", "address1 else", "carrier2 else")
-		versions("", "address1 else,newer,new", "carrier1 old", "carrier2 else,newer,new")
+		versions("", "address1 else", "carrier2 else", "address1 newer,new", "carrier1 old",
+			"carrier2 newer,new")
 		versions("nothing")
 		time.Sleep(55 * time.Minute)
 		versions("w", "address1 newer,new", "carrier2 newer,new")
 		time.Sleep(time.Hour)
 		versions("")
+	})
+}
+
+// A version may go if no open run has it and none will get it: not one that an older build has
+// executed and that has not come to the change, nor a new one. Failed runs are counted; they do not
+// keep it.
+//
+// spec: R-38, B-2
+func TestVersionsThatMayGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // runs that sleep are not in memory
+		code := func(max int) *perdure.Workflow[string, int] {
+			return perdure.Define("w", func(ctx context.Context, end string) (n int, err error) {
+				if err := world.PlainStep(ctx, "first"); err != nil {
+					return 0, err
+				}
+				if end == "early" {
+					if err := perdure.Sleep(ctx, time.Hour); err != nil {
+						return 0, err
+					}
+				}
+				if max > 0 {
+					if n, err = perdure.Version(ctx, "carrier", max); err != nil {
+						return 0, err
+					}
+				}
+				if end == "fails" {
+					return n, errors.New("no carrier")
+				}
+				return n, perdure.Sleep(ctx, time.Hour)
+			})
+		}
+		zero, one, two := code(0), code(1), code(2)
+		w := world.With(t, perdure.Options{IdleTimeout: -1}, zero)
+		defer func() { w.End() }()
+		look := func(when string, want ...string) {
+			t.Helper()
+			v, err := admin.New(w.Engine).Versions(t.Context(), "w")
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, b := range v.Builds {
+				got = append(got, fmt.Sprintf("%s: %d engines, %d open, %d failed, %v", b.Build,
+					len(b.Engines), b.Open, b.Failed, b.MayGo))
+			}
+			for _, m := range v.Markers {
+				got = append(got, fmt.Sprintf("%d: %d open, %d undecided, %d failed, %v: %s",
+					m.Version, len(m.Runs), m.Undecided, m.Failed, m.MayGo, m.Why))
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%s:\n%s\nwant\n%s", when, strings.Join(got, "\n"),
+					strings.Join(want, "\n"))
+			}
+		}
+		world.StartAndSettle(w, zero, "early", perdure.ID("old"))
+		look("the first build", "test: 1 engines, 1 open, 0 failed, false")
+		w.Deploy("one", one)
+		world.StartAndSettle(w, one, "late", perdure.ID("one"))
+		world.StartAndSettle(w, one, "fails", perdure.ID("failed"))
+		look("a run of the first build sleeps", "one: 1 engines, 1 open, 1 failed, false",
+			"test: 0 engines, 1 open, 0 failed, false",
+			"0: 0 open, 1 undecided, 0 failed, false: 1 open run of older builds may still get it",
+			"1: 1 open, 0 undecided, 1 failed, false: it is in 1 open run")
+		time.Sleep(3 * time.Hour)
+		look("the runs have ended", "one: 1 engines, 0 open, 1 failed, true",
+			"0: 0 open, 0 undecided, 0 failed, true: no open run has it",
+			"1: 0 open, 0 undecided, 1 failed, false: new runs of engine 2 get it")
+		w.Deploy("two", two)
+		world.StartAndSettle(w, two, "late", perdure.ID("two"))
+		look("a newer build", "one: 0 engines, 0 open, 1 failed, true",
+			"two: 1 engines, 1 open, 0 failed, false",
+			"0: 0 open, 0 undecided, 0 failed, true: no open run has it",
+			"1: 0 open, 0 undecided, 1 failed, true: no open run has it; a retry of 1 failed run "+
+				"would need it",
+			"2: 1 open, 0 undecided, 0 failed, false: it is in 1 open run")
+		if _, err := admin.New(w.Engine).Versions(t.Context(), "no name"); err == nil {
+			t.Error("a name that no workflow has is allowed")
+		}
 	})
 }
 
