@@ -24,9 +24,6 @@ type result struct {
 	Skips   []Item    `json:"skips,omitempty"`
 }
 
-// atOnce is the number of runs that a batch works on at the same time.
-const atOnce = 16
-
 // do carries out the order on some runs. It may be called again after a crash: a run that has the
 // order already is not changed again. Its error is that of a store that does not answer.
 func do(ctx context.Context, s *state, runs []string) (result, error) {
@@ -41,13 +38,8 @@ func do(ctx context.Context, s *state, runs []string) (result, error) {
 	out := result{Began: time.Now().Round(0).UTC()}
 	ends := make([]end, len(runs))
 	var wait sync.WaitGroup
-	slots := make(chan struct{}, atOnce)
 	for i, id := range runs {
-		slots <- struct{}{}
-		wait.Go(func() {
-			ends[i] = d.one(ctx, id)
-			<-slots
-		})
+		wait.Go(func() { ends[i] = d.one(ctx, id) })
 	}
 	wait.Wait()
 	for i, e := range ends {

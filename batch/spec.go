@@ -162,5 +162,5 @@ func (s Spec) takes(n int) time.Duration {
 	return time.Duration(math.Ceil(float64(n) / s.Rate * float64(time.Second)))
 }
 
-// mostTogether is the maximum number of runs whose results are recorded together.
+// mostTogether is the maximum number of runs that are done at a time, and recorded together.
 const mostTogether = 100
