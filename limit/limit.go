@@ -31,7 +31,8 @@ import (
 // continues it as new has them then. Runs that had begun before their workflow had a limit are not
 // counted.
 //
-// The engine that admits a run computes its key. So it does not matter who has started the run.
+// The engine that admits a run computes its key and its priority. So it does not matter who has
+// started the run.
 type Control struct {
 	// Name is the name of the limit; empty for the name of the workflow. Workflows with limits of
 	// one name share them.
@@ -49,6 +50,8 @@ type Control struct {
 
 	// Priority is compared if runs wait for a slot: a run with a higher one is first.
 	Priority int
+	// Rank computes the priority of each run instead.
+	Rank Rank
 	// Fair makes the keys that wait for the slots of Concurrency get one each in turn. Otherwise
 	// the run that has waited longest is first.
 	Fair bool
@@ -92,16 +95,42 @@ func By[I any](key func(in I) string) Key {
 	if key == nil {
 		return Key{}
 	}
-	return Key{of: func(input []byte) (string, error) {
+	return Key{of: computed(key)}
+}
+
+// computed returns a function of the bytes of an input.
+func computed[I, T any](f func(in I) T) func(input []byte) (T, error) {
+	return func(input []byte) (out T, err error) {
 		var in I
 		if len(input) > 0 {
 			if err := json.Unmarshal(input, &in); err != nil {
-				return "", fmt.Errorf("the input does not decode into %T: %w", in, err)
+				return out, fmt.Errorf("the input does not decode into %T: %w", in, err)
 			}
 		}
-		return key(in), nil
-	}}
+		return f(in), nil
+	}
 }
+
+// A Rank computes the priority of a run. The zero Rank computes none.
+type Rank struct {
+	of func(input []byte) (int, error)
+}
+
+// RankBy returns a Rank that a function computes from the input of a run. The function must decide
+// by its argument alone. A priority has 32 bits. An input that cannot be decoded, or whose priority
+// is not valid, fails the run.
+func RankBy[I any](priority func(in I) int) Rank {
+	if priority == nil {
+		return Rank{}
+	}
+	return Rank{of: computed(priority)}
+}
+
+// IsZero reports whether the Rank computes no priority.
+func (r Rank) IsZero() bool { return r.of == nil }
+
+// isPriority reports whether a priority is valid: stores keep 32 bits.
+func isPriority(n int) bool { return n >= math.MinInt32 && n <= math.MaxInt32 }
 
 // Is returns a Key with that value, for a step whose workflow knows it.
 func Is(value string) Key {
@@ -143,7 +172,9 @@ func (c Control) ApplyToWorkflow(w *sealed.Workflow) error {
 			"nothing back")
 	case c.PerKey > 0 && c.Key.of == nil:
 		return failure.Invalid(op, "PerKey needs a Key, such as limit.By(func(in T) string)")
-	case c.Priority < math.MinInt32 || c.Priority > math.MaxInt32:
+	case c.Priority != 0 && !c.Rank.IsZero():
+		return failure.Invalid(op, "a limit has a Priority or a Rank, not both")
+	case !isPriority(c.Priority):
 		return failure.Invalid(op, "the Priority of a limit is not valid: allowed are 32 bits")
 	}
 	if wrong := c.Rate.check(); wrong != "" {
@@ -162,7 +193,7 @@ func (c Control) ApplyToStep(o *sealed.Operation) error {
 	case c.Rate == Rate{}:
 		return failure.Invalid(op, "a limit.Control of a step needs a Rate; a limit.Semaphore "+
 			"limits how many runs are in a part of their work")
-	case c.Concurrency != 0 || c.PerKey != 0 || c.Priority != 0 || c.Fair:
+	case c.Concurrency != 0 || c.PerKey != 0 || c.Priority != 0 || !c.Rank.IsZero() || c.Fair:
 		return failure.Invalid(op, "a limit.Control of a step has Name, Key and Rate only")
 	case c.Key.of != nil && !c.Key.fixed:
 		return failure.Invalid(op, "the Key of a step has no input to compute it from: use "+
@@ -202,16 +233,9 @@ func (c Control) bounds() (all []store.Adjust) {
 // run waits for one; then the slot of its key, so that a key that is full keeps no other from the
 // slots of all.
 func (c Control) asks(input []byte) (asks []store.Ask, f *journal.Failure) {
-	key := ""
-	if c.Key.of != nil {
-		k, err := c.Key.of(input)
-		if err != nil {
-			return nil, &journal.Failure{
-				Code:    journal.CodeInvalid,
-				Message: "the key of limit " + c.Name + ": " + err.Error(),
-			}
-		}
-		key = keptKey(k)
+	key, priority, err := c.computed(input)
+	if err != nil {
+		return nil, &journal.Failure{Code: journal.CodeInvalid, Message: err.Error()}
 	}
 	if c.Rate != (Rate{}) {
 		asks = append(asks, store.Ask{
@@ -222,15 +246,35 @@ func (c Control) asks(input []byte) (asks []store.Ask, f *journal.Failure) {
 	if c.PerKey > 0 && key != "" {
 		asks = append(asks, store.Ask{
 			Slot: rules.KeySlot, Limit: c.Name + rules.KeyLimit, Key: key, Max: c.PerKey,
-			Priority: c.Priority,
+			Priority: priority,
 		})
 	}
 	if c.Concurrency > 0 {
-		a := store.Ask{Slot: rules.RunSlot, Limit: c.Name, Max: c.Concurrency, Priority: c.Priority}
+		a := store.Ask{Slot: rules.RunSlot, Limit: c.Name, Max: c.Concurrency, Priority: priority}
 		if c.Fair {
 			a.Share = key
 		}
 		asks = append(asks, a)
 	}
 	return asks, nil
+}
+
+// computed returns the key and the priority of a run with that input.
+func (c Control) computed(input []byte) (key string, priority int, err error) {
+	priority = c.Priority
+	if c.Key.of != nil {
+		if key, err = c.Key.of(input); err != nil {
+			return "", 0, fmt.Errorf("the key of limit %s: %w", c.Name, err)
+		}
+		key = keptKey(key)
+	}
+	if !c.Rank.IsZero() {
+		if priority, err = c.Rank.of(input); err == nil && !isPriority(priority) {
+			err = fmt.Errorf("%d is not valid: allowed are 32 bits", priority)
+		}
+		if err != nil {
+			return "", 0, fmt.Errorf("the priority in limit %s: %w", c.Name, err)
+		}
+	}
+	return key, priority, nil
 }

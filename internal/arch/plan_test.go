@@ -96,6 +96,7 @@ var plan = map[string]permit{
 	"schedule": {
 		own: "/ internal/cron internal/failure internal/kernel internal/sealed journal store",
 	},
+	"job": {own: "/ internal/failure internal/sealed limit"},
 	"batch": {
 		own: "/ admin filter internal/failure internal/kernel internal/sealed journal store",
 	},
@@ -140,6 +141,7 @@ var plan = map[string]permit{
 	"examples/internal/terminal": {},
 	// the code of the how-to pages
 	"docs/howto/mending":      {own: anyPublic},
+	"docs/howto/jobs":         {own: anyPublic},
 	"docs/howto/limits":       {own: anyPublic},
 	"docs/howto/retries":      {own: anyPublic},
 	"docs/howto/waiting":      {own: anyPublic},
@@ -177,7 +179,7 @@ var plan = map[string]permit{
 	// generated programs, and the judge of their runs
 	"internal/torture/program": {},
 	"internal/torture/play": {
-		own: "/ backpressure barrier dag deadletter internal/torture/program journal limit " +
+		own: "/ backpressure barrier dag deadletter internal/torture/program job journal limit " +
 			"pattern report saga schedule tcc",
 	},
 	"internal/torture/world": {own: "internal/torture/play"},

@@ -76,7 +76,7 @@ func (k *Kernel) limitsOf(def *Workflow, input []byte) (asks []store.Ask, f *jou
 		return nil
 	})
 	if abort := guard.AbortOf(err); abort != nil {
-		return nil, abortFailure("the key of a limit of workflow "+def.Name, abort)
+		return nil, abortFailure("the key or priority in a limit of workflow "+def.Name, abort)
 	}
 	return k.rules.Load().Asks(def.limited(), asks), f
 }

@@ -140,7 +140,8 @@ var none = map[string]string{
 		"perdure.*.String pattern.Kind.String definition.Issue.String pattern.Encode " +
 		"pattern.CheckName dag.ChildResult.MarshalJSON dag.ChildResult.UnmarshalJSON",
 	"what is checked at registration": "perdure.*.ApplyTo* backpressure.*.ApplyTo* " +
-		"limit.*.ApplyTo* schedule.At.ApplyTo* perdure.Check perdure.Retry.Check " +
+		"limit.*.ApplyTo* limit.Rank.IsZero schedule.At.ApplyTo* perdure.Check " +
+		"perdure.Retry.Check " +
 		"pattern.If.Check perdure.*.Validate " +
 		"pattern.Arguments.Check pattern.Callbacks.* backpressure.*.Validate backpressure.Check " +
 		"backpressure.Register backpressure.Reset backpressure.Names backpressure.Config.Policy " +

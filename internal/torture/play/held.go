@@ -24,7 +24,7 @@ var (
 	}
 	// Narrows is the limit of the runs of the workflow narrow.
 	Narrows = limit.Control{
-		Name: "narrow", Concurrency: 2, PerKey: 1, Fair: true, Priority: 1,
+		Name: "narrow", Concurrency: 2, PerKey: 1, Fair: true,
 		Rate: limit.Rate{Tokens: 100, Per: time.Second, Burst: 3},
 	}
 	// Declared is the limit that some declarations share.
@@ -51,6 +51,7 @@ type Narrow struct{ Label, Key string }
 func (e *Env) defineNarrow() *perdure.Workflow[Narrow, int64] {
 	c := Narrows
 	c.Key = limit.By(func(in Narrow) string { return in.Key })
+	c.Rank = limit.RankBy(func(in Narrow) int { return len(in.Label) % 3 })
 	return perdure.Define("narrow", func(ctx context.Context, in Narrow) (int64, error) {
 		n, err := perdure.Step(ctx, "do", e.effect(in.Label), brisk)
 		if err == nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/deadletter"
 	"github.com/perdure/perdure/internal/torture/program"
+	"github.com/perdure/perdure/job"
 	"github.com/perdure/perdure/pattern"
 	"github.com/perdure/perdure/schedule"
 )
@@ -95,10 +96,9 @@ func New(w World, money perdure.Transactions[*sql.Tx], db *sql.DB) *Env {
 		_, err := perdure.Step(ctx, "do", out.effect(label))
 		return label, errors.Join(err, perdure.Permanent(ErrMeant))
 	}, perdure.Retention{Period: -1})
-	out.fleeting = perdure.Define("fleeting", func(ctx context.Context, label string) (string,
-		error) {
-		return perdure.Step(ctx, "do", func(context.Context) (string, error) { return label, nil })
-	}, perdure.Retention{Period: time.Millisecond})
+	out.fleeting = job.Define("fleeting", func(_ context.Context, label string) (string, error) {
+		return label, nil
+	}, job.Spec{}, perdure.Retention{Period: time.Millisecond})
 	out.narrow, out.tick = out.defineNarrow(), out.defineTick()
 	out.declare()
 	return out
