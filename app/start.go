@@ -47,7 +47,8 @@ With --at or --delay the run exists at once, and is PENDING until its time.
 
 For a graph of mode SYNC the command waits without --wait too, until --timeout. For one
 of mode ASYNC it does not wait.`,
-		Example: `  perdure start order-fulfilment -i '{"id":"ord-1"}' --id ord-1 --watch
+		Example: `  perdure start remind -i '"ada"' --at 2026-03-07T14:30:00+01:00
+  perdure start order-fulfilment -i '{"id":"ord-1"}' --id ord-1 --watch
   perdure start greet -i '"ada"' --wait
   cat order.json | perdure start order-fulfilment -f -`,
 		Args: exactly("WORKFLOW"),

@@ -236,7 +236,7 @@ func (f *family) start(old journal.Head, p plan, id journal.RunID) *journal.Deta
 	case journal.ActionFork:
 		start.Undoes = ""
 	}
-	start.DeadLetters = nil
+	start.Due, start.DeadLetters = time.Time{}, nil // it begins at once
 	if old.Status != journal.Completed {
 		start.DeadLetters = openDeadLetters(p.entries)
 	}

@@ -341,6 +341,7 @@ func TestABadControlIsRefused(t *testing.T) {
 		{Rate: limit.Rate{Tokens: 1, Per: -1}}, {Rate: limit.Rate{Tokens: 1, Per: 1, Burst: -1}},
 		{Rate: limit.Rate{Tokens: 1, Per: 1 << 62, Burst: 3}},
 		{Concurrency: 1, Name: strings.Repeat("x", 300)}, {Concurrency: 1, Name: "a\x00b"},
+		{Concurrency: 1, Priority: 1, Rank: limit.RankBy(func(string) int { return 1 })},
 	} {
 		if got := perdure.Check(job(newGauge(), c)); len(got) == 0 {
 			t.Errorf("%+v is accepted", c)

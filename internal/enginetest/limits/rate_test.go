@@ -258,6 +258,7 @@ func TestABadControlOfAStepIsRefused(t *testing.T) {
 			for _, c := range []limit.Control{
 				{}, {Name: "x"}, {Rate: rate}, {Name: "x", Rate: rate, Concurrency: 1},
 				{Name: "x", Rate: rate, Key: keyOf}, {Name: "x", Rate: limit.Rate{Tokens: -1}},
+				{Name: "x", Rate: rate, Rank: limit.RankBy(func(int) int { return 1 })},
 			} {
 				err := perdure.Do(ctx, "step", func(context.Context) error { return nil }, c)
 				if journal.CodeOf(err) != journal.CodeInvalid {

@@ -319,6 +319,20 @@ func TestARunThatGoesOnFromADelayedOneDoesNotWaitAgain(t *testing.T) {
 		if took := time.Since(began); took > time.Minute {
 			t.Errorf("the rest took %v", took)
 		}
+		world.StartAndSettle(w, wf, 1, perdure.ID("b"), inAnHour())
+		if err := w.Engine.Cancel(t.Context(), "b", "a mistake"); err != nil {
+			t.Fatal(err)
+		}
+		began = time.Now()
+		if _, err := w.Engine.Retry(t.Context(), "b"); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := world.OutcomeOf(w, wf, "b"); err != nil || out != 1 {
+			t.Errorf("%d, %v", out, err)
+		}
+		if took := time.Since(began); took > time.Minute {
+			t.Errorf("the retry of one that had not begun took %v", took)
+		}
 	}, wf)
 }
 
@@ -401,6 +415,27 @@ func TestTimesThatNoRunCanBeginAtAreRefused(t *testing.T) {
 			if s := w.Status(run.RunID()); s != journal.Waiting {
 				t.Errorf("at %v it is %v", at, s)
 			}
+		}
+	})
+}
+
+// The engine that was asked for the start may be gone when the time comes.
+//
+// spec: B-26
+func TestADelayedRunBeginsOnAnotherNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := world.NewCluster(t, 2, greeted)
+		defer c.End()
+		due := time.Now().Add(time.Hour)
+		world.StartAndSettle(c.Nodes[0], greeted, 0, perdure.ID("a"), schedule.At(due))
+		if _, err := greeting.Send(t.Context(), c.Nodes[1].Engine, "a", "hello"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(59 * time.Minute)
+		c.Kill(c.Nodes[0])
+		out, err := world.OutcomeOf(c.Nodes[1], greeted, "a")
+		if want := due.UTC().Format(time.TimeOnly) + " hello"; err != nil || out != want {
+			t.Errorf("%q, %v: want %q", out, err, want)
 		}
 	})
 }

@@ -179,6 +179,16 @@ func TestJudgeSeesWhatIsWrong(t *testing.T) {
 			r.Entries = slices.Delete(r.Entries, 1, 2)
 			r.State, r.Bad = Audit(r.Head, r.Entries)
 		},
+		"before its time": func(e *Evidence) {
+			r := e.Runs[0]
+			begins := journal.Entry{
+				Run: r.Head.Number, Seq: 2, Kind: journal.RunClaimed, Status: journal.Running,
+				At: r.Entries[0].At,
+			}
+			started := r.Entries[0]
+			started.Detail = &journal.Detail{Due: begins.At.Add(1)}
+			_, r.Bad = Audit(r.Head, []journal.Entry{started, begins})
+		},
 		"ended StepCompleted and then": func(e *Evidence) {
 			r := e.Runs[0]
 			again := r.Entries[1]
