@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,6 +16,8 @@ import (
 	"github.com/perdure/perdure/batch"
 	"github.com/perdure/perdure/internal/enginetest/world"
 	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/observe"
+	"github.com/perdure/perdure/store"
 )
 
 // fail is a workflow whose step fails in each run.
@@ -40,6 +43,9 @@ func inTime(t *testing.T, test func(t *testing.T, d bench)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := world.New(t, fail, wait, batch.Workflow())
 		test(t, bench{w, t})
+		if all := w.Seen(observe.DefinitionAdvised); len(all) > 0 {
+			t.Errorf("%+v", all)
+		}
 		w.End()
 	})
 }
@@ -283,5 +289,42 @@ func TestABatchThatNoEngineHasIsPending(t *testing.T) {
 			t.Errorf("%+v", b)
 		}
 		w.End()
+	})
+}
+
+// A deaf store does not answer some of the questions for the first entry of a run.
+type deaf struct {
+	store.Store
+	left *atomic.Int32
+}
+
+func (d deaf) Load(ctx context.Context, n journal.Number, r store.Range) ([]journal.Entry, error) {
+	if r.Limit == 1 && d.left.Add(-1) >= 0 {
+		return nil, errors.New("the disk does not answer")
+	}
+	return d.Store.Load(ctx, n, r)
+}
+
+// spec: B-8
+func TestABatchWaitsForAStoreThatDoesNotAnswer(t *testing.T) {
+	inTime(t, func(t *testing.T, d bench) {
+		d.begin(fail, "a", 30)
+		left := &atomic.Int32{}
+		d.End()
+		d.Wrap = func(s store.Store) store.Store { return deaf{s, left} }
+		d.Begin()
+		left.Store(50)
+		b := d.start(batch.Spec{Order: retry("ada", ""), Filter: "workflow=fail"})
+		if b = d.ended(b.ID); b.Done != 30 || b.Matched != 30 {
+			t.Errorf("%+v", b)
+		}
+		if left.Load() >= 0 {
+			t.Error("no question had no answer")
+		}
+		for id, n := range chains(t, d.Engine, "a-") {
+			if n != 2 {
+				t.Errorf("%s has %d runs, want 2", id, n)
+			}
+		}
 	})
 }

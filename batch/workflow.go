@@ -28,7 +28,7 @@ const (
 // batches of its store.
 func Workflow() perdure.Definition { return workflow }
 
-var workflow = perdure.Define(workflowName, carryOut, own{}, untilDone, perdure.Retention{
+var workflow = perdure.Define(workflowName, carryOut, own{}, perdure.Retention{
 	ByStatus: map[perdure.RunStatus]time.Duration{journal.ContinuedAsNew: keptChain},
 }, perdure.About{
 	Description: "Carries out one order on many runs",
@@ -66,7 +66,7 @@ func carryOut(ctx context.Context, s *state) (Progress, error) {
 		if len(runs) > 0 {
 			did, err := perdure.Step(ctx, "do", func(ctx context.Context) (result, error) {
 				return do(ctx, s, runs)
-			})
+			}, untilDone)
 			if err != nil {
 				return Progress{}, err
 			}
@@ -100,7 +100,7 @@ func (s *state) choose(ctx context.Context) (runs []string, err error) {
 	}
 	found, err := perdure.Step(ctx, "find", func(ctx context.Context) (page, error) {
 		return s.find(ctx)
-	})
+	}, untilDone)
 	s.After, s.IsOver = found.Next, found.Next.IsZero()
 	return found.Runs, err
 }

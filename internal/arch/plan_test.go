@@ -179,13 +179,13 @@ var plan = map[string]permit{
 	// generated programs, and the judge of their runs
 	"internal/torture/program": {},
 	"internal/torture/play": {
-		own: "/ backpressure barrier dag deadletter internal/torture/program job journal limit " +
-			"pattern report saga schedule tcc",
+		own: "/ backpressure barrier batch dag deadletter internal/torture/program job journal " +
+			"limit pattern report saga schedule tcc",
 	},
 	"internal/torture/world": {own: "internal/torture/play"},
 	"internal/torture/actor": {
-		own: "/ admin deadletter internal/torture/play internal/torture/program journal limit " +
-			"schedule",
+		own: "/ admin batch deadletter internal/torture/play internal/torture/program journal " +
+			"limit schedule",
 	},
 	"internal/torture/judge": {
 		own: "internal/torture/actor internal/torture/play internal/torture/program " +

@@ -26,6 +26,13 @@ func (x *dealing) retry(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if x.rng.IntN(4) == 0 {
+		if came, err := x.bulk(ctx, do); came || err != nil {
+			x.retried++
+			x.sent = 0
+			return err
+		}
+	}
 	err = x.insist(ctx, string(do.Action), func(c *perdure.Client) error {
 		letters, _, err := admin.New(c).DeadLetters(ctx, admin.DeadLetterQuery{WorkflowID: x.ID})
 		if err != nil {

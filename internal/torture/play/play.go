@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/batch"
 	"github.com/perdure/perdure/deadletter"
 	"github.com/perdure/perdure/internal/torture/program"
 	"github.com/perdure/perdure/job"
@@ -121,6 +122,7 @@ func (e *Env) caller() perdure.Caller {
 func (e *Env) Definitions() []perdure.Definition {
 	out := []perdure.Definition{
 		e.code, e.brief, e.failing, e.fleeting, e.narrow, e.tick, schedule.Workflow(),
+		batch.Workflow(),
 	}
 	for _, name := range slices.Sorted(maps.Keys(e.declared)) {
 		out = append(out, e.declared[name])
