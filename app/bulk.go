@@ -45,17 +45,10 @@ type bulk struct {
 func inBulk(db *database, cmd *cobra.Command, out *output, hasStep bool,
 	order func(*cobra.Command) (admin.Order, error)) *bulk {
 	b := &bulk{db: db, out: out, order: order}
-	flags := cmd.Flags()
-	flags.StringVar(&b.filter, "filter", "", "act on all runs that meet these conditions")
-	flags.Float64Var(&b.rate, "rate", 0, "with several runs: at most so many per second "+
-		"(default no limit)")
-	flags.BoolVar(&b.yes, "yes", false, "with several runs: start the batch")
-	if flags.Lookup("preview") == nil {
-		flags.BoolVar(&b.preview, "preview", false, "with several runs: show them, and change "+
-			"nothing")
-	}
+	cmd.Flags().StringVar(&b.filter, "filter", "", "act on all runs that meet these conditions")
+	b.add(cmd)
 	if hasStep {
-		flags.StringVar(&b.step, "step", "", "the step; then every argument is an ID")
+		cmd.Flags().StringVar(&b.step, "step", "", "the step; then every argument is an ID")
 	}
 	cmd.Long += bulkHelp
 	args, run := cmd.Args, cmd.RunE
@@ -69,13 +62,32 @@ func inBulk(db *database, cmd *cobra.Command, out *output, hasStep bool,
 		switch {
 		case b.isFor(cmd, list):
 			return b.run(cmd, list)
-		case cmd.Flags().Changed("rate") || b.yes:
-			return usage(cmd, "--rate and --yes are for several runs")
+		case b.isOdd(cmd):
+			return usage(cmd, onlyForMany)
 		}
 		return run(cmd, list)
 	}
 	return b
 }
+
+// add adds the flags of every command that acts on many runs.
+func (b *bulk) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.Float64Var(&b.rate, "rate", 0, "with several runs: at most so many per second "+
+		"(default no limit)")
+	flags.BoolVar(&b.yes, "yes", false, "with several runs: start the batch")
+	if flags.Lookup("preview") == nil {
+		flags.BoolVar(&b.preview, "preview", false, "with several runs: show them, and change "+
+			"nothing")
+	}
+}
+
+// isOdd reports whether a command about one run has a flag that is for many.
+func (b *bulk) isOdd(cmd *cobra.Command) bool {
+	return cmd.Flags().Changed("rate") || b.yes || b.preview
+}
+
+const onlyForMany = "--rate, --yes and --preview are for several runs"
 
 // oneWithStep reports whether a command is for one run and has its step as a flag.
 func (b *bulk) oneWithStep(cmd *cobra.Command, args []string) bool {

@@ -183,12 +183,20 @@ func newDeadLettersGet(db *database) *cobra.Command {
 
 func newDeadLettersRetry(db *database) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "retry ID", Short: "Retry the run of a dead letter from the step that has failed",
-		Example: "  perdure deadletters retry " + exampleLetter,
+		Use:   "retry ID... | --workflow NAME",
+		Short: "Retry the run of a dead letter from the step that has failed",
+		Long: `Retries the run of a dead letter from the step that has failed. The dead letter ends by
+itself when the new run has passed the step.
+
+Several IDs, or --workflow for all of a workflow, start a batch: an engine retries the runs
+one after the other, and goes on after a crash. --preview shows them, and without --yes
+nothing is done.`,
+		Example: "  perdure deadletters retry " + exampleLetter + `
+  perdure deadletters retry --workflow order --rate 10 --yes`,
 	}
 	out, do := newOutput(cmd), admin.Order{Action: journal.ActionRetry}
 	why(cmd, &do)
-	return aboutLetter(db, cmd, out.check, func(ctx context.Context, a *admin.Client,
+	aboutLetter(db, cmd, out.check, func(ctx context.Context, a *admin.Client,
 		id string) error {
 		acted, err := a.ActOnDeadLetter(ctx, id, signed(do))
 		if err != nil {
@@ -200,6 +208,8 @@ func newDeadLettersRetry(db *database) *cobra.Command {
 			return printStarted(w, acted.RunID, acted.WorkflowID, acted.New)
 		})
 	})
+	retryLetters(db, cmd, out, func() admin.Order { return signed(do) })
+	return cmd
 }
 
 func newDeadLettersHandle(db *database) *cobra.Command {
@@ -239,6 +249,15 @@ func newDeadLettersDelete(db *database) *cobra.Command {
 	})
 }
 
+// noLetter adds to the error of an unknown dead letter how to find the known ones.
+func (c *client) noLetter(err error) error {
+	if e := (*perdure.Error)(nil); errors.As(err, &e) && e.Hint == "" &&
+		e.Code == journal.CodeNotFound {
+		return hinted(err, c.place.Command("deadletters list")+" shows the open ones")
+	}
+	return err
+}
+
 // aboutLetter completes a command about one open dead letter, whose ID is the argument.
 func aboutLetter(db *database, cmd *cobra.Command, check func() error,
 	do func(context.Context, *admin.Client, string) error) *cobra.Command {
@@ -249,12 +268,8 @@ func aboutLetter(db *database, cmd *cobra.Command, check func() error,
 		}
 		return using(cmd, db.write, func(ctx context.Context, c *client) error {
 			err := do(ctx, admin.New(c.Client), args[0])
-			if e := (*perdure.Error)(nil); errors.As(err, &e) && e.Hint == "" &&
-				e.Code == journal.CodeNotFound {
-				return hinted(err, c.place.Command("deadletters list")+" shows the open ones")
-			}
 			if err != nil {
-				return err
+				return c.noLetter(err)
 			}
 			return c.warn(ctx, cmd.ErrOrStderr())
 		})
