@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -30,18 +31,25 @@ func (a *Client) Stale(ctx context.Context, after time.Duration) ([]Stale, error
 	if after < 0 {
 		return nil, failure.Invalid("stale", "%v is not valid: at least 0", after)
 	}
+	out, _, err := a.someStale(ctx, after, math.MaxInt)
+	return out, err
+}
+
+// someStale returns the stale runs that the first pages of busy runs have. It reports whether there
+// are further pages.
+func (a *Client) someStale(ctx context.Context, after time.Duration, pages int) (out []Stale,
+	more bool, err error) {
 	now := time.Now()
 	since := now.Add(-cmp.Or(after, defaultStale))
 	info, err := a.client.FrontEnd.Info(ctx)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	var out []Stale
 	f := store.Filter{Busy: now, Stale: since, Limit: store.MaxLimit}
-	for {
+	for ; pages > 0; pages-- {
 		heads, next, err := a.client.FrontEnd.Heads(ctx, f)
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		for _, h := range heads {
 			why := a.stale(h, since, sealed.Living(info))
@@ -50,7 +58,7 @@ func (a *Client) Stale(ctx context.Context, after time.Duration) ([]Stale, error
 			}
 			last, err := a.client.FrontEnd.Read(ctx, h, store.Range{Tail: true, Limit: 1})
 			if err != nil && !failure.IsDamaged(err) {
-				return nil, err
+				return nil, false, err
 			}
 			if len(last) == 0 || last[0].At.After(since) {
 				continue
@@ -60,16 +68,17 @@ func (a *Client) Stale(ctx context.Context, after time.Duration) ([]Stale, error
 				why, err = err.Error(), nil
 			}
 			if err != nil {
-				return nil, err
+				return nil, false, err
 			}
 			if !waits {
 				out = append(out, Stale{h, last[0].At, why})
 			}
 		}
 		if f.After = next; next.IsZero() {
-			return out, nil
+			return out, false, nil
 		}
 	}
+	return out, true, nil
 }
 
 // stale returns the reason why a run is stale if its last entry is old; empty if the run waits for

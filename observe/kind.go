@@ -90,6 +90,8 @@ const (
 	LeaseLost Kind = "lease lost"
 	// the engine has joined again, after Took, in the try Attempt
 	LeaseRegained Kind = "lease regained"
+	// a loop of the engine, Reason, has stopped, and waits for admin.Client.StartLoop; Err is why
+	LoopStopped Kind = "loop stopped"
 	// a call waits for Engine.Run, which nobody has called; Reason names the call
 	EngineNotRunning Kind = "engine not running"
 	// this engine has taken over from one that died; Rows is the number of its runs that are due

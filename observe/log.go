@@ -38,6 +38,7 @@ var levels = map[Kind]slog.Level{
 	EngineNotRunning:       slog.LevelWarn,
 	LateResult:             slog.LevelWarn,
 	LeaseLost:              slog.LevelWarn,
+	LoopStopped:            slog.LevelWarn,
 	ListenerFailed:         slog.LevelWarn,
 	ParticipantFailed:      slog.LevelWarn,
 	PurgeFailed:            slog.LevelWarn,

@@ -62,6 +62,7 @@ func (q *claims) claimLoop(ctx context.Context) {
 	k := q.k
 	wait, tries := 10*time.Millisecond, 1
 	for {
+		k.loops.claims.turn()
 		again, err := k.claimDue()
 		if err != nil {
 			if final(err) {

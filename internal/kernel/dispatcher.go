@@ -151,6 +151,7 @@ func (a *dispatcher) run() {
 		sweep = t.C
 	}
 	for {
+		k.loops.outbox.turn()
 		select {
 		case <-k.stale: // first, since its entries are older
 			a.again()

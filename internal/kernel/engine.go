@@ -3,9 +3,14 @@ package kernel
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/perdure/perdure/internal/guard"
+	"github.com/perdure/perdure/internal/rules"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/observe"
 	"github.com/perdure/perdure/store"
@@ -289,6 +294,144 @@ func (e *Engine) Purge(ctx context.Context) (runs, messages int, err error) {
 		runs, messages = runs+r, messages+m
 		if !errors.Is(err, errLost) {
 			return runs, messages, err
+		}
+	}
+}
+
+// The names of the loops of an engine.
+const (
+	loopClaims    = "claims"
+	loopLease     = "lease"
+	loopOutbox    = "outbox"
+	loopWatch     = "watch"
+	loopRetention = "retention"
+)
+
+// A Loop is something that an engine does again and again.
+type Loop struct {
+	Name string
+	Beat time.Time // when its latest turn began; zero: it has not begun
+	// Every is the longest time between two turns if nothing hangs; 0 if there is no such time.
+	Every   time.Duration
+	Stopped string // the reason why it has stopped; empty while it runs
+}
+
+// loops are the loops of a kernel. The loops for claims, the lease and the outbox go on until the
+// kernel is over. The others call only the store, and may stop before: if the store's code panics,
+// or if its Watch returns too soon. An operator lets them begin again.
+type loops struct {
+	k                                       *Kernel
+	claims, lease, outbox, watch, retention loop
+}
+
+// A loop knows when it was seen last.
+type loop struct {
+	beat  atomic.Int64
+	again chan struct{} // asks to begin again
+
+	mu      sync.Mutex
+	stopped string
+}
+
+// turn records that a turn begins.
+func (l *loop) turn() { l.beat.Store(time.Now().UnixNano()) }
+
+// stop sets the reason why the loop has stopped; empty if it begins again.
+func (l *loop) stop(reason string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stopped = reason
+}
+
+func (l *loop) whyStopped() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.stopped
+}
+
+func (l *loop) told(name string, every time.Duration) Loop {
+	told := Loop{Name: name, Every: max(every, 0), Stopped: l.whyStopped()}
+	if beat := l.beat.Load(); beat != 0 {
+		told.Beat = time.Unix(0, beat)
+	}
+	return told
+}
+
+// Loops returns the loops of the engine that have begun.
+func (e *Engine) Loops() []Loop {
+	k, _ := e.current()
+	lease, sweep := k.lease.period*store.IdleLeases, k.cfg.Sweep
+	outbox := sweep
+	if k.lease.period == 0 {
+		outbox = 0
+	}
+	all := []Loop{
+		k.loops.claims.told(loopClaims, sweep), k.loops.lease.told(loopLease, lease),
+		k.loops.outbox.told(loopOutbox, outbox), k.loops.watch.told(loopWatch, 0),
+		k.loops.retention.told(loopRetention, k.cfg.CleanUp),
+	}
+	return slices.DeleteFunc(all, func(l Loop) bool { return l.Beat.IsZero() })
+}
+
+// Config returns the settings of the engine.
+func (e *Engine) Config() Config { return e.cfg }
+
+// keep calls do, which returns when ctx ends or the kernel is over. If do returns or panics
+// before, the loop has stopped: a setting has the reason, and keep calls do again when an
+// operator removes the setting.
+func (x *loops) keep(ctx context.Context, l *loop, do func()) {
+	k := x.k
+	for {
+		l.turn()
+		reason := "it has ended too soon"
+		guard.Run(do, func(abort *guard.Abort) {
+			if abort != nil {
+				reason = abort.Error()
+			}
+		})
+		if ctx.Err() != nil || !k.lives() {
+			return
+		}
+		x.tellStopped(ctx, l, reason)
+		select {
+		case <-l.again:
+			l.stop("")
+		case <-ctx.Done():
+			return
+		case <-k.dead:
+			return
+		}
+	}
+}
+
+// tellStopped makes known that a loop has stopped. If the store does not take it, the loop begins
+// again when the settings have changed.
+func (x *loops) tellStopped(ctx context.Context, l *loop, reason string) {
+	k := x.k
+	name := loopWatch
+	if l == &x.retention {
+		name = loopRetention
+	}
+	k.observe(observe.Notice{
+		Kind: observe.LoopStopped, At: time.Now(), Reason: name, Err: reason,
+	})
+	_ = PutSetting(ctx, &k.FrontEnd, "stop loop "+name, store.Setting{
+		Kind: rules.LoopSetting, Name: rules.Loop(int64(k.engine), name), Value: []byte("{}"),
+		By: "engine", Reason: strings.ToValidUTF8(reason[:min(len(reason), 250)], ""),
+	})
+	l.stop(reason)
+}
+
+// beginAgain lets loops begin again that have stopped and whose setting an operator has removed.
+func (x *loops) beginAgain(all []store.Setting) {
+	for name, l := range map[string]*loop{
+		loopWatch: &x.watch, loopRetention: &x.retention,
+	} {
+		if l.whyStopped() != "" && !slices.ContainsFunc(all, func(s store.Setting) bool {
+			return s.Kind == rules.LoopSetting && s.Name == rules.Loop(int64(x.k.engine), name) &&
+				s.Value != nil
+		}) {
+			signal(l.again)
 		}
 	}
 }

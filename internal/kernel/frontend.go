@@ -151,6 +151,15 @@ func (d *FrontEnd) Info(ctx context.Context) (store.Info, error) {
 	return info, nil
 }
 
+// Counts returns the description of the store with its figures, which it may have to count.
+func Counts(ctx context.Context, d *FrontEnd) (store.Info, error) {
+	info, err := d.store.Info(ctx)
+	if err != nil {
+		return store.Info{}, unavailable("info", err)
+	}
+	return info, nil
+}
+
 // Heads returns heads by filter, newest first, and the cursor that goes on after them.
 func (d *FrontEnd) Heads(
 	ctx context.Context, f store.Filter,

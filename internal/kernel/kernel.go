@@ -119,6 +119,7 @@ type Kernel struct {
 	counter atomic.Int64     // the count of numbers that this engine has used
 
 	lease   lease
+	loops   loops
 	lanes   lanes
 	gate    gate
 	buffers buffers
@@ -139,6 +140,9 @@ func newKernel(s store.Store, cfg Config, all *shared) *Kernel {
 		spillOver: cfg.SpillOver, writers: k,
 	}
 	k.claims, k.retrier, k.obedience = newClaims(k), retrier{k}, obedience{k}
+	k.loops.k = k
+	k.loops.watch.again = make(chan struct{}, 1)
+	k.loops.retention.again = make(chan struct{}, 1)
 	k.prompt, k.observers = newPrompt(), observers{cfg.Observers}
 	k.activity = newActivity(cfg.Capacity, k.dead)
 	k.gate.limit = int64(cfg.MaxPending)
@@ -160,7 +164,11 @@ func (k *Kernel) serve(ctx context.Context) error {
 	var others sync.WaitGroup
 	if w, ok := k.store.(store.Watcher); ok {
 		// when another process has written
-		others.Go(func() { w.Watch(beside, func() { k.look(); k.recheck() }) })
+		others.Go(func() {
+			k.loops.keep(beside, &k.loops.watch, func() {
+				w.Watch(beside, func() { k.loops.watch.turn(); k.look(); k.recheck() })
+			})
+		})
 	}
 	keep, letGo := context.WithCancel(context.WithoutCancel(ctx))
 	defer letGo()
@@ -171,7 +179,11 @@ func (k *Kernel) serve(ctx context.Context) error {
 	calls, hangUp := context.WithCancel(context.WithoutCancel(ctx))
 	defer hangUp()
 	others.Go(newDispatcher(k, beside, calls).run)
-	others.Go(func() { k.cleanUp(beside) })
+	if k.cfg.CleanUp > 0 {
+		others.Go(func() {
+			k.loops.keep(beside, &k.loops.retention, func() { k.cleanUp(beside) })
+		})
+	}
 	k.claimLoop(ctx)
 	cancel()
 	others.Wait()

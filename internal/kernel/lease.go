@@ -208,6 +208,7 @@ func (k *Kernel) keepLease(ctx context.Context) {
 			return
 		default:
 		}
+		k.loops.lease.turn()
 		idle, lapse, err := k.renewOnTime(ctx, every)
 		switch {
 		case ctx.Err() != nil:

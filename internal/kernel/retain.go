@@ -46,16 +46,14 @@ func (k *Kernel) purge(ctx context.Context) (runs, messages int, err error) {
 	}
 }
 
-// cleanUp purges now and then, until ctx ends.
+// cleanUp purges every CleanUp, until ctx ends.
 func (k *Kernel) cleanUp(ctx context.Context) {
-	if k.cfg.CleanUp <= 0 {
-		return
-	}
 	t := time.NewTicker(k.cfg.CleanUp)
 	defer t.Stop()
 	for {
 		select {
 		case <-t.C:
+			k.loops.retention.turn()
 			if _, _, err := k.purge(ctx); err != nil && ctx.Err() == nil {
 				k.observe(observe.Notice{
 					Kind: observe.PurgeFailed, At: time.Now(), Err: err.Error(),

@@ -31,6 +31,7 @@ type obedience struct{ k *Kernel }
 // other numbers now, and begins the steps that a pause has held back.
 func (o *obedience) learn(all []store.Setting) {
 	k := o.k
+	k.loops.beginAgain(all)
 	x := rules.Of(all)
 	old := k.rules.Swap(x)
 	if adjusts := x.Changes(old, k.limited()); len(adjusts) > 0 {

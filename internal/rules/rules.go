@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -19,6 +20,9 @@ import (
 const (
 	LimitSetting = "limit"
 	PauseSetting = "pause"
+	// LoopSetting is set by an engine for a loop of its own that has stopped, under the name of
+	// [Loop]. An operator who removes it lets the engine begin the loop again.
+	LoopSetting  = "loop"
 	DefaultLimit = ""
 )
 
@@ -44,6 +48,11 @@ const (
 const OwnPrefix = "perdure."
 
 func isOwn(workflow string) bool { return strings.HasPrefix(workflow, OwnPrefix) }
+
+// Loop returns the name of the setting for a loop of an engine.
+func Loop(engine int64, loop string) string {
+	return strconv.FormatInt(engine, 10) + ":" + loop
+}
 
 // A Workflow is a workflow with the limit that its code has.
 type Workflow struct {

@@ -1,0 +1,513 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/perdure/perdure/internal/failure"
+	"github.com/perdure/perdure/internal/kernel"
+	"github.com/perdure/perdure/internal/rules"
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
+)
+
+// A Health is the result of a check.
+type Health string
+
+// The results of a check.
+const (
+	Healthy Health = "ok"
+	Warned  Health = "warning" // somebody should look at it; nothing stands still for no reason
+	Failing Health = "failed"  // work stands still, or data is in danger
+)
+
+// A Check is one thing that [Client.Doctor] has looked at.
+type Check struct {
+	Name     string
+	Health   Health
+	Evidence string
+	// Count is the number of things that it has found. AtLeast is set if there may be more.
+	Count   int
+	AtLeast bool
+	IDs     []string // at most 5 of them: workflow IDs, or names
+	// Mend has the commands that mend it, without the name of the program: for each of the first
+	// IDs, or one for all.
+	Mend []string
+}
+
+// DoctorOptions has the times from which on [Client.Doctor] finds that a run should have gone on.
+type DoctorOptions struct {
+	Overdue time.Duration // since a run was due; zero means 1 min
+	Stale   time.Duration // since the last entry of a busy run; zero means 1 h
+}
+
+const (
+	defaultOverdue = time.Minute
+	doctorPages    = 10 // read for one check
+	doctorIDs      = 5
+	doctorMends    = 3
+	dayLong        = 24 * time.Hour
+	maxDrift       = time.Second
+	maxOutbox      = 10_000
+)
+
+// Doctor checks the store, its engines and its runs, and returns all checks, also those that find
+// nothing. It looks at a bounded number of runs for each: then a count is a least one. On the
+// client of an engine it also checks that engine: its loops, and the settings that endanger data.
+// It changes nothing.
+func (a *Client) Doctor(ctx context.Context, o DoctorOptions) ([]Check, error) {
+	if o.Overdue < 0 || o.Stale < 0 {
+		return nil, failure.Invalid("doctor",
+			"a time below zero is not valid: allowed is 0 and above")
+	}
+	info, err := kernel.Counts(ctx, a.client.FrontEnd)
+	if err != nil {
+		return nil, err
+	}
+	d := doctor{Client: a, ctx: ctx, info: info, now: time.Now(), o: o}
+	for _, check := range []func() (Check, error){
+		d.store, d.clock, d.engines, d.builds, d.loops, d.settings, d.overdue, d.stale, d.unowned,
+		d.parked, d.rollbacks, d.deadLetters, d.unrouted, d.outbox, d.timers, d.limits, d.pauses,
+	} {
+		c, err := check()
+		if err != nil {
+			return nil, err
+		}
+		c.Health = cmp.Or(c.Health, Healthy)
+		c.IDs = c.IDs[:min(len(c.IDs), doctorIDs)]
+		d.checks = append(d.checks, c)
+	}
+	return d.checks, nil
+}
+
+// StartLoop lets an engine begin a loop again that has stopped, soon. The check "loops" of
+// [Client.Doctor] names the stopped ones. If the loop has not stopped, the error has the code
+// not_found.
+func (a *Client) StartLoop(ctx context.Context, engine journal.EngineID, loop string,
+	by Note) error {
+	op := fmt.Sprintf("start loop %s of engine %d", failure.Quoted(loop), engine)
+	if err := a.client.Outside(ctx, op); err != nil {
+		return err
+	}
+	if err := by.check(op); err != nil {
+		return err
+	}
+	set, err := kernel.Settings(ctx, a.client.FrontEnd, rules.LoopSetting)
+	if err != nil {
+		return err
+	}
+	for _, s := range set {
+		if s.Name == rules.Loop(int64(engine), loop) {
+			return a.set(ctx, op, rules.LoopSetting, s.Name, nil, by)
+		}
+	}
+	return &journal.Error{
+		Code: journal.CodeNotFound, Op: op, Message: "no such loop has stopped",
+		Hint: "the check loops of the doctor names the loops that have stopped",
+	}
+}
+
+// A doctor makes the checks.
+type doctor struct {
+	*Client
+	ctx    context.Context
+	info   store.Info
+	now    time.Time
+	o      DoctorOptions
+	checks []Check
+}
+
+// living returns the engines that have the store.
+func (d *doctor) living() (all []store.Engine) {
+	for _, e := range d.info.Engines {
+		if !e.Expired {
+			all = append(all, e)
+		}
+	}
+	return all
+}
+
+// find counts the runs that the filter selects and that are such, in a bounded part of the list.
+// The mend of each is the command with its workflow ID.
+func (d *doctor) find(c *Check, f store.Filter, such func(journal.Head) bool,
+	command string) error {
+	f.Limit = store.MaxLimit
+	for range doctorPages {
+		heads, next, err := d.client.FrontEnd.Heads(d.ctx, f)
+		if err != nil {
+			return err
+		}
+		for _, h := range heads {
+			if such == nil || such(h) {
+				c.found(h.WorkflowID, command)
+			}
+		}
+		if f.After = next; next.IsZero() {
+			return nil
+		}
+	}
+	c.AtLeast = true
+	return nil
+}
+
+// found counts one thing.
+func (c *Check) found(id, command string) {
+	c.Count++
+	if len(c.IDs) < doctorIDs {
+		c.IDs = append(c.IDs, id)
+	}
+	if len(c.Mend) < doctorMends && command != "" {
+		c.Mend = append(c.Mend, command+" "+id)
+	}
+}
+
+// number returns the count as text: 1 run, at least 12 runs.
+func (c *Check) number(one string) string {
+	text := fmt.Sprint(c.Count, " ", one)
+	if c.Count != 1 {
+		text += "s"
+	}
+	if c.AtLeast {
+		text = "at least " + text
+	}
+	return text
+}
+
+// judge sets the evidence of a check that counts what is wrong.
+func (c *Check) judge(bad Health, one, wrong string) {
+	c.Evidence = "none"
+	if c.Count > 0 || c.AtLeast {
+		c.Evidence = c.number(one) + " " + wrong
+	}
+	if c.Count > 0 {
+		c.Health = bad
+	}
+}
+
+// store shows the size, and how many bytes the runs of the last day have, if they are as large as
+// the others.
+func (d *doctor) store() (Check, error) {
+	c := Check{Name: "store"}
+	recent := Check{}
+	err := d.find(&recent, store.Filter{CreatedFrom: d.now.Add(-dayLong)}, nil, "")
+	c.Evidence = fmt.Sprintf("%s, schema %d, %d runs, %d bytes; %s of the last day",
+		d.info.Driver, d.info.Schema, d.info.Runs, d.info.Bytes, recent.number("run"))
+	if d.info.Runs > 0 && d.info.Bytes > 0 {
+		c.Evidence += fmt.Sprintf(", about %d bytes", int64(recent.Count)*d.info.Bytes/d.info.Runs)
+	}
+	return c, err
+}
+
+// clock compares the clock of leases with that of this process.
+func (d *doctor) clock() (Check, error) {
+	c := Check{Name: "clock", Evidence: "it is that of this process"}
+	if d.info.Now.IsZero() {
+		return c, nil
+	}
+	drift := d.now.Sub(d.info.Now).Round(time.Millisecond)
+	c.Evidence = fmt.Sprintf("that of this process differs from the store's by %v", drift.Abs())
+	if drift.Abs() > maxDrift {
+		c.Health, c.Count = Warned, 1
+		c.Evidence += ": timers are so early or late; set the clock by NTP"
+	}
+	return c, nil
+}
+
+func (d *doctor) engines() (Check, error) {
+	c := Check{Name: "engines"}
+	living := d.living()
+	c.Evidence = fmt.Sprintf("%d with the store", len(living))
+	if len(living) == 0 {
+		c.Evidence, c.Health, c.Count = "no engine has the store: no run goes on", Warned, 1
+		c.Mend = []string{"serve"}
+		open, _, err := d.client.FrontEnd.Heads(d.ctx, store.Filter{Busy: d.now, Limit: 1})
+		if len(open) > 0 {
+			c.Health = Failing
+			c.Evidence += ", and there are some that could"
+		}
+		return c, err
+	}
+	for _, e := range living {
+		if e.Slots > 0 && e.Runs >= int64(e.Slots) {
+			c.Health = Warned
+			c.found(fmt.Sprint(e.ID), "")
+		}
+	}
+	if c.Count > 0 {
+		c.Evidence += "; " + c.number("engine") + " full: further runs wait. Start another " +
+			"engine, or raise the Capacity"
+		c.Mend = []string{"workers list"}
+	}
+	return c, nil
+}
+
+// builds finds engines of different builds: while they last, runs may go back to old code.
+func (d *doctor) builds() (Check, error) {
+	c := Check{Name: "builds"}
+	names := map[string]bool{}
+	for _, e := range d.living() {
+		if !names[e.Build] {
+			c.found(e.Build, "")
+		}
+		names[e.Build] = true
+	}
+	c.Evidence = c.number("build") + " of engines"
+	if c.Count > 1 {
+		c.Health, c.Mend = Warned, []string{"workflows versions"}
+		c.Evidence += ": a run may go back to older code; stop the older engines soon"
+	}
+	return c, nil
+}
+
+// loops finds the loops of engines that have stopped, and those of the engine here that hang.
+func (d *doctor) loops() (Check, error) {
+	c := Check{Name: "loops"}
+	var seen []string
+	if d.client.Live != nil {
+		for _, l := range d.client.Live.Loops() {
+			late := d.now.Sub(l.Beat)
+			text := l.Name + " " + late.Round(time.Millisecond).String() + " ago"
+			switch {
+			case l.Stopped != "" && d.isNoted(l.Name): // see below
+				continue
+			case l.Stopped != "":
+				c.found(l.Name, "")
+				text += " has stopped: " + l.Stopped + ": restart the program"
+			case l.Every > 0 && late > 3*l.Every+time.Minute:
+				c.found(l.Name, "")
+				text += " hangs: restart the program"
+			}
+			seen = append(seen, text)
+		}
+	}
+	for _, e := range d.living() {
+		for _, s := range d.info.Settings {
+			name, mine := strings.CutPrefix(s.Name, rules.Loop(int64(e.ID), ""))
+			if s.Kind != rules.LoopSetting || s.Value == nil || !mine {
+				continue
+			}
+			c.Count++
+			c.IDs = append(c.IDs, s.Name)
+			c.Mend = append(c.Mend, fmt.Sprintf("doctor start %d %s", e.ID, name))
+			seen = append(seen, fmt.Sprintf("%s of engine %d has stopped at %s: %s", name, e.ID,
+				s.At.UTC().Format(time.RFC3339), s.Reason))
+		}
+		if !e.Seen.IsZero() {
+			seen = append(seen, fmt.Sprintf("engine %d was heard of %v ago", e.ID,
+				d.info.Now.Sub(e.Seen).Round(time.Millisecond)))
+		}
+	}
+	c.Evidence = cmp.Or(strings.Join(seen, "; "), "none has stopped")
+	if c.Count > 0 {
+		c.Health = Failing
+	}
+	return c, nil
+}
+
+// isNoted reports whether the store knows that a loop of this name has stopped.
+func (d *doctor) isNoted(loop string) bool {
+	return slices.ContainsFunc(d.info.Settings, func(s store.Setting) bool {
+		return s.Kind == rules.LoopSetting && s.Value != nil && strings.HasSuffix(s.Name, ":"+loop)
+	})
+}
+
+// settings finds settings that endanger data: of the store, and of the engine here.
+func (d *doctor) settings() (Check, error) {
+	c := Check{Name: "settings"}
+	const survives = "a commit survives "
+	texts := []string{survives + strings.TrimPrefix(d.info.Durability, survives)}
+	wrong := func(text string) {
+		c.Count++
+		c.Health = Warned
+		texts = append(texts, text)
+	}
+	if d.client.Live != nil {
+		cfg := d.client.Live.Config()
+		if cfg.CleanUp <= 0 {
+			wrong("CleanUp is off: runs that have ended are never removed")
+		}
+		if cfg.KeepPosts <= 0 {
+			wrong("KeepUnrouted is off: a signal that finds no run is lost")
+		}
+		if cfg.Sweep <= 0 {
+			wrong("Sweep is off: a due run that nobody tells of is never found")
+		}
+		if cfg.KeepDeadLettered < 0 {
+			wrong("KeepDeadLettered is off: a run may be gone before its dead letter is read")
+		}
+	}
+	if d.info.Driver == "memory" {
+		wrong("open the store on SQLite or PostgreSQL")
+		c.Health = Failing
+	}
+	c.Evidence = strings.Join(texts, "; ")
+	return c, nil
+}
+
+// overdue finds runs that are due and that no engine has taken up.
+func (d *doctor) overdue() (Check, error) {
+	c := Check{Name: "overdue"}
+	since := d.now.Add(-cmp.Or(d.o.Overdue, defaultOverdue))
+	pauses, err := d.Pauses(d.ctx)
+	if err != nil {
+		return c, err
+	}
+	paused := map[string]bool{}
+	for _, p := range pauses {
+		paused[p.Workflow] = true
+	}
+	oldest := d.now
+	err = d.find(&c, store.Filter{Busy: since}, func(h journal.Head) bool {
+		if h.Owner != 0 || !h.Status.IsActive() || paused[AllWorkflows] || paused[h.Workflow] {
+			return false
+		}
+		if h.Wake.Before(oldest) {
+			oldest = h.Wake
+		}
+		return true
+	}, "why")
+	c.judge(Failing, "run", fmt.Sprintf("due, and no engine took them up: for up to %v",
+		d.now.Sub(oldest).Round(time.Second)))
+	return c, err
+}
+
+func (d *doctor) stale() (Check, error) {
+	c := Check{Name: "stale"}
+	all, more, err := d.someStale(d.ctx, d.o.Stale, 1)
+	for _, s := range all {
+		c.found(s.Head.WorkflowID, "why")
+	}
+	c.AtLeast = more
+	c.judge(Failing, "run", "without a new entry for "+cmp.Or(d.o.Stale, defaultStale).String())
+	if len(all) > 0 {
+		c.Evidence += ": " + all[0].Why
+	}
+	return c, err
+}
+
+// unowned finds runs of engines that have died: with another engine they go on by themselves.
+func (d *doctor) unowned() (Check, error) {
+	c := Check{Name: "unowned"}
+	for _, e := range d.info.Engines {
+		if e.Expired && e.Runs > 0 {
+			c.Count += int(e.Runs)
+			c.IDs = append(c.IDs, fmt.Sprintf("engine %d", e.ID))
+		}
+	}
+	c.judge(Warned, "run", "of engines that have died")
+	if c.Count > 0 && len(d.living()) == 0 {
+		c.Health, c.Mend = Failing, []string{"serve"}
+	}
+	return c, nil
+}
+
+func (d *doctor) parked() (Check, error) {
+	c := Check{Name: "parked"}
+	err := d.find(&c, store.Filter{Statuses: []journal.Status{journal.Suspended}}, nil, "why")
+	c.judge(Warned, "run", "waiting for an operator: runs resume, or runs decide")
+	return c, err
+}
+
+func (d *doctor) rollbacks() (Check, error) {
+	c := Check{Name: "rollbacks"}
+	err := d.find(&c, store.Filter{Statuses: []journal.Status{journal.CompensationFailed}}, nil,
+		"runs resume")
+	c.judge(Failing, "rollback", "incomplete")
+	return c, err
+}
+
+func (d *doctor) deadLetters() (Check, error) {
+	c := Check{Name: "dead letters"}
+	err := d.find(&c, DeadLetterQuery{}.filter(), nil, "dlq retry")
+	c.judge(Warned, "dead letter", "open")
+	return c, err
+}
+
+func (d *doctor) unrouted() (Check, error) {
+	c := Check{Name: "unrouted", Count: int(d.info.Unrouted)}
+	c.judge(Warned, "signal", "that found no run")
+	if c.Count > 0 {
+		c.Mend = []string{"unrouted list"}
+	}
+	return c, nil
+}
+
+// outbox finds ends and events that nobody takes.
+func (d *doctor) outbox() (Check, error) {
+	c := Check{Name: "outbox", Count: int(d.info.Outbox)}
+	c.Evidence = c.number("entry")
+	c.Evidence = strings.Replace(c.Evidence, "entrys", "entries", 1) + " to be told"
+	switch {
+	case c.Count == 0:
+		c.Evidence = "none"
+	case len(d.living()) == 0:
+		c.Health, c.Mend = Warned, []string{"serve"}
+	case c.Count > maxOutbox:
+		c.Health = Warned
+		c.Evidence += ": a listener or the publisher fails, or no engine has one"
+	}
+	return c, nil
+}
+
+// timers counts the runs that wait for a time.
+func (d *doctor) timers() (Check, error) {
+	c := Check{Name: "timers"}
+	var next time.Time
+	err := d.find(&c, store.Filter{Open: true}, func(h journal.Head) bool {
+		if !h.Wake.After(d.now) {
+			return false
+		}
+		if next.IsZero() || h.Wake.Before(next) {
+			next = h.Wake
+		}
+		return true
+	}, "")
+	c.Evidence = c.number("run") + " with a timer or timeout to come"
+	if c.Count > 0 {
+		c.Evidence += ", the first at " + next.UTC().Format(time.RFC3339)
+	}
+	c.IDs = nil
+	return c, err
+}
+
+// limits shows the limits in use, and finds those that hold runs back although nobody has a slot.
+func (d *doctor) limits() (Check, error) {
+	c := Check{Name: "limits"}
+	all, err := d.Limits(d.ctx)
+	var texts []string
+	for _, l := range all {
+		var used, waiting int64
+		rate := false
+		for _, u := range l.Uses {
+			used, waiting, rate = used+u.Used, waiting+u.Waiting, rate || u.Of == "rate"
+		}
+		texts = append(texts, fmt.Sprintf("%s: %d used, %d waiting", cmp.Or(l.Name, "default"),
+			used, waiting))
+		if waiting > 0 && used == 0 && !rate {
+			c.found(cmp.Or(l.Name, "--default"), "limits get")
+			c.Health = Warned
+		}
+	}
+	c.Evidence = cmp.Or(strings.Join(texts[:min(len(texts), doctorIDs)], "; "), "none in use")
+	if len(texts) > doctorIDs {
+		c.Evidence += fmt.Sprintf("; and %d others", len(texts)-doctorIDs)
+	}
+	if c.Count > 0 {
+		c.Evidence += "; " + c.number("limit") + " without a used slot, and runs wait"
+	}
+	return c, err
+}
+
+func (d *doctor) pauses() (Check, error) {
+	c := Check{Name: "pauses"}
+	all, err := d.Pauses(d.ctx)
+	for _, p := range all {
+		c.found(cmp.Or(p.Workflow, "--all"), "workflows resume")
+	}
+	c.judge(Warned, "workflow", "paused")
+	return c, err
+}

@@ -1,0 +1,12 @@
+package api
+
+// A Check is one thing that the doctor has looked at.
+type Check struct {
+	Name     string   `json:"name"`
+	Health   string   `json:"health"` // ok, warning or failed
+	Evidence string   `json:"evidence"`
+	Count    int      `json:"count"`              // the number of things that it has found
+	AtLeast  bool     `json:"at_least,omitempty"` // there may be more
+	IDs      []string `json:"ids"`                // some of them
+	Mend     []string `json:"mend"`               // the commands that mend it
+}
