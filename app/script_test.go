@@ -300,7 +300,12 @@ func TestScripts(t *testing.T) {
 //
 // The same commands have the same output on the PostgreSQL that the variable names.
 func TestScriptsOnPostgreSQL(t *testing.T) {
-	const file = "testdata/runs.txt"
+	for _, file := range []string{"testdata/runs.txt", "testdata/bulk.txt"} {
+		t.Run(filepath.Base(file), func(t *testing.T) { playOnPostgreSQL(t, file) })
+	}
+}
+
+func playOnPostgreSQL(t *testing.T, file string) {
 	script, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)

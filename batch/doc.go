@@ -28,6 +28,9 @@
 // A filter selects only runs that were created before the batch, so the runs that the batch starts
 // are none of its own work, also if they fail at once.
 //
+// A retry of a parent retries its children that have failed. If a filter selects both, the child
+// has a new run of its own, and one more if that has failed when the turn of the parent comes.
+//
 // The journal of a batch has a few entries for each 100 runs, and not one for each run. The batch
 // continues as a new run after 50 such steps. So neither its journal nor its memory grows with the
 // number of runs that a filter selects.

@@ -14,6 +14,7 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/admin"
 	"github.com/perdure/perdure/batch"
+	"github.com/perdure/perdure/dag"
 	"github.com/perdure/perdure/internal/enginetest/world"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/observe"
@@ -32,6 +33,19 @@ var wait = perdure.Define("wait", func(ctx context.Context, _ int) (int, error) 
 	return perdure.NewSignal[int]("go").Wait(ctx)
 })
 
+// undone is a graph whose step can be undone.
+var undone = func() *dag.Graph[int] {
+	g := dag.New[int]("undone").Mode(dag.Async)
+	dag.Add(g, "reserve", func(context.Context, int) (int, error) { return 7, nil }).
+		Undo(func(context.Context, int, int) error { return nil })
+	return g
+}()
+
+// parent is a workflow that fails with its child.
+var parent = perdure.Define("parent", func(ctx context.Context, _ int) (int, error) {
+	return fail.Child(ctx, 0).Await(ctx)
+})
+
 // A bench is a world in virtual time whose engine executes batches.
 type bench struct {
 	*world.World
@@ -41,7 +55,7 @@ type bench struct {
 func inTime(t *testing.T, test func(t *testing.T, d bench)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := world.New(t, fail, wait, batch.Workflow())
+		w := world.New(t, fail, wait, parent, undone, batch.Workflow())
 		test(t, bench{w, t})
 		if all := w.Seen(observe.DefinitionAdvised); len(all) > 0 {
 			t.Errorf("%+v", all)
@@ -233,6 +247,8 @@ func TestEachActionIsPossibleInBulk(t *testing.T) {
 	inTime(t, func(t *testing.T, d bench) {
 		d.begin(wait, "w", 4)
 		d.begin(fail, "a", 4)
+		_, err := undone.Start(t.Context(), d.Engine, 0, perdure.ID("u-0"))
+		world.NoError(t, err)
 		bulk := func(o admin.Order, filter string) batch.Batch {
 			o.By = "ada"
 			return d.ended(d.start(batch.Spec{Order: o, Filter: filter}).ID)
@@ -247,6 +263,7 @@ func TestEachActionIsPossibleInBulk(t *testing.T) {
 			{admin.Order{Action: journal.ActionSkip, Output: []byte("7")}, "id=a-0", "COMPLETED"},
 			{admin.Order{Action: journal.ActionFork, Step: "work"}, "id=a-0", "FAILED"},
 			{admin.Order{Action: journal.ActionRetry}, "id=a-1", "FAILED"},
+			{admin.Order{Action: journal.ActionCompensate}, "id=u-0", "COMPENSATED"},
 		} {
 			time.Sleep(time.Second)
 			b := bulk(c.order, c.filter)
@@ -254,6 +271,25 @@ func TestEachActionIsPossibleInBulk(t *testing.T) {
 			h := d.head(id)
 			if b.Status != batch.Done || b.Done != 1 || h.Status.String() != c.status {
 				t.Errorf("%s: %v %+v", c.order.Action, h.Status, b)
+			}
+		}
+	})
+}
+
+// A retry of a parent retries its child too. A filter that selects both gets along with that.
+//
+// spec: B-8
+func TestABatchRetriesParentsWithTheirChildren(t *testing.T) {
+	inTime(t, func(t *testing.T, d bench) {
+		d.begin(parent, "p", 120)
+		time.Sleep(time.Second)
+		b := d.ended(d.start(batch.Spec{Order: retry("ada", ""), Filter: "status=failed"}).ID)
+		if b.Matched != 240 || b.Done != 240 {
+			t.Errorf("%+v", b)
+		}
+		for id, n := range chains(t, d.Engine, "p-") {
+			if n != 2 {
+				t.Errorf("%s has %d runs, want 2", id, n)
 			}
 		}
 	})
