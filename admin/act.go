@@ -30,8 +30,10 @@ import (
 //   - [journal.ActionTerminate] ends an open run as CANCELLED at once: it neither cleans up nor
 //     undoes anything. Children that are cancelled when the run ends are cancelled as usual. A run
 //     that carries out the decision of a TCC is not terminated.
-//   - [journal.ActionCancel] and [journal.ActionSuspend] are [perdure.Client.Cancel] and
-//     [perdure.Client.Suspend].
+//   - [journal.ActionCancel] is [perdure.Client.Cancel]. With Compensate, a graph undoes the steps
+//     that are done before it ends, and so do its children that are cancelled with it. Sagas and
+//     TCCs undo in any case.
+//   - [journal.ActionSuspend] is [perdure.Client.Suspend].
 //   - [journal.ActionResume] is [perdure.Client.Resume]. In a run that is COMPENSATION_FAILED, the
 //     compensations that have failed are tried again, and those that are undone stay so.
 type Order struct {
@@ -42,9 +44,11 @@ type Order struct {
 	Output json.RawMessage `json:"output,omitempty"` // of the skipped step; nil means null
 	// Input is the input of the new run: of a retry, skip or fork. Nil means that of the old run.
 	// Results that are kept do not change.
-	Input  json.RawMessage `json:"input,omitempty"`
-	By     string          `json:"by,omitempty"` // the operator, at most 255 bytes
-	Reason string          `json:"reason,omitempty"`
+	Input json.RawMessage `json:"input,omitempty"`
+	// Compensate is set for a cancel with compensation.
+	Compensate bool   `json:"compensate,omitempty"`
+	By         string `json:"by,omitempty"` // the operator, at most 255 bytes
+	Reason     string `json:"reason,omitempty"`
 }
 
 // An Acted is the result of an order.
@@ -78,6 +82,8 @@ func (d Order) Validate() error {
 		return failure.Invalid(op, "an output does not go with %s", d.Action)
 	case d.Input != nil && (!d.Action.GoesOn() || d.Action == journal.ActionCompensate):
 		return failure.Invalid(op, "an input does not go with %s", d.Action)
+	case d.Compensate && d.Action != journal.ActionCancel:
+		return failure.Invalid(op, "a compensation does not go with %s", d.Action)
 	case d.Output != nil && !json.Valid(d.Output):
 		return failure.Invalid(op, "the output is not JSON")
 	case d.Input != nil && !json.Valid(d.Input):
@@ -125,6 +131,9 @@ func (a *Client) Act(ctx context.Context, id string, do Order) (Acted, error) {
 		}
 		return out, err
 	case journal.ActionCancel:
+		if do.Compensate {
+			why.Mode = journal.ActionCompensate
+		}
 		return out, a.client.Runs.Cancel(ctx, id, why)
 	case journal.ActionSuspend:
 		return out, a.client.Runs.Suspend(ctx, id, why)

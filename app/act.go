@@ -60,8 +60,8 @@ func acting(db *database, cmd *cobra.Command, to journal.Status, done string,
 
 // actingInBulk makes such a command, which also acts on many runs.
 func actingInBulk(db *database, cmd *cobra.Command, to journal.Status, done string,
-	action journal.Action) *cobra.Command {
-	do, out := &admin.Order{Action: action}, newOutput(cmd)
+	do *admin.Order) *cobra.Command {
+	out := newOutput(cmd)
 	why(cmd, do)
 	actingOn(db, cmd, to, done, out, do)
 	inBulk(db, cmd, out, false, func(*cobra.Command) (admin.Order, error) {
@@ -121,11 +121,16 @@ func (c *client) warn(ctx context.Context, w io.Writer) error {
 }
 
 func newRunsCancel(db *database) *cobra.Command {
-	return actingInBulk(db, &cobra.Command{
+	do := &admin.Order{Action: journal.ActionCancel}
+	cmd := &cobra.Command{
 		Use: "cancel ID...", Short: "Cancel a run: it ends as CANCELLED after its clean-ups",
-		Long:    "Ends an open run as CANCELLED, after its clean-ups.",
-		Example: "  perdure runs cancel ord-1001 --reason 'the customer changed her mind'",
-	}, journal.Cancelled, "is asked to end", journal.ActionCancel)
+		Long: `Ends an open run as CANCELLED, after its clean-ups. Sagas and TCCs undo what they have
+done. A graph does so only with --compensate.`,
+		Example: `  perdure runs cancel ord-1001 --reason 'the customer changed her mind'
+  perdure runs cancel ord-1001 --compensate`,
+	}
+	cmd.Flags().BoolVar(&do.Compensate, "compensate", false, "undo the steps that a graph has done")
+	return actingInBulk(db, cmd, journal.Cancelled, "is asked to end", do)
 }
 
 func newRunsSuspend(db *database) *cobra.Command {

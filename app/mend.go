@@ -168,7 +168,7 @@ func newRunsTerminate(db *database) *cobra.Command {
 command lists the steps that are not undone. A run that carries out the decision of a TCC
 is not terminated.`,
 		Example: "  perdure runs terminate ord-1001 --reason 'it never ends'",
-	}, journal.Cancelled, "is asked to end at once", journal.ActionTerminate)
+	}, journal.Cancelled, "is asked to end at once", &admin.Order{Action: journal.ActionTerminate})
 }
 
 // between returns a check that there is one argument for each name; those from least on may be left

@@ -105,7 +105,8 @@ func New[I any](name string, opts ...perdure.WorkflowOption) *Graph[I] {
 			return definition.Outline{
 				Graph: &p.graph, DryRuns: true, Backpressure: true, Mode: string(p.mode),
 			}, p.issues
-		}), pattern.Calling(func() pattern.Callbacks { return d.finish().calls })})
+		}), pattern.Calling(func() pattern.Callbacks { return d.finish().calls }),
+			pattern.MayCleanUp(func() bool { return d.finish().undoes() })})
 	return &Graph[I]{def: d, Workflow: perdure.Define(
 		name, func(ctx context.Context, _ I) (json.RawMessage, error) {
 			in, err := perdure.Payload[json.RawMessage](ctx)

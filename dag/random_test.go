@@ -17,6 +17,7 @@ import (
 	"github.com/perdure/perdure/pattern"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/admin"
 	"github.com/perdure/perdure/dag"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/perduretest"
@@ -327,11 +328,12 @@ func TestRandomGraphsAreAsTheModelSays(t *testing.T) {
 }
 
 // A graph that is cancelled at some time ends as CANCELLED, or as it would have ended without the
-// cancel: if it has begun to compensate, it compensates to the end.
+// cancel: if it has begun to compensate, it compensates to the end. With compensation it undoes what
+// is done first.
 //
-// spec: F-20, F-21
+// spec: F-20, F-21, R-11
 func TestRandomGraphsBearACancelAtAnyTime(t *testing.T) {
-	compensated, cancelled := 0, 0
+	compensated, cancelled, undone := 0, 0, 0
 	eachSeed(t, *graphs, func(n uint64) bool {
 		rng := rand.New(rand.NewPCG(n, 2))
 		s := randomShape(rand.New(rand.NewPCG(n, 0)))
@@ -342,7 +344,10 @@ func TestRandomGraphsBearACancelAtAnyTime(t *testing.T) {
 				map[time.Duration]func(){time.Duration(rng.Int64N(int64(5 * time.Hour))): func() {
 					asked.Go(func() {
 						err := env.Do(func(eng *perdure.Engine) error {
-							return eng.Cancel(env.Context(), "run", "enough")
+							_, err := admin.New(eng).Act(env.Context(), "run", admin.Order{
+								Action: journal.ActionCancel, Compensate: n%2 == 0,
+							})
+							return err
 						})
 						if err != nil &&
 							!errors.Is(err, &perdure.Error{Code: journal.CodeWrongState}) {
@@ -358,11 +363,14 @@ func TestRandomGraphsBearACancelAtAnyTime(t *testing.T) {
 			var undos []string
 			for _, id := range slices.Backward(o.ended) {
 				i := slices.IndexFunc(s.specs, func(p spec) bool { return p.id == id })
-				if o.compensates && s.specs[i].undo != "" {
+				isUndone := o.compensates || o.status == journal.Cancelled && n%2 == 0
+				if isUndone && s.specs[i].undo != "" {
 					undos = append(undos, id)
 				}
 			}
 			switch {
+			case o.compensates && o.status == journal.Cancelled && n%2 == 0:
+				undone++
 			case o.compensates && o.status == journal.Cancelled:
 				env.Error("the run was cancelled while it compensated")
 			case o.compensates:
@@ -376,8 +384,9 @@ func TestRandomGraphsBearACancelAtAnyTime(t *testing.T) {
 		}, w.graph, goodChild, badChild)
 		return !t.Failed()
 	})
-	if *graphs > 50 && (compensated == 0 || cancelled == 0) {
-		t.Errorf("%d graphs have compensated, and %d were cancelled", compensated, cancelled)
+	if *graphs > 50 && (compensated == 0 || cancelled == 0 || undone == 0) {
+		t.Errorf("%d graphs have compensated, and %d were cancelled, %d with compensation",
+			compensated, cancelled, undone)
 	}
 }
 

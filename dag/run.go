@@ -58,6 +58,11 @@ func (p *plan) run(ctx context.Context, input json.RawMessage) (json.RawMessage,
 	if err := x.events.Begin(ctx); err != nil {
 		return nil, err
 	}
+	if p.undoes() {
+		if err := perdure.OnCancel(ctx, "compensate", x.cleanUp, perdure.Added); err != nil {
+			return nil, err
+		}
+	}
 	if err := x.walk(); err != nil {
 		return nil, err
 	}
@@ -226,6 +231,9 @@ func (x *execution) refuse(s *step, why error) error {
 // settle takes in the end of a step, and returns the error of the step.
 func (x *execution) settle(s *step, out json.RawMessage, err error) error {
 	if pattern.EndedBy(x.ctx) != nil {
+		if err == nil { // a clean-up may undo it
+			x.succeeded(s, out)
+		}
 		return err
 	}
 	if err != nil {
@@ -241,15 +249,25 @@ func (x *execution) settle(s *step, out json.RawMessage, err error) error {
 		}
 		return err
 	}
-	x.done = append(x.done, s)
-	return x.keep(s, out)
+	x.succeeded(s, out)
+	return x.calls.StepEnded(x.ctx, s.id)
 }
 
-// keep takes in the result of a step.
-func (x *execution) keep(s *step, out json.RawMessage) error {
+// succeeded takes in the result of a step that was done.
+func (x *execution) succeeded(s *step, out json.RawMessage) {
+	x.done = append(x.done, s)
+	x.result(s, out)
+}
+
+func (x *execution) result(s *step, out json.RawMessage) {
 	x.mu.Lock()
 	x.results[s.id] = out
 	x.mu.Unlock()
+}
+
+// keep takes in the result of a step that there was no need to do.
+func (x *execution) keep(s *step, out json.RawMessage) error {
+	x.result(s, out)
 	return x.calls.StepEnded(x.ctx, s.id)
 }
 

@@ -1,6 +1,7 @@
 package dag
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -57,6 +58,45 @@ func (x *execution) stopAsides(why string) error {
 	}
 	_, err := x.takeIn()
 	return err
+}
+
+// undoes reports whether a step of the graph has a compensation.
+func (p *plan) undoes() bool {
+	return slices.ContainsFunc(p.steps, func(s *step) bool { return s.undo != nil })
+}
+
+// cleanUp undoes the steps that are done, if the run is cancelled with compensation.
+func (x *execution) cleanUp(ctx context.Context) error {
+	undoes, err := pattern.Undoes(ctx)
+	if err != nil || !undoes {
+		return err
+	}
+	x.ctx = ctx
+	if err := x.hear(); err != nil {
+		return err
+	}
+	return x.compensate()
+}
+
+// hear takes in the steps that had succeeded when the run was about to end, but whose results the
+// graph had not read.
+func (x *execution) hear() error {
+	var open []future
+	steps := map[future]*step{}
+	for _, s := range x.steps {
+		if f := x.begun[s.id]; f != nil && x.isBegun(s) {
+			open, steps[f] = append(open, f), s
+		}
+	}
+	for f, over := range perdure.AsCompleted(x.ctx, open...) {
+		if over != nil {
+			return over
+		}
+		if out, err := f.Await(x.ctx); err == nil {
+			x.succeeded(steps[f], out)
+		}
+	}
+	return pattern.EndedBy(x.ctx)
 }
 
 // compensate undoes the steps that are done, the step that ended last first. As long as the run is

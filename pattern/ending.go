@@ -44,6 +44,23 @@ func (cleansUp) ApplyToWorkflow(w *sealed.Workflow) error {
 	return nil
 }
 
+// MayCleanUp is [CleansUp] for a workflow that does so if a function reports it. The function is
+// called once, when the definition is examined.
+func MayCleanUp(does func() bool) perdure.WorkflowOption { return mayCleanUp(does) }
+
+type mayCleanUp func() bool
+
+func (does mayCleanUp) ApplyToWorkflow(w *sealed.Workflow) error {
+	w.Later = append(w.Later, func(w *sealed.Workflow) { w.CleansUp = w.CleansUp || does() })
+	return nil
+}
+
+// Undoes reports, in a clean-up, whether the run is cancelled with compensation: see
+// [admin.Order]. A saga and a TCC undo also without that.
+//
+// [admin.Order]: https://pkg.go.dev/github.com/perdure/perdure/admin#Order
+func Undoes(ctx context.Context) (bool, error) { return kernel.Undoes(ctx) }
+
 // EndingBy returns, in a clean-up, the error that the run will end with, such as its cancel. It
 // returns nil if the run has succeeded. In the clean-up of a branch that was cancelled while the
 // run goes on, it returns the cancel of the branch.

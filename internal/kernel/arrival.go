@@ -28,13 +28,6 @@ func (k *Kernel) adopt(c *store.Run, forced bool) {
 		}
 	}
 	def := k.Lookup(c.Head.Workflow)
-	if c.Head.Retain == "" { // the client that started the run did not know the workflow
-		c.Head.Retain = k.retention(c.Head.Workflow)
-	}
-	// the same
-	if def != nil && c.Head.Status == journal.Pending && c.Head.Pattern == journal.PatternWorkflow {
-		c.Head.Pattern = def.Pattern
-	}
 	r, broken := k.activationOf(c, def)
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -56,6 +49,12 @@ func (k *Kernel) adopt(c *store.Run, forced bool) {
 // activationOf returns the activation of a claimed run. If its journal is not replayable, it also
 // returns the reason.
 func (k *Kernel) activationOf(c *store.Run, def *Workflow) (r *run, broken *journal.Failure) {
+	if c.Head.Retain == "" { // the client that started the run did not know the workflow
+		c.Head.Retain = k.retention(c.Head.Workflow)
+	}
+	if def != nil && c.Head.Pattern == journal.PatternWorkflow { // the same
+		c.Head.Pattern = def.Pattern
+	}
 	m := newMemo(c.Entries, k.cfg.Build)
 	m.last = c.Last
 	r = k.newRun(c.Head, def, m)
@@ -217,10 +216,10 @@ func (a arrival) start() {
 	}
 	retrying := r.status() == journal.Waiting && r.head().Cause != "" // the code failed last
 	r.because("")
-	record := r.status() == journal.Pending || retrying || r.memo.build != r.k.cfg.Build ||
-		!r.memo.admitted && r.k.rules.Load().HoldsBack(r.def.limited())
+	begins := r.status() == journal.Pending || !r.memo.admitted
+	record := begins || retrying || r.memo.build != r.k.cfg.Build
 	if record {
-		r.ending.imply(r.def.CleansUp && (r.status() == journal.Pending || !r.memo.admitted))
+		r.ending.imply(r.def.CleansUp && begins)
 	}
 	if shared := r.k.cfg.suspects(); suspect && shared+trials >= r.k.cfg.MaxCrashes {
 		r.suspend(&journal.Detail{Reason: fmt.Sprintf(
@@ -271,7 +270,7 @@ func (r *run) claim(trial int) journal.Entry {
 		StartDetail: journal.StartDetail{CleansUp: r.ending.isImplied()},
 		Attempt:     trial,
 	}
-	if r.status() == journal.Pending { // the run begins
+	if r.status() == journal.Pending || !r.memo.admitted { // the run begins
 		d.Layers = r.def.Layers
 	}
 	if trial == 0 {

@@ -205,12 +205,14 @@ func childEnded(
 }
 
 // asksCancel returns the message by which a run cancels its child.
-func asksCancel(parent, child journal.RunID, n journal.Number, reason string) *store.Post {
+func asksCancel(
+	parent, child journal.RunID, n journal.Number, reason string, mode journal.Action,
+) *store.Post {
 	return &store.Post{Run: n, Follow: store.FollowChain, Force: true, Message: journal.Entry{
 		Kind: journal.CancelAsked, At: time.Now(), Op: journal.Op{Name: controlName},
 		Detail: &journal.Detail{
 			MessageDetail: journal.MessageDetail{
-				Message: "parent/" + string(parent) + "/" + string(child),
+				Message: "parent/" + string(parent) + "/" + string(child), Mode: mode,
 			},
 			Reason: reason,
 		},
@@ -227,7 +229,7 @@ func (f *Operation) CancelChild(ctx context.Context, reason string) error {
 	_, err := TakeNote(ctx, Note{
 		Kind: journal.ValueRecorded, Name: "cancel:" + o.id.Name, Key: o.id.Key,
 		Detail: &journal.Detail{Reason: reason, Other: o.child},
-		post:   asksCancel(o.run.id(), o.child, n, reason),
+		post:   asksCancel(o.run.id(), o.child, n, reason, ""),
 	})
 	return err
 }
@@ -238,14 +240,18 @@ func endsWith(policy string, status journal.Status) bool {
 	return policy == ChildEnds || policy == ChildStays && status == journal.Cancelled
 }
 
-// cancelOf returns the message that cancels a child of a run. It is empty if the child has no
-// number here.
-func cancelOf(r *run, child journal.RunID, why string) outgoing {
+// cancelOf returns the message that cancels a child of a run, with compensation if the run ends so.
+// It is empty if the child has no number here.
+func cancelOf(r *run, child journal.RunID, why string, d *journal.Detail) outgoing {
 	n, ok := child.Number(r.k.database())
 	if !ok {
 		return outgoing{}
 	}
-	return outgoing{post: asksCancel(r.id(), child, n, why)}
+	mode := journal.Action("")
+	if d != nil && d.Mode == journal.ActionCompensate {
+		mode = d.Mode
+	}
+	return outgoing{post: asksCancel(r.id(), child, n, why, mode)}
 }
 
 // An adoption has the children that an earlier run of the chain has begun, until their ends are

@@ -86,6 +86,17 @@ func (n *ending) as() journal.Status {
 	return 0
 }
 
+// detail returns the detail of the end that the run cleans up for; nil for none.
+func (n *ending) detail() *journal.Detail {
+	switch {
+	case n.way != nil:
+		return n.way.last.Detail
+	case n.memo != nil && n.memo.ends != nil:
+		return n.memo.ends.Detail
+	}
+	return nil
+}
+
 // endsChild reports whether a child with that policy is cancelled when the code cancels its
 // operation, or the run ends.
 func (n *ending) endsChild(policy string) bool {

@@ -138,7 +138,7 @@ func (r *run) terminate(t termination) {
 			o.stop(t.why)
 		case isChild:
 			if endsWith(o.policy, e.Status) {
-				r.send(cancelOf(r, o.child, t.ofChildren()))
+				r.send(cancelOf(r, o.child, t.ofChildren(), e.Detail))
 			}
 		}
 	}
@@ -151,7 +151,7 @@ func (r *run) terminate(t termination) {
 		r.append(journal.Entry{Kind: journal.StepCancelled, Op: rec.op, Detail: d})
 	}
 	for _, rec := range children {
-		r.send(cancelOf(r, rec.other, t.ofChildren()))
+		r.send(cancelOf(r, rec.other, t.ofChildren(), e.Detail))
 	}
 	r.deadline.stop()
 	r.endBy(t.end)

@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 	"strconv"
@@ -285,7 +286,9 @@ func (d *FrontEnd) post(o writer, op string, s Signal) (*store.Post, error) {
 		return nil, invalidID(op, s.Name)
 	}
 	if s.Name == "Cancel" || s.Name == "CancelWorkflow" {
-		p, err := d.control(o, journal.CancelAsked, s.ID, "", Why{Reason: "signal " + s.Name})
+		p, err := d.control(o, journal.CancelAsked, s.ID, "", Why{
+			Reason: "signal " + s.Name, Mode: cancelMode(s.Data),
+		})
 		if err == nil && s.Key != "" {
 			p.Message.Detail.Message = keyed(s.Key)
 		}
@@ -306,6 +309,16 @@ func (d *FrontEnd) post(o writer, op string, s Signal) (*store.Post, error) {
 		p.Until = time.Now().Add(d.keep)
 	}
 	return p, err
+}
+
+// cancelMode returns how a signal that cancels a run does so: with compensation, unless its payload
+// has runCompensations as false.
+func cancelMode(payload []byte) journal.Action {
+	var p struct{ RunCompensations *bool }
+	if json.Unmarshal(payload, &p) == nil && p.RunCompensations != nil && !*p.RunCompensations {
+		return ""
+	}
+	return journal.ActionCompensate
 }
 
 // control makes a message of the engine's own.

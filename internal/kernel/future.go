@@ -107,7 +107,7 @@ func (o *operation) stop(reason string) {
 		kind = journal.TimerCancelled
 	}
 	if o.class == isChild && o.run.ending.endsChild(o.policy) {
-		o.run.send(cancelOf(o.run, o.child, reason))
+		o.run.send(cancelOf(o.run, o.child, reason, o.run.ending.detail()))
 	}
 	d := o.mark(&journal.Detail{Reason: reason})
 	o.outcome = Outcome{Failure: o.cancelled(d)}

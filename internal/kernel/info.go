@@ -198,6 +198,17 @@ func EndingAs(ctx context.Context) (journal.Status, error) {
 	}
 }
 
+// Undoes reports whether the run of ctx, a clean-up, is cancelled with compensation.
+func Undoes(ctx context.Context) (bool, error) {
+	s, err := inside(ctx, call{verb: "ending"})
+	if err != nil {
+		return false, err
+	}
+	defer s.run.mu.Unlock()
+	d := s.run.ending.detail()
+	return s.top().cause == nil && d != nil && d.Mode == journal.ActionCompensate, nil
+}
+
 // Over returns the termination error if the run, or the branch, of ctx is over or ends.
 func Over(ctx context.Context) error {
 	what := call{verb: "over"}

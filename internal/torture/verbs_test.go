@@ -151,7 +151,7 @@ var none = map[string]string{
 		"pattern.ExecutionEvents.* pattern.If.Holds pattern.Arguments.Fill backpressure.Limit.* " +
 		"backpressure.Adaptive.* backpressure.Batched.* backpressure.CircuitBreaker.* " +
 		"backpressure.*.Error perdure.Retry.* perdure.Phase.Of perdure.PublisherFunc.Publish " +
-		"pattern.RollsBack pattern.Task.Skipped",
+		"pattern.RollsBack pattern.Task.Skipped pattern.MayCleanUp",
 	"what is read of an engine": "perdure.Engine.Workflows perdure.Ended.Report " +
 		"perdure.Report.* perdure.ResultOf perdure.Status.*",
 	"definitions as data": "dag.Read dag.Handler dag.ChildOf dag.Graph.Graph " +

@@ -16,6 +16,7 @@ import (
 	"github.com/perdure/perdure/pattern"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/admin"
 	"github.com/perdure/perdure/definition"
 	"github.com/perdure/perdure/internal/enginetest/world"
 	"github.com/perdure/perdure/journal"
@@ -284,6 +285,39 @@ func TestRunsHaveThePatternOfTheirWorkflow(t *testing.T) {
 				(n.Pattern == "TCC") != (n.Workflow == "tcc") {
 				t.Errorf("told %+v", n)
 			}
+		}
+	})
+}
+
+// A client that does not know a workflow starts a run of it. The run has the pattern and the steps
+// of the workflow also if an operator suspends it before its code is called.
+//
+// spec: F-1
+func TestARunThatIsSuspendedBeforeItBeginsHasItsPattern(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		outline := definition.Outline{Graph: &definition.Graph{
+			Nodes: []definition.Node{{Name: "a"}},
+		}}
+		saga := perdure.Define("saga", world.Nothing, pattern.Saga, pattern.Declared(func() (
+			definition.Outline, []definition.Issue,
+		) {
+			return outline, nil
+		}))
+		w := world.With(t, perdure.Options{}, saga)
+		defer w.End()
+		by := admin.Note{By: "ann"}
+		world.NoError(t, admin.New(w.Engine).PauseWorkflow(t.Context(), "saga", by))
+		client := world.Must[*perdure.Client](t)(perdure.NewClient(t.Context(), w.Store))
+		_, err := client.Start(t.Context(), "saga", []byte("0"), perdure.ID("a"))
+		world.NoError(t, err)
+		world.NoError(t, w.Engine.Suspend(t.Context(), "a", "wait"))
+		world.NoError(t, admin.New(w.Engine).ResumeWorkflow(t.Context(), "saga", by))
+		world.NoError(t, w.Engine.Resume(t.Context(), "a"))
+		time.Sleep(time.Minute)
+		d := w.Describe("a")
+		if h := d.Head; h.Pattern != journal.PatternSaga || h.Status != journal.Completed ||
+			len(d.State.Layers) != 1 {
+			t.Errorf("the run is a %v, and %v, with the steps %v", h.Pattern, h.Status, d.State.Layers)
 		}
 	})
 }

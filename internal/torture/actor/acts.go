@@ -78,7 +78,13 @@ func (x *dealing) act(ctx context.Context, c *perdure.Client, act string) error 
 	case "suspend":
 		return c.Suspend(ctx, x.ID, Reason)
 	case "cancel":
-		return c.Cancel(ctx, x.ID, Reason)
+		if x.rng.IntN(2) == 0 {
+			return c.Cancel(ctx, x.ID, Reason)
+		}
+		_, err := admin.New(c).Act(ctx, x.ID, admin.Order{
+			Action: journal.ActionCancel, Compensate: true, By: operator, Reason: Reason,
+		})
+		return err
 	case "terminate":
 		_, err := admin.New(c).Act(ctx, x.ID, admin.Order{
 			Action: journal.ActionTerminate, By: operator, Reason: Reason,

@@ -196,6 +196,9 @@ func (p *player) plan(ctx context.Context) error {
 			return err
 		}
 		_ = pattern.EndingBy(ctx)
+		if _, err := pattern.Undoes(ctx); err != nil {
+			return err
+		}
 		_, did, err := p.live(ctx, "clean", program.Label(p.in.Instance, 0, p.in.Round, "clean"))
 		if did && p.in.Program.Clean == "odd" {
 			odd("clean-up")
