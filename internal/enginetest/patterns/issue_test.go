@@ -317,7 +317,7 @@ func TestARunThatIsSuspendedBeforeItBeginsHasItsPattern(t *testing.T) {
 		d := w.Describe("a")
 		if h := d.Head; h.Pattern != journal.PatternSaga || h.Status != journal.Completed ||
 			len(d.State.Layers) != 1 {
-			t.Errorf("the run is a %v, and %v, with the steps %v", h.Pattern, h.Status, d.State.Layers)
+			t.Errorf("the run is a %v, and %v; steps %v", h.Pattern, h.Status, d.State.Layers)
 		}
 	})
 }
