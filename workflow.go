@@ -32,7 +32,7 @@ type Workflow[I, O any] struct {
 // steps that have none. [Timeout] limits the whole run. [Replays] is the policy of its code.
 // [Retention], [Listener], [About], [ByName], limit.Control and deadletter.Automatic are others.
 // For authors of patterns there are pattern.Accepts, pattern.Calling, pattern.CleansUp,
-// pattern.Declared and pattern.Kind. Registration refuses a negative timeout, and warns of odd
+// pattern.MayCleanUp, pattern.Declared and pattern.Kind. Registration refuses a negative timeout, and warns of odd
 // delays: see [Retry.Check].
 type WorkflowOption interface{ ApplyToWorkflow(*sealed.Workflow) error }
 
