@@ -32,8 +32,8 @@ type Workflow[I, O any] struct {
 // steps that have none. [Timeout] limits the whole run. [Replays] is the policy of its code.
 // [Retention], [Listener], [About], [ByName], limit.Control and deadletter.Automatic are others.
 // For authors of patterns there are pattern.Accepts, pattern.Calling, pattern.CleansUp,
-// pattern.MayCleanUp, pattern.Declared and pattern.Kind. Registration refuses a negative timeout, and warns of odd
-// delays: see [Retry.Check].
+// pattern.MayCleanUp, pattern.Declared and pattern.Kind. Registration refuses a negative timeout,
+// and warns of odd delays: see [Retry.Check].
 type WorkflowOption interface{ ApplyToWorkflow(*sealed.Workflow) error }
 
 func (r Retry) ApplyToWorkflow(w *sealed.Workflow) error {

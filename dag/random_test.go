@@ -328,8 +328,8 @@ func TestRandomGraphsAreAsTheModelSays(t *testing.T) {
 }
 
 // A graph that is cancelled at some time ends as CANCELLED, or as it would have ended without the
-// cancel: if it has begun to compensate, it compensates to the end. A cancel with compensation undoes
-// what is done first.
+// cancel: if it has begun to compensate, it compensates to the end. With compensation, a cancel
+// first undoes what is done.
 //
 // spec: F-20, F-21, R-11
 func TestRandomGraphsBearACancelAtAnyTime(t *testing.T) {
