@@ -3,6 +3,7 @@ package admin_test
 import (
 	"context"
 	"log"
+	"slices"
 	"time"
 
 	"github.com/perdure/perdure"
@@ -52,13 +53,15 @@ func startRun[I, O any](e *perdure.Engine, w *perdure.Workflow[I, O], in I,
 }
 
 // untilStatus waits until a run has a status, and returns its description.
-func untilStatus(c *perdure.Client, id string, status journal.Status) perdure.Description {
+func untilStatus(
+	c *perdure.Client, id string, statuses ...journal.Status,
+) perdure.Description {
 	for {
 		d, err := c.Describe(context.Background(), id)
 		if err != nil {
 			log.Fatal(err)
 		}
-		if d.Head.Status == status {
+		if slices.Contains(statuses, d.Head.Status) {
 			return d
 		}
 		<-time.After(time.Millisecond)

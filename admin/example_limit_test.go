@@ -18,6 +18,19 @@ func waiting(name string) *perdure.Workflow[int, int] {
 	})
 }
 
+// startUntilHeld starts runs until one of them is held back, because the engine knows the limit. It
+// returns the workflow ID of that run.
+func startUntilHeld(engine *perdure.Engine, order *perdure.Workflow[int, int]) string {
+	for i := 1; ; i++ {
+		id := fmt.Sprint("ord-", i)
+		startRun(engine, order, 0, perdure.ID(id))
+		d := untilStatus(engine.Client, id, journal.Waiting, journal.Pending)
+		if d.Head.Status == journal.Pending {
+			return id
+		}
+	}
+}
+
 // An operator limits a workflow whose code knows no limits.
 func ExampleClient_SetLimit() {
 	order := waiting("limited")
@@ -27,10 +40,7 @@ func ExampleClient_SetLimit() {
 
 	one := 1
 	err := op.SetLimit(ctx, "limited", limit.Bounds{Concurrency: &one}, admin.Note{By: "ada"})
-	startRun(engine, order, 0, perdure.ID("ord-1"))
-	untilStatus(engine.Client, "ord-1", journal.Waiting)
-	startRun(engine, order, 0, perdure.ID("ord-2"))
-	untilStatus(engine.Client, "ord-2", journal.Pending)
+	startUntilHeld(engine, order)
 	fmt.Println(err)
 	// Output: <nil>
 }
@@ -58,12 +68,9 @@ func ExampleClient_ResetLimit() {
 
 	one := 1
 	op.SetLimit(ctx, "reset", limit.Bounds{Concurrency: &one}, admin.Note{})
-	startRun(engine, order, 0, perdure.ID("ord-1"))
-	untilStatus(engine.Client, "ord-1", journal.Waiting)
-	startRun(engine, order, 0, perdure.ID("ord-2"))
-	untilStatus(engine.Client, "ord-2", journal.Pending)
+	held := startUntilHeld(engine, order)
 	err := op.ResetLimit(ctx, "reset", admin.Note{By: "ada", Reason: "the bank has more servers"})
-	untilStatus(engine.Client, "ord-2", journal.Waiting)
+	untilStatus(engine.Client, held, journal.Waiting)
 	fmt.Println(err)
 	// Output: <nil>
 }
@@ -80,6 +87,9 @@ func ExampleClient_Limits() {
 	startRun(engine, order, 0, perdure.ID("ord-1"))
 	untilStatus(engine.Client, "ord-1", journal.Waiting)
 	limits, err := op.Limits(ctx)
+	for err == nil && len(limits[0].Uses) == 0 { // until the engine has learned of the limit
+		limits, err = op.Limits(ctx)
+	}
 	for _, l := range limits {
 		fmt.Println(l.Name, *l.Set.Concurrency, l.Note.By)
 		for _, u := range l.Uses {

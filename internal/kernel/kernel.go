@@ -139,7 +139,7 @@ func newKernel(s store.Store, cfg Config, all *shared) *Kernel {
 		store: s, keep: cfg.KeepPosts, build: cfg.Build, maxPayload: cfg.MaxPayload,
 		spillOver: cfg.SpillOver, writers: k,
 	}
-	k.claims, k.retrier, k.obedience = newClaims(k), retrier{k}, obedience{k}
+	k.claims, k.retrier, k.obedience = newClaims(k), retrier{k}, obedience{k: k}
 	k.loops.k = k
 	k.loops.watch.again = make(chan struct{}, 1)
 	k.loops.retention.again = make(chan struct{}, 1)

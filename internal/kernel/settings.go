@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/perdure/perdure/internal/rules"
@@ -25,7 +26,13 @@ import (
 // when it is held back, since entries are in the order in which the code asks for steps.
 
 // An obedience makes an engine obey the settings.
-type obedience struct{ k *Kernel }
+//
+// The mutex is held while limits are changed, so that the last numbers are those of the last rules.
+type obedience struct {
+	k         *Kernel
+	adjusting sync.Mutex
+	obeyed    *rules.Rules // those that the limits in the store follow; nil for none
+}
 
 // learn makes rules of the settings, and obeys them: it changes the limits that have
 // other numbers now, and begins the steps that a pause has held back.
@@ -34,8 +41,8 @@ func (o *obedience) learn(all []store.Setting) {
 	k.loops.beginAgain(all)
 	x := rules.Of(all)
 	old := k.rules.Swap(x)
-	if adjusts := x.Changes(old, k.limited()); len(adjusts) > 0 {
-		go o.adjust(adjusts)
+	if len(x.Changes(old, k.limited())) > 0 {
+		go o.adjust()
 	}
 	if old.AnyPause() {
 		o.goOn()
@@ -43,17 +50,27 @@ func (o *obedience) learn(all []store.Setting) {
 	}
 }
 
-// adjust changes limits in the store. If the engine is over before that, the next one does it when
-// it joins.
-func (o *obedience) adjust(all []store.Adjust) {
+// adjust changes limits in the store, to the numbers that the engine knows last. It does so twice:
+// asks and starts that were made under the old rules may be committed after the first time. If the
+// engine is over before that, the next one does it when it joins.
+func (o *obedience) adjust() {
 	k := o.k
-	err := k.persist(func() error {
-		_, err := k.submit(context.Background(), "change limits", []store.Change{{Adjusts: all}})
-		return err
-	})
-	if err == nil {
-		k.look()
+	o.adjusting.Lock()
+	defer o.adjusting.Unlock()
+	now := k.rules.Load()
+	all := now.Changes(cmp.Or(o.obeyed, rules.Of(nil)), k.limited())
+	for range min(2*len(all), 2) {
+		err := k.persist(func() error {
+			_, err := k.submit(context.Background(), "change limits",
+				[]store.Change{{Adjusts: all}})
+			return err
+		})
+		if err != nil {
+			return
+		}
 	}
+	o.obeyed = now
+	k.look()
 }
 
 // relearn reads the settings again if there are others than the engine knows.
