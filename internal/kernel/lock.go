@@ -74,7 +74,7 @@ func (s *scope) acquire(ctx context.Context, l Lock, over *journal.Failure) *ope
 			d.Due = o.due
 		}
 		o.slot = r.append(journal.Entry{Kind: journal.SlotAsked, Op: op, Detail: d})
-		// nobody has granted it yet: a message that is there is about the run that this one continues
+		// nobody has granted it yet: a message that is there is for the run that this one continues
 		if m := r.inbox.find(func(e *journal.Entry) bool { return isGrant(e, o.slot) }); m != nil {
 			takeNews(r, m.Seq)
 		}
