@@ -123,6 +123,8 @@ var plan = map[string]permit{
 	"examples/agent":        {own: "/ app examples/agent/assistant"},
 	"examples/subscription": {own: "app examples/subscription/billing"},
 	"examples/poller":       {own: "app examples/poller/feed"},
+	"examples/nightly":      {own: "app examples/nightly/closing"},
+	"examples/quota":        {own: "app examples/quota/crm"},
 	"examples/pipeline":     {own: "/ admin examples/pipeline/daily store/sqlite"},
 	"examples/transfer": {
 		own: "/ examples/internal/kill examples/transfer/bank examples/transfer/money store/sqlite",
@@ -134,6 +136,8 @@ var plan = map[string]permit{
 	"examples/agent/assistant":      {own: "/"},
 	"examples/subscription/billing": {own: "/"},
 	"examples/poller/feed":          {own: "/ schedule"},
+	"examples/nightly/closing":      {own: "/ limit schedule"},
+	"examples/quota/crm":            {own: "/ limit"},
 	"examples/pipeline/daily":       {own: "/ dag"},
 	"examples/transfer/money":       {own: "/ tcc"},
 	// beside the examples: how they are killed, and how their tests use them
