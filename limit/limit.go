@@ -231,7 +231,7 @@ func (c Control) bounds() (all []store.Adjust) {
 
 // asks returns what a run with that input asks for: a token first, so that no slot is held while a
 // run waits for one; then the slot of its key, so that a key that is full keeps no other from the
-// slots of all.
+// slots of all. All have the priority and the share, for a slot that only a setting asks for.
 func (c Control) asks(input []byte) (asks []store.Ask, f *journal.Failure) {
 	key, priority, err := c.computed(input)
 	if err != nil {
@@ -246,15 +246,15 @@ func (c Control) asks(input []byte) (asks []store.Ask, f *journal.Failure) {
 	if c.PerKey > 0 && key != "" {
 		asks = append(asks, store.Ask{
 			Slot: rules.KeySlot, Limit: c.Name + rules.KeyLimit, Key: key, Max: c.PerKey,
-			Priority: priority,
 		})
 	}
 	if c.Concurrency > 0 {
-		a := store.Ask{Slot: rules.RunSlot, Limit: c.Name, Max: c.Concurrency, Priority: priority}
-		if c.Fair {
-			a.Share = key
+		asks = append(asks, store.Ask{Slot: rules.RunSlot, Limit: c.Name, Max: c.Concurrency})
+	}
+	for i := range asks {
+		if asks[i].Priority = priority; c.Fair {
+			asks[i].Share = key
 		}
-		asks = append(asks, a)
 	}
 	return asks, nil
 }

@@ -158,7 +158,11 @@ func (x *Rules) Asks(w Workflow, asks []store.Ask) []store.Ask {
 		asks = slices.Insert(asks, 0, store.Ask{Slot: StartToken, Limit: name + RateLimit})
 	}
 	if b.Concurrency != nil && !has(RunSlot) {
-		asks = append(asks, store.Ask{Slot: RunSlot, Limit: name})
+		a := store.Ask{Slot: RunSlot, Limit: name}
+		for _, other := range asks {
+			a.Priority, a.Share = other.Priority, other.Share
+		}
+		asks = append(asks, a)
 	}
 	for i := range asks {
 		b.apply(name, &asks[i])

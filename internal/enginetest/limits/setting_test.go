@@ -82,6 +82,39 @@ func TestALimitIsSetWithoutCodeWhileRunsGoOn(t *testing.T) {
 	}
 }
 
+// A workflow has only a rate in its code, and a priority. The line of a concurrency that an operator
+// sets is in the order of the priority.
+//
+// spec: R-32, B-9
+func TestALimitThatIsSetWithoutCodeKeepsThePriority(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var order []string
+		def := perdure.Define("job", func(ctx context.Context, in string) (string, error) {
+			return perdure.Step(ctx, "do", func(ctx context.Context) (string, error) {
+				order = append(order, in)
+				world.Pause(ctx, time.Minute)
+				return in, nil
+			})
+		}, limit.Control{
+			Rate: limit.Rate{Tokens: 1000, Per: time.Second, Burst: 1000},
+			Rank: limit.RankBy(func(in string) int { return len(in) }),
+		})
+		w := world.New(t, def)
+		defer w.End()
+		world.NoError(t, admin.New(w.Engine).SetLimit(t.Context(), "job", limit.Bounds{
+			Concurrency: number(1),
+		}, operator))
+		time.Sleep(time.Minute)
+		for _, in := range []string{"first", "a", "ccc", "bb"} {
+			world.StartAndSettle(w, def, in)
+		}
+		time.Sleep(time.Hour)
+		if want := []string{"first", "ccc", "bb", "a"}; !slices.Equal(order, want) {
+			t.Errorf("the order is %v, want %v", order, want)
+		}
+	})
+}
+
 // spec: R-32
 func TestASettingReplacesTheNumbersOfTheCodeOverRestarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
