@@ -128,6 +128,9 @@ func PutSetting(ctx context.Context, d *FrontEnd, op string, s store.Setting) er
 	s.At = time.Now()
 	return d.write(ctx, op, func(o writer) error {
 		_, err := o.submit(ctx, op, []store.Change{{Settings: []store.Setting{s}}})
+		if k, isEngine := o.(*Kernel); isEngine && err == nil {
+			k.look() // it hears of the setting then
+		}
 		return err
 	})
 }

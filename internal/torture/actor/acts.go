@@ -116,12 +116,17 @@ func (x *dealing) read(ctx context.Context, c *perdure.Client) error {
 	_, e9 := c.Get(ctx, x.ID)
 	_, e10 := admin.New(c).Versions(ctx, "")
 	_, _, e11 := c.List(ctx, perdure.Query{Statuses: journal.Statuses(), Limit: 3})
+	_, e13 := admin.New(c).Doctor(ctx, admin.DoctorOptions{})
+	e14 := admin.New(c).StartLoop(ctx, 1, "watch", admin.Note{By: operator, Reason: Reason})
+	if is(e14, journal.CodeNotFound) { // it has not stopped
+		e14 = nil
+	}
 	env, c := x.Now()
 	var e12 error
 	if x.Program.Workflow == "code" {
 		e12 = env.Look(ctx, c, x.ID)
 	}
-	return errors.Join(e1, e2, e3, e4, e5, e6, e7, e8, e9, e10, e11, e12)
+	return errors.Join(e1, e2, e3, e4, e5, e6, e7, e8, e9, e10, e11, e12, e13, e14)
 }
 
 // wrong returns the error of a wrong result: a retry does not help.
