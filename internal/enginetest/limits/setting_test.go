@@ -82,8 +82,8 @@ func TestALimitIsSetWithoutCodeWhileRunsGoOn(t *testing.T) {
 	}
 }
 
-// A workflow has only a rate and a priority in its code. If an operator sets a concurrency, its line
-// is in the order of the priority.
+// A workflow has only a rate and a priority in its code. If an operator sets a concurrency, the
+// line is in the order of the priority.
 //
 // spec: R-32, B-9
 func TestALimitThatIsSetWithoutCodeKeepsThePriority(t *testing.T) {
