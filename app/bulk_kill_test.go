@@ -30,7 +30,11 @@ func TestABatchWhoseEngineIsKilledTwiceRetriesEachRunOnce(t *testing.T) {
 	n, dir := *bulkRuns, t.TempDir()
 	t.Chdir(dir)
 	failRuns(t, filepath.Join(dir, "perdure.db"), n)
-	r := shop(t.Context(), t, "runs", "retry", "--filter", "workflow=refuse", "--yes", "-o", "json")
+	args := []string{"runs", "retry", "--filter", "workflow=refuse", "--yes", "-o", "json"}
+	if n <= 1000 { // a second for each page, so that it is not over before it is looked at
+		args = append(args, "--rate", "100")
+	}
+	r := shop(t.Context(), t, args...)
 	var b batch.Batch
 	if err := json.Unmarshal([]byte(r.stdout), &b); err != nil || r.code != exitOK {
 		t.Fatal(r, err)
@@ -150,8 +154,8 @@ func look(t *testing.T, c *perdure.Client, id string) batch.Batch {
 	return b
 }
 
-// untilStarted returns when a batch has retried so many runs, and is in the middle of a page of a
-// hundred.
+// untilStarted returns when a batch has retried so many runs, if possible in the middle of a page
+// of a hundred.
 func untilStarted(t *testing.T, c *perdure.Client, until int) int {
 	t.Helper()
 	for {
@@ -159,7 +163,10 @@ func untilStarted(t *testing.T, c *perdure.Client, until int) int {
 		for _, runs := range runsOfIDs(t, c) {
 			n += runs - 1
 		}
-		if n >= until && n%100 > 20 && n%100 < 60 {
+		switch {
+		case n == *bulkRuns:
+			t.Fatal("the batch was over before its engine was killed")
+		case n >= until && n%100 > 20 && n%100 < 60, n > until+100: // the page was over too soon
 			return n
 		}
 	}

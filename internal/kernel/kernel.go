@@ -139,7 +139,8 @@ func newKernel(s store.Store, cfg Config, all *shared) *Kernel {
 		store: s, keep: cfg.KeepPosts, build: cfg.Build, maxPayload: cfg.MaxPayload,
 		spillOver: cfg.SpillOver, writers: k,
 	}
-	k.claims, k.retrier, k.obedience = newClaims(k), retrier{k}, obedience{k: k}
+	k.claims, k.retrier = newClaims(k), retrier{k}
+	k.obedience = obedience{k: k, adjusting: lock.New()}
 	k.loops.k = k
 	k.loops.watch.again = make(chan struct{}, 1)
 	k.loops.retention.again = make(chan struct{}, 1)
@@ -232,8 +233,8 @@ func (k *Kernel) join(ctx context.Context) (again bool, err error) {
 	k.engine = claimed.Engine
 	k.db.Store(&info.Database)
 	k.lease.extend(sent, &claimed, func() { k.holds() })
+	k.learn(info.Settings) // before anybody starts a run
 	close(k.ready)
-	k.learn(info.Settings)
 	return false, nil
 }
 

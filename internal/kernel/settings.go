@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"sync"
 	"time"
 
+	"github.com/perdure/perdure/internal/lock"
 	"github.com/perdure/perdure/internal/rules"
 	"github.com/perdure/perdure/store"
 )
@@ -30,7 +30,7 @@ import (
 // The mutex is held while limits are changed, so that the last numbers are those of the last rules.
 type obedience struct {
 	k         *Kernel
-	adjusting sync.Mutex
+	adjusting lock.Lock
 	obeyed    *rules.Rules // those that the limits in the store follow; nil for none
 }
 
@@ -55,7 +55,9 @@ func (o *obedience) learn(all []store.Setting) {
 // engine is over before that, the next one does it when it joins.
 func (o *obedience) adjust() {
 	k := o.k
-	o.adjusting.Lock()
+	if !o.adjusting.LockOr(k.dead, nil) {
+		return
+	}
 	defer o.adjusting.Unlock()
 	now := k.rules.Load()
 	all := now.Changes(cmp.Or(o.obeyed, rules.Of(nil)), k.limited())

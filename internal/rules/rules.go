@@ -249,7 +249,9 @@ func (x *Rules) inForce(workflows []Workflow) map[store.Adjust]bool {
 	return out
 }
 
-// Changes returns what the store has to be told when the rules change from old to x.
+// Changes returns what the store has to be told when the rules change from old to x. A limit that
+// no rule has any more is open only if its code is known, and has no number: that of a semaphore or
+// a step comes with the next ask.
 func (x *Rules) Changes(old *Rules, workflows []Workflow) (all []store.Adjust) {
 	before, after := old.inForce(workflows), x.inForce(workflows)
 	limited := map[string]bool{}
@@ -258,8 +260,13 @@ func (x *Rules) Changes(old *Rules, workflows []Workflow) (all []store.Adjust) {
 			all = append(all, a)
 		}
 	}
+	known := map[string]bool{}
+	for _, w := range workflows {
+		name, _ := x.boundsOf(w)
+		known[name], known[name+KeyLimit], known[name+RateLimit] = true, true, true
+	}
 	for a := range before {
-		if limited[a.Limit] { // it has other numbers
+		if limited[a.Limit] || !known[a.Limit] { // it has other numbers
 			continue
 		}
 		limited[a.Limit] = true

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -111,6 +112,43 @@ func TestALimitThatIsSetWithoutCodeKeepsThePriority(t *testing.T) {
 		time.Sleep(time.Hour)
 		if want := []string{"first", "ccc", "bb", "a"}; !slices.Equal(order, want) {
 			t.Errorf("the order is %v, want %v", order, want)
+		}
+	})
+}
+
+// The code of a semaphore has its number, which the engine does not know before the next ask. If an
+// operator resets a setting of it, those in line do not all go on.
+//
+// spec: R-32, B-9
+func TestASemaphoreWhoseSettingIsResetIsNotOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var on, most, runs atomic.Int32
+		lock := limit.Semaphore{Name: "printer"}
+		def := perdure.Define("print", func(ctx context.Context, _ string) (int, error) {
+			return 0, lock.Do(ctx, func(ctx context.Context) error {
+				return perdure.Do(ctx, "print", func(ctx context.Context) error {
+					runs.Add(1)
+					most.Store(max(most.Load(), on.Add(1)))
+					world.Pause(ctx, time.Minute)
+					on.Add(-1)
+					return nil
+				})
+			})
+		})
+		w := world.New(t, def)
+		defer w.End()
+		op := admin.New(w.Engine)
+		for range 8 {
+			world.StartAndSettle(w, def, "")
+		}
+		world.NoError(t, op.SetLimit(t.Context(), "printer", limit.Bounds{
+			Slots: number(3),
+		}, operator))
+		time.Sleep(10 * time.Second)
+		world.NoError(t, op.ResetLimit(t.Context(), "printer", operator))
+		time.Sleep(time.Hour)
+		if most.Load() != 3 || runs.Load() != 8 {
+			t.Errorf("%d runs have printed, at most %d at a time", runs.Load(), most.Load())
 		}
 	})
 }
