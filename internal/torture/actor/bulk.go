@@ -40,12 +40,12 @@ func (x *dealing) bulk(ctx context.Context, do admin.Order) (came bool, err erro
 			return false, err
 		}
 	}
-	for b.Ended.IsZero() {
+	for id := b.ID; b.Ended.IsZero(); { // an error returns no batch
 		if err := x.rest(ctx); err != nil {
 			return false, err
 		}
 		if err := x.insist(ctx, "batch-get", func(c *perdure.Client) (err error) {
-			b, err = batch.Get(ctx, c, b.ID)
+			b, err = batch.Get(ctx, c, id)
 			return err
 		}); err != nil {
 			return false, err
