@@ -273,11 +273,12 @@ func (d *doctor) loops() (Check, error) {
 	c := Check{Name: "loops"}
 	var seen []string
 	if d.client.Live != nil {
-		for _, l := range d.client.Live.Loops() {
+		engine, all := d.client.Live.Loops()
+		for _, l := range all {
 			late := d.now.Sub(l.Beat)
 			text := l.Name + " " + late.Round(time.Millisecond).String() + " ago"
 			switch {
-			case l.Stopped != "" && d.isNoted(l.Name): // see below
+			case l.Stopped != "" && d.isNoted(engine, l.Name): // see below
 				continue
 			case l.Stopped != "":
 				c.found(l.Name, "")
@@ -313,10 +314,11 @@ func (d *doctor) loops() (Check, error) {
 	return c, nil
 }
 
-// isNoted reports whether the store knows that a loop of this name has stopped.
-func (d *doctor) isNoted(loop string) bool {
+// isNoted reports whether the store knows that a loop of an engine has stopped.
+func (d *doctor) isNoted(engine journal.EngineID, loop string) bool {
+	name := rules.Loop(int64(engine), loop)
 	return slices.ContainsFunc(d.info.Settings, func(s store.Setting) bool {
-		return s.Kind == rules.LoopSetting && s.Value != nil && strings.HasSuffix(s.Name, ":"+loop)
+		return s.Kind == rules.LoopSetting && s.Value != nil && s.Name == name
 	})
 }
 

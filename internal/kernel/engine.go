@@ -357,8 +357,8 @@ func (l *loop) told(name string, every time.Duration) Loop {
 	return told
 }
 
-// Loops returns the loops of the engine that have begun.
-func (e *Engine) Loops() []Loop {
+// Loops returns the ID of the engine, and its loops that have begun.
+func (e *Engine) Loops() (journal.EngineID, []Loop) {
 	k, _ := e.current()
 	lease, sweep := k.lease.period*store.IdleLeases, k.cfg.Sweep
 	outbox := sweep
@@ -370,7 +370,7 @@ func (e *Engine) Loops() []Loop {
 		k.loops.outbox.told(loopOutbox, outbox), k.loops.watch.told(loopWatch, 0),
 		k.loops.retention.told(loopRetention, k.cfg.CleanUp),
 	}
-	return slices.DeleteFunc(all, func(l Loop) bool { return l.Beat.IsZero() })
+	return k.engine, slices.DeleteFunc(all, func(l Loop) bool { return l.Beat.IsZero() })
 }
 
 // Config returns the settings of the engine.

@@ -173,7 +173,11 @@ func (s *operations) freed(slot int64) {
 }
 
 // pause records that the next attempt of an operation waits for the end of a pause.
-func (s *operations) pause(o *operation) { s.paused = append(s.paused, o) }
+func (s *operations) pause(o *operation) {
+	if !slices.Contains(s.paused, o) {
+		s.paused = append(s.paused, o)
+	}
+}
 
 // anyPaused reports whether an operation waits for the end of a pause.
 func (s *operations) anyPaused() bool {

@@ -14,7 +14,7 @@ import (
 // Operators set rules while runs go on: package internal/rules has their meaning. The store keeps
 // them as settings. An engine reads the settings when it joins, and when a claim returns a revision
 // that it does not know. If limits have other numbers then, it changes them in the store, so that
-// they hold for runs that wait, too. It need not be the only engine: all set the same numbers.
+// they hold for runs that wait, too. So does each other engine, for the workflows that it has.
 //
 // An operator may pause a workflow. Its runs begin no step then: steps in flight end, and their
 // results are recorded. A run that has come to a step leaves memory, due at once. No engine claims
@@ -50,9 +50,10 @@ func (o *obedience) learn(all []store.Setting) {
 	}
 }
 
-// adjust changes limits in the store, to the numbers that the engine knows last. It does so twice:
-// asks and starts that were made under the old rules may be committed after the first time. If the
-// engine is over before that, the next one does it when it joins.
+// adjust changes limits in the store, to the numbers that the engine knows last. It does so twice
+// for slots: asks and starts that were made under the old rules may be committed after the first
+// time. If the engine is over before that, the next one does it when it joins, but not for settings
+// that are gone by then.
 func (o *obedience) adjust() {
 	k := o.k
 	if !o.adjusting.LockOr(k.dead, nil) {
@@ -61,18 +62,23 @@ func (o *obedience) adjust() {
 	defer o.adjusting.Unlock()
 	now := k.rules.Load()
 	all := now.Changes(cmp.Or(o.obeyed, rules.Of(nil)), k.limited())
-	for range min(2*len(all), 2) {
-		err := k.persist(func() error {
-			_, err := k.submit(context.Background(), "change limits",
-				[]store.Change{{Adjusts: all}})
-			return err
-		})
-		if err != nil {
-			return
-		}
+	slots := slices.DeleteFunc(slices.Clone(all), func(a store.Adjust) bool { return a.Every > 0 })
+	if !o.write(all) || !o.write(slots) {
+		return
 	}
 	o.obeyed = now
 	k.look()
+}
+
+// write writes changes of limits. It reports whether the engine still lives.
+func (o *obedience) write(all []store.Adjust) bool {
+	if len(all) == 0 {
+		return true
+	}
+	return o.k.persist(func() error {
+		_, err := o.k.submit(context.Background(), "change limits", []store.Change{{Adjusts: all}})
+		return err
+	}) == nil
 }
 
 // relearn reads the settings again if there are others than the engine knows.
