@@ -21,10 +21,12 @@ type execution struct {
 
 	passed map[string]int    // the number of stages that a step has passed
 	begun  map[string]future // steps that have begun and are not settled
-	asides []*step           // async steps, in the order of their starts
-	done   []*step           // in the order of their ends
-	failed []failure
-	back   bool // an operator has asked to undo the completed graph
+	// the results of preludes whose steps have not recorded them
+	preludes map[string]json.RawMessage
+	asides   []*step // async steps, in the order of their starts
+	done     []*step // in the order of their ends
+	failed   []failure
+	back     bool // an operator has asked to undo the completed graph
 
 	mu       sync.RWMutex
 	results  map[string]json.RawMessage
@@ -45,7 +47,8 @@ type failure struct {
 func (p *plan) run(ctx context.Context, input json.RawMessage) (json.RawMessage, error) {
 	x := &execution{
 		plan: p, ctx: ctx, input: input, calls: p.calls.Begin(),
-		passed: map[string]int{}, begun: map[string]future{}, results: map[string]json.RawMessage{},
+		passed: map[string]int{}, begun: map[string]future{},
+		preludes: map[string]json.RawMessage{}, results: map[string]json.RawMessage{},
 		undone: map[string]json.RawMessage{}, undoErrs: map[string]error{},
 	}
 	var err error
@@ -192,6 +195,9 @@ func (x *execution) advance(s *step, out json.RawMessage, alone bool) (future, e
 			out, err := t.Run(x.ctx, x.given())
 			return nil, x.settle(s, out, err)
 		}
+		if s.before != nil {
+			x.preludes[s.id] = out
+		}
 		f = t.Async(x.ctx, x.given())
 	}
 	x.passed[s.id]++
@@ -204,6 +210,9 @@ func (x *execution) isBegun(s *step) bool { return x.passed[s.id] > len(x.stages
 
 // ended takes in the end of a stage of a step, or of the step itself.
 func (x *execution) ended(s *step, out json.RawMessage, err error) (future, error) {
+	if err != nil && pattern.EndedBy(x.ctx) != nil { // hear finds what it has come to
+		return nil, err
+	}
 	delete(x.begun, s.id)
 	switch {
 	case x.isBegun(s):

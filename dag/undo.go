@@ -78,13 +78,15 @@ func (x *execution) cleanUp(ctx context.Context) error {
 	return x.compensate()
 }
 
-// hear takes in the steps that had succeeded when the run was about to end, but whose results the
-// graph had not read.
+// hear takes in the steps, and the preludes of steps, that had succeeded when the run was about to
+// end, but whose results the graph had not read or not recorded.
 func (x *execution) hear() error {
 	var open []future
 	steps := map[future]*step{}
 	for _, s := range x.steps {
-		if f := x.begun[s.id]; f != nil && x.isBegun(s) {
+		f := x.begun[s.id]
+		inPrelude := s.before != nil && x.passed[s.id] == len(x.stages(s))
+		if f != nil && (x.isBegun(s) || inPrelude) {
 			open, steps[f] = append(open, f), s
 		}
 	}
@@ -92,8 +94,13 @@ func (x *execution) hear() error {
 		if over != nil {
 			return over
 		}
-		if out, err := f.Await(x.ctx); err == nil {
-			x.succeeded(steps[f], out)
+		s := steps[f]
+		out, err := f.Await(x.ctx)
+		if done, is := x.preludes[s.id]; err != nil && is {
+			out, err = done, nil
+		}
+		if err == nil {
+			x.succeeded(s, out)
 		}
 	}
 	return pattern.EndedBy(x.ctx)
