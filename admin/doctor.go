@@ -226,6 +226,12 @@ func (d *doctor) engines() (Check, error) {
 	c := Check{Name: "engines"}
 	living := d.living()
 	c.Evidence = fmt.Sprintf("%d with the store", len(living))
+	if d.client.Live != nil {
+		if h := d.client.Live.Held(); !h.Draining.IsZero() {
+			c.Evidence += fmt.Sprintf("; the one here drains until %s: %s",
+				h.Until.UTC().Format(time.RFC3339), h.Show(doctorIDs))
+		}
+	}
 	if len(living) == 0 {
 		c.Evidence, c.Health, c.Count = "no engine has the store: no run goes on", Warned, 1
 		c.Mend = []string{"serve"}

@@ -96,6 +96,12 @@ const (
 	EngineNotRunning Kind = "engine not running"
 	// this engine has taken over from one that died; Rows is the number of its runs that are due
 	EngineExpired Kind = "engine expired"
+	// the engine stops, and waits until Due for Rows steps in flight, which Reason names; again
+	// every 5 s, and Attempt counts
+	EngineDraining Kind = "engine draining"
+	// the drain time is over, and the engine leaves Rows steps behind, which Reason names: their
+	// contexts end, and the next engine makes their attempts again
+	StepsLeft Kind = "steps left behind"
 )
 
 // The reasons of ReplayDiffered.

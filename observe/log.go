@@ -34,6 +34,7 @@ var levels = map[Kind]slog.Level{
 	StepCompensationFailed: slog.LevelWarn,
 	DeadLettered:           slog.LevelWarn,
 	DefinitionAdvised:      slog.LevelWarn,
+	EngineDraining:         slog.LevelWarn,
 	EngineExpired:          slog.LevelWarn,
 	EngineNotRunning:       slog.LevelWarn,
 	LateResult:             slog.LevelWarn,
@@ -48,6 +49,7 @@ var levels = map[Kind]slog.Level{
 	StepAbandoned:          slog.LevelWarn,
 	StepFailed:             slog.LevelWarn,
 	StepRetrying:           slog.LevelWarn,
+	StepsLeft:              slog.LevelWarn,
 	StoreFailed:            slog.LevelWarn,
 	TurnLent:               slog.LevelWarn,
 
@@ -62,12 +64,13 @@ var levels = map[Kind]slog.Level{
 	TimerFired:      slog.LevelInfo,
 }
 
-// levelOf returns the level of a notice. Expected failures, remarks on a definition that are not
-// warnings, and ends of runs that need nobody's attention have a lower level than other notices of
-// their kind.
+// levelOf returns the level of a notice. A drain that has just begun, expected failures, remarks on
+// a definition that are not warnings, and ends of runs that need nobody's attention have a lower
+// level than other notices of their kind.
 func levelOf(n Notice) slog.Level {
 	switch {
 	case n.Benign,
+		n.Kind == EngineDraining && n.Attempt <= 1,
 		n.Kind == DefinitionAdvised && !strings.HasPrefix(n.Reason, "WARNING"),
 		n.Kind == RunEnded && (n.DeadLettered || n.Status != "FAILED" && n.Status != "TIMED_OUT"):
 		return slog.LevelInfo

@@ -1,6 +1,8 @@
 package kernel
 
 import (
+	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,6 +29,7 @@ type activity struct {
 	mu        sync.Mutex
 	err       error
 	draining  bool
+	since     time.Time // when it began to drain
 	ended     bool
 	flying    int
 	landed    chan struct{}
@@ -82,11 +85,69 @@ func (a *activity) stops() bool {
 func (a *activity) drains() <-chan struct{} {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.draining = true
+	a.draining, a.since = true, time.Now()
 	if a.flying == 0 {
 		close(a.landed)
 	}
 	return a.landed
+}
+
+// A Held is what an engine has in memory and executes.
+type Held struct {
+	Draining time.Time // since when it drains; zero: it does not
+	Until    time.Time // when it waits no longer for the steps
+	Runs     int       // in memory
+	Calls    int       // of listeners and of the publisher
+	Steps    []HeldStep
+}
+
+// A HeldStep is an attempt whose body is executed.
+type HeldStep struct {
+	Run     journal.Head // only what never changes
+	Step    string       // its path
+	Attempt int
+	Since   time.Time
+}
+
+// held returns what the kernel has in memory and executes, the oldest attempt first.
+func (k *Kernel) held() Held {
+	runs := k.loadedRuns()
+	out := Held{Runs: len(runs)}
+	for _, r := range runs {
+		r.mu.Lock()
+		for o := range r.operations.all() {
+			if a := o.attempt; a != nil && !a.began.IsZero() {
+				out.Steps = append(out.Steps, HeldStep{
+					Run: r.identity(), Step: o.path(), Attempt: a.n, Since: a.began,
+				})
+			}
+		}
+		r.mu.Unlock()
+	}
+	slices.SortStableFunc(out.Steps, func(a, b HeldStep) int { return a.Since.Compare(b.Since) })
+	k.activity.mu.Lock()
+	defer k.activity.mu.Unlock()
+	out.Calls = max(k.flying-len(out.Steps), 0)
+	if out.Draining = k.since; k.draining {
+		out.Until = k.since.Add(k.cfg.Drain)
+	}
+	return out
+}
+
+// Show returns the held work as one line. It names at most so many steps.
+func (h Held) Show(most int) string {
+	text := fmt.Sprintf("%d runs in memory, %d steps in flight", h.Runs, len(h.Steps))
+	if h.Calls > 0 {
+		text += fmt.Sprintf(", %d calls of listeners", h.Calls)
+	}
+	for i, s := range h.Steps {
+		if i == most {
+			return text + fmt.Sprintf("; and %d more", len(h.Steps)-most)
+		}
+		text += fmt.Sprintf("; %s of %s (%s) for %v", s.Step, s.Run.WorkflowID, s.Run.Workflow,
+			time.Since(s.Since).Round(time.Millisecond))
+	}
+	return text
 }
 
 // end lets no further activation begin.

@@ -282,6 +282,12 @@ func (e *Engine) Live(n journal.Number) Live {
 	return k.live(n)
 }
 
+// Held returns what the engine has in memory and executes, the oldest step first.
+func (e *Engine) Held() Held {
+	k, _ := e.current()
+	return k.held()
+}
+
 // Purge removes the runs whose retention is over, in small batches, and the unrouted signals that
 // were kept for too long. It returns how many of each it has removed.
 func (e *Engine) Purge(ctx context.Context) (runs, messages int, err error) {

@@ -238,16 +238,43 @@ func (k *Kernel) join(ctx context.Context) (again bool, err error) {
 	return false, nil
 }
 
+// How often a kernel that drains says what it holds, and how many steps it names.
+const (
+	drainTold  = 5 * time.Second
+	drainNames = 10
+)
+
 // drain lets steps in flight end and begins no new ones. It returns when all have ended or the time
-// is up.
+// is up. Observers hear what it waits for, and what it leaves behind.
 func (k *Kernel) drain() {
 	landed := k.drains()
-	t := time.NewTimer(k.cfg.Drain)
-	defer t.Stop()
-	select {
-	case <-landed:
-	case <-t.C:
-	case <-k.dead:
+	over := time.NewTimer(k.cfg.Drain)
+	defer over.Stop()
+	again := time.NewTicker(drainTold)
+	defer again.Stop()
+	for n := 1; ; n++ {
+		held := k.held()
+		if len(held.Steps)+held.Calls > 0 && k.cfg.Drain > 0 {
+			k.observe(observe.Notice{
+				Kind: observe.EngineDraining, At: time.Now(), Attempt: n, Due: held.Until,
+				Rows: len(held.Steps), Reason: held.Show(drainNames),
+			})
+		}
+		select {
+		case <-landed:
+			return
+		case <-k.dead:
+			return
+		case <-over.C:
+			if held := k.held(); len(held.Steps)+held.Calls > 0 {
+				k.observe(observe.Notice{
+					Kind: observe.StepsLeft, At: time.Now(), Took: k.cfg.Drain,
+					Rows: len(held.Steps), Reason: held.Show(drainNames),
+				})
+			}
+			return
+		case <-again.C:
+		}
 	}
 }
 
