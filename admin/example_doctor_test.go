@@ -48,3 +48,27 @@ func ExampleClient_StartLoop() {
 	fmt.Println(journal.CodeOf(err))
 	// Output: not_found
 }
+
+// A page of the program shows which steps it still waits for while it stops.
+func ExampleClient_Held() {
+	inside, release := make(chan struct{}), make(chan struct{})
+	order := perdure.Define("order", func(ctx context.Context, _ int) (int, error) {
+		return perdure.Step(ctx, "pay", func(context.Context) (int, error) {
+			close(inside)
+			<-release
+			return 0, nil
+		})
+	})
+	engine, stop := newEngine(order)
+	defer stop()
+	startRun(engine, order, 0, perdure.ID("ord-1"))
+	<-inside
+	held, err := admin.New(engine).Held()
+	show := func(s admin.StepInFlight) { fmt.Println(s.WorkflowID, s.Step, s.Attempt) }
+	fmt.Println(held.Draining, held.Steps, err)
+	show(held.InFlight[0])
+	close(release)
+	// Output:
+	// false 1 <nil>
+	// ord-1 pay 1
+}

@@ -92,7 +92,7 @@ func (a *activity) drains() <-chan struct{} {
 	return a.landed
 }
 
-// A Held is what an engine has in memory and executes.
+// A Held has the work of an engine: the runs in memory, and the calls in flight.
 type Held struct {
 	Draining time.Time // since when it drains; zero: it does not
 	Until    time.Time // when it waits no longer for the steps
@@ -109,7 +109,7 @@ type HeldStep struct {
 	Since   time.Time
 }
 
-// held returns what the kernel has in memory and executes, the oldest attempt first.
+// held returns the work of the kernel, the oldest attempt first.
 func (k *Kernel) held() Held {
 	runs := k.loadedRuns()
 	out := Held{Runs: len(runs)}

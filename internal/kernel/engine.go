@@ -282,7 +282,8 @@ func (e *Engine) Live(n journal.Number) Live {
 	return k.live(n)
 }
 
-// Held returns what the engine has in memory and executes, the oldest step first.
+// Held returns the runs that the engine has in memory, and the steps that it executes, the oldest
+// first.
 func (e *Engine) Held() Held {
 	k, _ := e.current()
 	return k.held()

@@ -57,7 +57,7 @@ func TestAnEngineThatDrainsSaysWhatItStillHolds(t *testing.T) {
 		go w.End()
 		time.Sleep(time.Second)
 		h = held()
-		if !h.Draining || !h.Since.Equal(stopping) || !h.Until.Equal(stopping.Add(10*time.Second)) ||
+		if !h.Draining || !h.Since.Equal(stopping) || h.Until.Sub(stopping) != 10*time.Second ||
 			h.Steps != 2 {
 			t.Errorf("%+v", h)
 		}
@@ -87,7 +87,8 @@ func TestAnEngineWithNothingInFlightDrainsInSilence(t *testing.T) {
 		w := world.New(t, perdure.Define("n", world.Nothing))
 		time.Sleep(time.Second)
 		w.End()
-		if told := append(w.Seen(observe.EngineDraining), w.Seen(observe.StepsLeft)...); told != nil {
+		told := append(w.Seen(observe.EngineDraining), w.Seen(observe.StepsLeft)...)
+		if told != nil {
 			t.Errorf("%+v", told)
 		}
 	})
