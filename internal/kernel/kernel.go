@@ -254,7 +254,7 @@ func (k *Kernel) drain() {
 	defer again.Stop()
 	for n := 1; ; n++ {
 		held := k.held()
-		if len(held.Steps)+held.Calls > 0 && k.cfg.Drain > 0 {
+		if len(held.Steps)+held.Calls > 0 && time.Now().Before(held.Until) {
 			k.observe(observe.Notice{
 				Kind: observe.EngineDraining, At: time.Now(), Attempt: n, Due: held.Until,
 				Rows: len(held.Steps), Reason: held.Show(drainNames),

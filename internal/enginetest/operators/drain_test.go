@@ -67,6 +67,7 @@ func TestAnEngineThatDrainsSaysWhatItStillHolds(t *testing.T) {
 			t.Errorf("%+v", h)
 		}
 		time.Sleep(4 * time.Second)
+		synctest.Wait()
 		told := w.Seen(observe.EngineDraining)
 		if len(told) != 2 || told[0].Rows != 2 || told[1].Rows != 2 || told[1].Attempt != 2 ||
 			!told[0].Due.Equal(h.Until) || !strings.Contains(told[0].Reason, "s of hour (slow)") {
