@@ -51,6 +51,11 @@ type Ask struct {
 	Every time.Duration
 	Burst int
 
+	// Revision is that of the setting that the numbers come from; 0 for none. A limit has the
+	// revision of the ask that made it, or of the last Adjust. The numbers of an ask with a lower
+	// one do not count: its engine has not heard of the setting yet.
+	Revision int64
+
 	// Set by Commit.
 	Answer Answer
 	Wait   time.Duration // of Later: until the time of the token
@@ -68,12 +73,16 @@ const (
 	Later              // the run has the token after Wait
 )
 
-// An Adjust changes a limit for all of its keys, for asks that come and for runs that wait.
+// An Adjust changes a limit for all of its keys, for asks that come and for runs that wait. It does
+// nothing to a limit with a higher Revision. For one with the same Revision, tokens keep their
+// times.
 type Adjust struct {
 	Limit string
 	Max   int           // as in Ask; the slots that become free are given
 	Every time.Duration // as in Ask; the tokens that were given for later are given anew
 	Burst int
+
+	Revision int64 // as in Ask
 
 	// Workflow is set for a limit that begins to count the runs of a workflow. Its open runs that
 	// have begun, and have no slot of that number of the limit, get one, also above Max. Runs that
@@ -146,11 +155,13 @@ func (c *Change) checkAsks(client bool) error {
 			return fmt.Errorf("run %d: the name or key of a limit is empty or too long", c.Run)
 		case a.Max < 0 || a.Every < 0 || a.Every > 0 && a.Burst < 1:
 			return fmt.Errorf("run %d: limit %s has no valid bounds", c.Run, a.Limit)
+		case a.Revision < 0:
+			return fmt.Errorf("run %d: an ask with the revision %d", c.Run, a.Revision)
 		}
 	}
 	for _, a := range c.Adjusts {
 		if a.Limit == "" || len(a.Limit) > MaxLimitName || a.Max < 0 || a.Every < 0 ||
-			a.Every > 0 && a.Burst < 1 || a.Workflow != "" && a.Slot >= 0 {
+			a.Every > 0 && a.Burst < 1 || a.Workflow != "" && a.Slot >= 0 || a.Revision < 0 {
 			return fmt.Errorf("the change of limit %q is not valid", a.Limit)
 		}
 	}

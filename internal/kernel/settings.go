@@ -31,7 +31,8 @@ import (
 type obedience struct {
 	k         *Kernel
 	adjusting lock.Lock
-	obeyed    *rules.Rules // those that the limits in the store follow; nil for none
+	obeyed    *rules.Rules // those that the limits in the store follow; nil if not known
+	learnt    bool         // it has learned rules before
 }
 
 // learn makes rules of the settings, and obeys them: it changes the limits that have
@@ -41,7 +42,11 @@ func (o *obedience) learn(all []store.Setting) {
 	k.loops.beginAgain(all)
 	x := rules.Of(all)
 	old := k.rules.Swap(x)
-	if len(x.Changes(old, k.limited())) > 0 {
+	before := old
+	if !o.learnt { // whatever an earlier kernel knew, it may not have told the store
+		o.learnt, before = true, nil
+	}
+	if len(x.Changes(before, k.limited())) > 0 {
 		go o.adjust()
 	}
 	if old.AnyPause() {
@@ -52,7 +57,7 @@ func (o *obedience) learn(all []store.Setting) {
 
 // adjust changes limits in the store, to the numbers that the engine knows last. It does so twice
 // for slots: asks and starts that were made under the old rules may be committed after the first
-// time. If the engine is over before that, the next one does it when it joins, but not for settings
+// time. If the engine is over before that, the next one does it when it joins, also for settings
 // that are gone by then.
 func (o *obedience) adjust() {
 	k := o.k
@@ -61,7 +66,7 @@ func (o *obedience) adjust() {
 	}
 	defer o.adjusting.Unlock()
 	now := k.rules.Load()
-	all := now.Changes(cmp.Or(o.obeyed, rules.Of(nil)), k.limited())
+	all := now.Changes(o.obeyed, k.limited())
 	slots := slices.DeleteFunc(slices.Clone(all), func(a store.Adjust) bool { return a.Every > 0 })
 	if !o.write(all) || !o.write(slots) {
 		return

@@ -92,14 +92,20 @@ func (r Rate) Every() time.Duration {
 type Rules struct {
 	revision int64
 	limits   map[string]*Bounds
-	pauses   map[string]bool // by workflow; the empty name is for all
+	changed  map[string]int64 // limits that have or had a setting: its revision
+	pauses   map[string]bool  // by workflow; the empty name is for all
 }
 
 // Of returns the rules that settings make. A value that is not readable has no effect.
 func Of(all []store.Setting) *Rules {
-	x := &Rules{limits: map[string]*Bounds{}, pauses: map[string]bool{}}
+	x := &Rules{
+		limits: map[string]*Bounds{}, changed: map[string]int64{}, pauses: map[string]bool{},
+	}
 	for _, s := range all {
 		x.revision = max(x.revision, s.Revision)
+		if s.Kind == LimitSetting {
+			x.changed[s.Name] = s.Revision
+		}
 		b := new(Bounds)
 		switch {
 		case s.Value == nil:
@@ -135,6 +141,24 @@ func (x *Rules) boundsOf(w Workflow) (string, *Bounds) {
 	return name, x.limits[DefaultLimit]
 }
 
+// revisionOf returns the revision of the numbers of a limit in the store: that of its setting, or of
+// the last change from which on it has none. While it has none, the default may apply.
+func (x *Rules) revisionOf(limit string) int64 {
+	name := nameOf(limit)
+	if x.limits[name] != nil {
+		return x.changed[name]
+	}
+	return max(x.changed[name], x.changed[DefaultLimit])
+}
+
+// nameOf returns the name of the limit that a limit in the store is a part of.
+func nameOf(limit string) string {
+	for _, suffix := range []string{KeyLimit, RateLimit, LockLimit} {
+		limit = strings.TrimSuffix(limit, suffix)
+	}
+	return limit
+}
+
 // HoldsBack reports whether the runs of a workflow are held back.
 func (x *Rules) HoldsBack(w Workflow) bool {
 	if w.Limited {
@@ -149,6 +173,9 @@ func (x *Rules) HoldsBack(w Workflow) bool {
 func (x *Rules) Asks(w Workflow, asks []store.Ask) []store.Ask {
 	name, b := x.boundsOf(w)
 	if b == nil {
+		for i := range asks {
+			asks[i].Revision = x.revisionOf(asks[i].Limit)
+		}
 		return asks
 	}
 	has := func(slot int64) bool {
@@ -166,19 +193,18 @@ func (x *Rules) Asks(w Workflow, asks []store.Ask) []store.Ask {
 	}
 	for i := range asks {
 		b.apply(name, &asks[i])
+		asks[i].Revision = x.revisionOf(asks[i].Limit)
 	}
 	return asks
 }
 
 // Changed returns an ask of a run with the numbers of the setting, if there is one.
 func (x *Rules) Changed(a store.Ask) store.Ask {
-	name := a.Limit
-	for _, suffix := range []string{KeyLimit, RateLimit, LockLimit} {
-		name = strings.TrimSuffix(name, suffix)
-	}
+	name := nameOf(a.Limit)
 	if b := x.limits[name]; b != nil {
 		b.apply(name, &a)
 	}
+	a.Revision = x.revisionOf(a.Limit)
 	return a
 }
 
@@ -249,32 +275,52 @@ func (x *Rules) inForce(workflows []Workflow) map[store.Adjust]bool {
 	return out
 }
 
-// Changes returns what the store has to be told when the rules change from old to x. A limit that
-// no rule has any more is open only if its code is known, and has no number: that of a semaphore or
-// a step comes with the next ask.
+// Changes returns what the store has to be told when the rules change from old to x. If old is nil,
+// it is not known which rules the store follows: then it is told the numbers of all limits that have
+// or had a setting. A limit that no rule has any more is open only if its code is known, and has no
+// number: that of a semaphore or a step comes with the next ask.
 func (x *Rules) Changes(old *Rules, workflows []Workflow) (all []store.Adjust) {
+	unknown := old == nil
+	if unknown {
+		old = Of(nil)
+	}
+	anew := func(limit string) bool { return unknown && x.changed[nameOf(limit)] > 0 }
 	before, after := old.inForce(workflows), x.inForce(workflows)
 	limited := map[string]bool{}
 	for a := range after {
-		if limited[a.Limit] = true; !before[a] {
+		if limited[a.Limit] = true; !before[a] || anew(a.Limit) {
 			all = append(all, a)
 		}
 	}
 	known := map[string]bool{}
+	var gone []string
 	for _, w := range workflows {
 		name, _ := x.boundsOf(w)
-		known[name], known[name+KeyLimit], known[name+RateLimit] = true, true, true
+		parts := []string{name, name + KeyLimit, name + RateLimit}
+		for _, limit := range parts {
+			known[limit] = true
+		}
+		byDefault := !w.Limited && !isOwn(w.Name) && anew(DefaultLimit)
+		if byDefault || anew(name) {
+			gone = append(gone, parts...)
+		}
 	}
 	for a := range before {
-		if limited[a.Limit] || !known[a.Limit] { // it has other numbers
+		gone = append(gone, a.Limit)
+	}
+	for _, limit := range gone {
+		if limited[limit] || !known[limit] { // it has other numbers
 			continue
 		}
-		limited[a.Limit] = true
-		open := store.Adjust{Limit: a.Limit}
-		if a.Every > 0 {
+		limited[limit] = true
+		open := store.Adjust{Limit: limit}
+		if strings.HasSuffix(limit, RateLimit) {
 			open.Every, open.Burst = Rate{}.Every(), 1
 		}
 		all = append(all, open)
+	}
+	for i := range all {
+		all[i].Revision = x.revisionOf(all[i].Limit)
 	}
 	slices.SortFunc(all, func(a, b store.Adjust) int {
 		return cmp.Or(cmp.Compare(a.Limit, b.Limit), cmp.Compare(a.Workflow, b.Workflow))

@@ -82,8 +82,9 @@ type transaction struct {
 	old     []bool // marks the changes that are there already; nil if none is
 	undo    []func()
 	touched []touched
-	limits  map[*limit]bool // that the group changes
-	news    bool            // the group has settings
+	limits  map[*limit]bool     // that the group changes
+	unused  map[limitKey]*limit // those of them that nobody used when asks came
+	news    bool                // the group has settings
 }
 
 // A touched is a run that the group changes, with its state before the group.

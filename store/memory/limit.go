@@ -35,6 +35,8 @@ type limit struct {
 
 	every time.Duration
 	burst int
+
+	revision int64 // of the ask that made it, or of the last change
 	// full is when the bucket is full again if no token is taken. It has a token at a time if it
 	// would be full at most burst-1 tokens later.
 	full   time.Time
@@ -150,6 +152,9 @@ func (tx *transaction) limit(name, key string) *limit {
 	l := d.byKey[at]
 	if l == nil {
 		l = &limit{limitKey: at}
+		if was := tx.unused[at]; was != nil {
+			l.max, l.every, l.burst, l.revision = was.max, was.every, was.burst, was.revision
+		}
 		d.byKey[at] = l
 		tx.undo = append(tx.undo, func() { delete(d.byKey, at) })
 	}
@@ -172,6 +177,10 @@ func (tx *transaction) settleLimits() error {
 		}
 		if len(l.held)+len(l.line)+len(l.tokens) == 0 && !l.full.After(tx.group.Now) {
 			delete(tx.data.limits.byKey, l.limitKey)
+			if tx.unused == nil {
+				tx.unused = map[limitKey]*limit{}
+			}
+			tx.unused[l.limitKey] = l
 		}
 	}
 	return nil
@@ -242,7 +251,12 @@ func (tx *transaction) answer(run journal.Number, a *store.Ask) error {
 	d := &tx.data.limits
 	s := d.slots[run][a.Slot]
 	if s == nil {
+		at := limitKey{a.Limit, a.Key}
+		isNew := d.byKey[at] == nil && tx.unused[at] == nil
 		l := tx.limit(a.Limit, a.Key)
+		if isNew {
+			l.revision = a.Revision
+		}
 		d.asks++
 		s = &slot{
 			run: run, number: a.Slot, of: l, ask: d.asks, since: stored(tx.group.Now),
@@ -255,7 +269,9 @@ func (tx *transaction) answer(run journal.Number, a *store.Ask) error {
 			}
 		})
 		if a.Every > 0 {
-			l.every, l.burst = a.Every, a.Burst
+			if l.every == 0 || a.Revision >= l.revision {
+				l.every, l.burst = a.Every, a.Burst
+			}
 			l.token(s, tx.group.Now)
 			tx.forget()
 		} else {
@@ -272,7 +288,7 @@ func (tx *transaction) answer(run journal.Number, a *store.Ask) error {
 		return nil
 	}
 	tx.touchLimit(s.of)
-	if s.of.limitKey == (limitKey{a.Limit, a.Key}) {
+	if s.of.limitKey == (limitKey{a.Limit, a.Key}) && a.Revision >= s.of.revision {
 		s.of.max = a.Max
 	}
 	if err := tx.give(s.of, s); err != nil {
@@ -354,10 +370,15 @@ func (tx *transaction) adjust(_ int, c *store.Change) error {
 		}
 		slices.SortFunc(of, func(a, b *limit) int { return strings.Compare(a.key, b.key) })
 		for _, l := range of {
-			tx.touchLimit(l)
-			if l.max = a.Max; a.Every == 0 {
+			if a.Revision < l.revision {
 				continue
 			}
+			tx.touchLimit(l)
+			if l.max = a.Max; a.Every == 0 || a.Revision == l.revision {
+				l.revision = a.Revision
+				continue
+			}
+			l.revision = a.Revision
 			if err := tx.refill(l, a); err != nil {
 				return err
 			}
@@ -388,6 +409,9 @@ func (tx *transaction) countIn(a store.Adjust) {
 			continue
 		}
 		l := tx.limit(a.Limit, "")
+		if a.Revision < l.revision {
+			return
+		}
 		d.asks++
 		s := &slot{
 			run: r.head.Number, number: a.Slot, of: l, ask: d.asks, since: stored(tx.group.Now),

@@ -22,7 +22,7 @@ const (
 
 	workLimits = `select place, answer, wait from perdure.limit_work($1, $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[],
     $6::text[], $7::bigint[], $8::bigint[], $9::bigint[], $10::text[], $11::bigint[], $12::smallint,
-    $13::bigint[], $14::bigint[], $15::text[], $16::text[], $17::bigint[], $18::int[], $19::text[], $20::bigint[], $21::bigint[])`
+    $13::bigint[], $14::bigint[], $15::text[], $16::text[], $17::bigint[], $18::int[], $19::text[], $20::bigint[], $21::bigint[], $22::bigint[], $23::bigint[])`
 
 	inheritSlots = `update perdure.slots s set run = n.number from unnest($1::bigint[], $2::bigint[]) as n (number, ended) where s.run = n.ended`
 
@@ -44,11 +44,13 @@ type limitRows struct {
 
 	name, workflow           []string
 	most, every, burst, slot []int64
+	revision                 []int64
 
 	asks                                         []*store.Ask
 	askRun, askSlot, askMost, askEvery, askBurst []int64
 	askName, askKey, askShare                    []string
 	askPriority                                  []int32
+	askRevision                                  []int64
 }
 
 // plainText returns a text as it is stored; an empty one stays empty.
@@ -71,6 +73,7 @@ func (r *limitRows) add(c *store.Change) {
 		r.workflow = append(r.workflow, plainText(a.Workflow))
 		r.most, r.every = append(r.most, int64(a.Max)), append(r.every, int64(a.Every))
 		r.burst, r.slot = append(r.burst, int64(a.Burst)), append(r.slot, a.Slot)
+		r.revision = append(r.revision, a.Revision)
 	}
 	for i := range c.Asks {
 		a := &c.Asks[i]
@@ -83,6 +86,7 @@ func (r *limitRows) add(c *store.Change) {
 		r.askPriority = append(r.askPriority, int32(a.Priority))
 		r.askEvery = append(r.askEvery, int64(a.Every))
 		r.askBurst = append(r.askBurst, int64(a.Burst))
+		r.askRevision = append(r.askRevision, a.Revision)
 	}
 }
 
@@ -114,7 +118,7 @@ func (r *limitRows) queue(t *transaction) {
 	t.batch.add(workLimits, nanos(t.group.Now), r.freeRun, r.freeNumber, r.ended, r.inherited,
 		r.name, r.most, r.every, r.burst, r.workflow, r.slot, int16(journal.Pending),
 		r.askRun, r.askSlot, r.askName, r.askKey, r.askMost, r.askPriority, r.askShare, r.askEvery,
-		r.askBurst).each(func(rows pgx.Rows) error {
+		r.askBurst, r.revision, r.askRevision).each(func(rows pgx.Rows) error {
 		var place, answer int32
 		var wait int64
 		if err := rows.Scan(&place, &answer, &wait); err != nil {

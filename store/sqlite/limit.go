@@ -16,7 +16,7 @@ import (
 
 // The statements for limits and their slots.
 const (
-	limitColumns = `id, name, key, most, held, asks, every, burst, full, clock`
+	limitColumns = `id, name, key, most, held, asks, every, burst, full, clock, revision`
 
 	selectLimit  = `select ` + limitColumns + ` from perdure_limits where name = ? and key = ?`
 	selectByID   = `select ` + limitColumns + ` from perdure_limits where id = ?`
@@ -24,7 +24,7 @@ const (
 
 	insertLimit = `insert into perdure_limits (name, key, most, held, asks) values (?, ?, 0, 0, 0) returning ` +
 		limitColumns
-	updateLimit = `update perdure_limits set most = ?, held = ?, asks = ?, every = ?, burst = ?, full = ?, clock = ? where id = ?`
+	updateLimit = `update perdure_limits set most = ?, held = ?, asks = ?, every = ?, burst = ?, full = ?, clock = ?, revision = ? where id = ?`
 	deleteLimit = `delete from perdure_limits where id = ?`
 
 	// selectStale finds buckets that are full, the first that have been, so that a key that nobody
@@ -67,6 +67,7 @@ type limit struct {
 	asks         int64
 	every, burst int64
 	full, clock  time.Time
+	revision     int64 // of the ask that made it, or of the last change
 }
 
 func readLimit(row []driver.Value) *limit {
@@ -74,6 +75,7 @@ func readLimit(row []driver.Value) *limit {
 		id: integer(row[0]), name: str(row[1]), key: str(row[2]), most: integer(row[3]),
 		held: integer(row[4]), asks: integer(row[5]), every: integer(row[6]),
 		burst: integer(row[7]), full: moment(row[8]), clock: moment(row[9]),
+		revision: integer(row[10]),
 	}
 }
 
@@ -82,6 +84,7 @@ type limiting struct {
 	*transaction
 	limits map[int64]*limit // those that the group changes, by id
 	named  map[[2]string]*limit
+	counts bool // the group gives slots to runs that do not ask, also to new ones
 }
 
 // work frees slots, changes limits, gives what is free to those in line, and answers asks.
@@ -299,7 +302,7 @@ func (tx *limiting) ask(c *store.Change) error {
 		return nil
 	}
 	refused := false
-	isNew := c.Create && !tx.resent
+	isNew := c.Create && !tx.resent && !tx.counts
 	for i := range c.Asks {
 		a := &c.Asks[i]
 		if refused && a.Slot < 0 {
@@ -337,7 +340,7 @@ func (tx *limiting) answer(run journal.Number, isNew bool, a *store.Ask) error {
 		return nil
 	}
 	raised := false
-	if l.name == a.Limit && l.key == a.Key {
+	if l.name == a.Limit && l.key == a.Key && a.Revision >= l.revision {
 		raised = a.Max == 0 || int64(a.Max) > l.most
 		l.most = int64(a.Max)
 	}
@@ -366,16 +369,24 @@ func (tx *limiting) add(run journal.Number, a *store.Ask) (l *limit, held bool, 
 	if l, err = tx.limitOf(a.Limit, a.Key); err != nil {
 		return nil, false, due, err
 	}
-	turn := int64(0)
+	if l.asks == 0 {
+		l.revision = a.Revision
+	}
+	turn, most := int64(0), int64(a.Max)
+	if a.Revision < l.revision {
+		most = l.most
+	}
 	switch {
 	case a.Every > 0:
-		l.every, l.burst = int64(a.Every), int64(a.Burst)
+		if l.every == 0 || a.Revision >= l.revision {
+			l.every, l.burst = int64(a.Every), int64(a.Burst)
+		}
 		held, due = true, l.token(now)
 		if _, err := tx.loadLimits(selectStale, nanos(now)); err != nil {
 			return nil, false, due, err
 		}
-	case l.asks == 0 || l.most == int64(a.Max) && (l.most == 0 || l.held < l.most):
-		l.most, held = int64(a.Max), true
+	case l.asks == 0 || l.most == most && (l.most == 0 || l.held < l.most):
+		l.most, held = most, true
 		l.held++
 	default:
 		v, err := tx.value(selectTurn, l.id, int64(a.Priority), a.Share)
@@ -435,7 +446,12 @@ func (tx *limiting) adjust(c *store.Change) error {
 			return err
 		}
 		for _, l := range found {
-			if l.most = int64(a.Max); a.Every == 0 {
+			if a.Revision < l.revision {
+				continue
+			}
+			same := a.Revision == l.revision
+			l.most, l.revision = int64(a.Max), a.Revision
+			if a.Every == 0 || same {
 				continue
 			}
 			if err := tx.refill(l, a); err != nil {
@@ -464,6 +480,7 @@ func ends(g *store.Group) (ended, continued map[journal.Number]bool) {
 // countIn adds slots for the runs of a workflow that have begun, above the limit too. A run that
 // ends with the group gets one only if another run continues it, which inherits the slot.
 func (tx *limiting) countIn(a *store.Adjust) error {
+	tx.counts = true
 	var runs []int64
 	err := tx.query(func(row []driver.Value) error {
 		runs = append(runs, integer(row[0]))
@@ -473,7 +490,7 @@ func (tx *limiting) countIn(a *store.Adjust) error {
 		return err
 	}
 	l, err := tx.limitOf(a.Limit, "")
-	if err != nil {
+	if err != nil || a.Revision < l.revision {
 		return err
 	}
 	ended, continued := ends(tx.group)
@@ -533,7 +550,7 @@ func (tx *limiting) keepLimits() error {
 			_, err = tx.exec(deleteLimit, l.id)
 		} else {
 			_, err = tx.exec(updateLimit, l.most, l.held, l.asks, orNull(l.every), orNull(l.burst),
-				nanos(l.full), nanos(l.clock), l.id)
+				nanos(l.full), nanos(l.clock), l.revision, l.id)
 		}
 		if err != nil {
 			return err

@@ -31,6 +31,8 @@ func limitChecks() []check {
 		{"limit/slots outlive the engine", limitOutlives},
 		{"limit/a token is given for a time, in order", limitTokens},
 		{"limit/the tokens of a limit that is changed are given anew", limitRefills},
+		{"limit/numbers of an older revision do not count, and the same ones give no token anew",
+			limitRevisions},
 		{"limit/only an engine asks, and asks well", limitMalformed},
 		{"limit/keys of many bytes and any text are apart", limitKeys},
 	}
@@ -307,6 +309,9 @@ func limitCounts(w *world) {
 	w.commit(store.Change{Adjusts: []store.Adjust{count}})
 	holdsSlots(w, "mail[] 1/-1 holds of 1 3+0;", "mail[] 2/-1 holds of 1 3+0;",
 		"mail[] 8/-1 holds of 1 3+0;")
+	begun := w.start("") // it asks in the group that counts it
+	begun.Asks = []store.Ask{{Slot: -1, Limit: "mail", Max: 1}}
+	answered(w, w.commit(begun, store.Change{Adjusts: []store.Adjust{count}})[:1], "G")
 }
 
 func limitRefused(w *world) {
@@ -405,7 +410,7 @@ func limitRefills(w *world) {
 	all := w.commit(tokenOf(w, ""), tokenOf(w, ""), tokenOf(w, ""), tokenOf(w, ""))
 	answered(w, all, "GGTT")
 	g := w.group(store.Change{Adjusts: []store.Adjust{
-		{Limit: "calls", Every: 10 * time.Hour, Burst: 1},
+		{Limit: "calls", Every: 10 * time.Hour, Burst: 1, Revision: 1},
 	}})
 	w.ok(w.try(g))
 	w.same("grants", g.Grants, 2)
@@ -415,8 +420,65 @@ func limitRefills(w *world) {
 		waitsFor(w, w.commit(again)[0].Asks[0], hours)
 	}
 	c := tokenOf(w, "")
-	c.Asks[0].Every, c.Asks[0].Burst = 10*time.Hour, 1
+	c.Asks[0].Every, c.Asks[0].Burst, c.Asks[0].Revision = 10*time.Hour, 1, 1
 	waitsFor(w, w.commit(c)[0].Asks[0], 30)
+}
+
+// An engine that joins writes the numbers that hold already, and one that is behind writes older
+// ones.
+//
+// spec: R-33, B-9
+func limitRevisions(w *world) {
+	w.join(0)
+	token := func(revision int64) store.Change {
+		c := tokenOf(w, "")
+		c.Asks[0].Revision = revision
+		return c
+	}
+	all := w.commit(token(2), token(2), token(2))
+	answered(w, all, "GGT")
+	for _, revision := range []int64{1, 2} {
+		g := w.group(store.Change{Adjusts: []store.Adjust{
+			{Limit: "calls", Every: 10 * time.Hour, Burst: 1, Revision: revision},
+		}})
+		w.ok(w.try(g))
+		w.same("grants", g.Grants, 0)
+	}
+	waitsFor(w, w.commit(token(2))[0].Asks[0], 2)
+	old := token(1) // it does not change what a token takes
+	old.Asks[0].Every, old.Asks[0].Burst = 100*time.Hour, 2
+	waitsFor(w, w.commit(old)[0].Asks[0], 3)
+	waitsFor(w, w.commit(token(2))[0].Asks[0], 4)
+
+	mail := limited(w, 4, "mail", 1)
+	for i, revision := range []int64{3, 3, 2, 3} {
+		mail[i].Asks[0].Revision, mail[i].Asks[0].Max = revision, int(4-revision)
+	}
+	answered(w, w.commit(mail...), "GLLL")
+	for _, a := range []store.Adjust{
+		{Limit: "mail", Max: 4, Revision: 2},
+		{Limit: "mail", Max: 5, Workflow: "w", Slot: -5, Revision: 2},
+	} {
+		w.commit(store.Change{Adjusts: []store.Adjust{a}})
+		w.same("slots of an older change", used(w, "mail"), "1/1+3")
+	}
+	w.commit(store.Change{Adjusts: []store.Adjust{{Limit: "mail", Max: 2, Revision: 3}}})
+	w.same("slots of the same one", used(w, "mail"), "2/2+2")
+	w.commit(store.Change{Adjusts: []store.Adjust{{Limit: "mail", Max: 3, Revision: 4}}})
+	w.same("slots of the next one", used(w, "mail"), "3/3+1")
+	w.commit(asking(mail[0].Head.Number, "mail", "", 1)) // of none
+	w.same("slots after an ask of an older one", used(w, "mail"), "3/3+2")
+}
+
+// used returns the slots that are held, those that there are, and those in line.
+func used(w *world, limit string) string {
+	w.Helper()
+	s, err := w.s.(store.SlotReader).Slots(w.Context(), store.SlotQuery{Limit: limit})
+	w.ok(err)
+	if len(s) == 0 {
+		return "none"
+	}
+	return fmt.Sprintf("%d/%d+%d", s[0].Used, s[0].Max, s[0].Line)
 }
 
 func limitMalformed(w *world) {
@@ -425,6 +487,7 @@ func limitMalformed(w *world) {
 	for _, a := range []store.Ask{
 		{Limit: "mail", Max: 1}, {Slot: 1, Max: 1}, {Slot: 1, Limit: "mail", Max: -1},
 		{Slot: 1, Limit: "mail", Every: -1}, {Slot: 1, Limit: "mail", Every: 1},
+		{Slot: 1, Limit: "mail", Revision: -1},
 		{Slot: 1, Limit: strings.Repeat("x", store.MaxLimitName+1)},
 		{Slot: 1, Limit: "mail", Key: strings.Repeat("x", store.MaxLimitKey+1)},
 		{Slot: 1, Limit: "mail", Share: strings.Repeat("x", store.MaxLimitKey+1)},

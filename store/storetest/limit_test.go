@@ -28,6 +28,15 @@ func neverFrees(s store.Store, g *store.Group) error {
 	return s.Commit(context.Background(), g)
 }
 
+func alwaysAdjusts(s store.Store, g *store.Group) error {
+	for i := range g.Changes {
+		for j := range g.Changes[i].Adjusts {
+			g.Changes[i].Adjusts[j].Revision += 100
+		}
+	}
+	return s.Commit(context.Background(), g)
+}
+
 func answersAll(s store.Store, g *store.Group) error {
 	err := s.Commit(context.Background(), g)
 	for i := range g.Changes {
@@ -79,6 +88,14 @@ func TestSuiteFailsDriversThatAreWrongAboutLimits(t *testing.T) {
 		"fills buckets sooner": {
 			eachAsk(func(a *store.Ask) { a.Every /= 2 }),
 			"limit/a token is given for a time, in order",
+		},
+		"does not know the revision of an ask": {
+			eachAsk(func(a *store.Ask) { a.Revision = 0 }),
+			"limit/numbers of an older revision do not count, and the same ones give no token anew",
+		},
+		"does not know the revision of a change": {
+			alwaysAdjusts,
+			"limit/numbers of an older revision do not count, and the same ones give no token anew",
 		},
 		"never frees a slot": {
 			neverFrees, "limit/a slot that is freed goes to the first in line, who is told",

@@ -80,6 +80,7 @@ func (p *player) limits(c *store.Change, h journal.Head) {
 			if p.chance(4) {
 				a.Limit, a.Max, a.Every, a.Burst = "calls", 0, 1000*time.Hour, 1+p.random.IntN(3)
 			}
+			a.Revision = int64(p.random.IntN(3))
 			c.Asks = append(c.Asks, a)
 		}
 	}
@@ -87,7 +88,9 @@ func (p *player) limits(c *store.Change, h journal.Head) {
 		c.Frees = append(c.Frees, int64(1+p.random.IntN(4)), -2)
 	}
 	if p.chance(10) {
-		a := store.Adjust{Limit: "limit-1", Max: p.random.IntN(5)}
+		a := store.Adjust{
+			Limit: "limit-1", Max: p.random.IntN(5), Revision: int64(p.random.IntN(4)),
+		}
 		if p.chance(2) {
 			a.Workflow, a.Slot = "w", -1
 		}

@@ -362,3 +362,115 @@ func TestAPauseKeepsTheOrderOfTheJournal(t *testing.T) {
 		})
 	}
 }
+
+// No engine has heard of the reset before all were gone. Runs that are in line by the old number
+// begin with the next engine.
+//
+// spec: R-32
+func TestAResetWhileNoEngineRunsIsCarriedOutByTheNextOne(t *testing.T) {
+	for _, name := range []string{"job", admin.DefaultLimit} {
+		for code, want := range map[int]int{0: 4, 2: 2} {
+			if name == admin.DefaultLimit && code > 0 {
+				continue // the default is for workflows without a limit
+			}
+			t.Run(fmt.Sprintf("limit %q, %d by code", name, code), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					g := newGauge()
+					def := plain(g)
+					if code > 0 {
+						def = job(g, limit.Control{Concurrency: code})
+					}
+					w := world.New(t, def)
+					world.NoError(t, admin.New(w.Engine).SetLimit(t.Context(), name, limit.Bounds{
+						Concurrency: number(1),
+					}, operator))
+					for range 4 {
+						world.StartAndSettle(w, def, "x")
+					}
+					if n := pending(w); n != 3 {
+						t.Fatalf("%d runs wait, want 3", n)
+					}
+					w.Kill()
+					c, err := perdure.NewClient(t.Context(), w.DB)
+					world.NoError(t, err)
+					world.NoError(t, admin.New(c).ResetLimit(t.Context(), name, operator))
+					w.Begin()
+					defer w.End()
+					time.Sleep(time.Second)
+					if n := 4 - pending(w); n != want {
+						t.Errorf("%d runs have a slot, want %d", n, want)
+					}
+				})
+			})
+		}
+	}
+}
+
+// A token that waits for its time keeps it, however many engines join.
+//
+// spec: R-33
+func TestAJoinGivesNoTokenAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		def := perdure.Define("job", func(context.Context, string) (string, error) {
+			return "", nil
+		})
+		w := world.New(t, def)
+		defer func() { w.End() }()
+		world.NoError(t, admin.New(w.Engine).SetLimit(t.Context(), "job", limit.Bounds{
+			Rate: &limit.Rate{Tokens: 1, Per: time.Hour},
+		}, operator))
+		time.Sleep(time.Second)
+		for range 3 {
+			world.StartAndSettle(w, def, "x")
+		}
+		time.Sleep(time.Minute)
+		for i := range 3 {
+			if n := pending(w); n != 2-i {
+				t.Fatalf("after %d hours %d runs wait, want %d", i, n, 2-i)
+			}
+			time.Sleep(30 * time.Minute)
+			w.Crash()
+			time.Sleep(30 * time.Minute)
+		}
+	})
+}
+
+// One of two engines sets a limit, and both obey. It sets another one and is killed: the other
+// engine carries that out.
+//
+// spec: R-32, B-5
+func TestASettingHoldsOnAllNodesAlsoIfTheOneThatSetItIsKilled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGauge()
+		def := plain(g)
+		c := world.NewCluster(t, 2, def)
+		defer c.End()
+		a, b := c.Nodes[0], c.Nodes[1]
+		set := func(n int) {
+			world.NoError(t, admin.New(a.Engine).SetLimit(t.Context(), "job", limit.Bounds{
+				Concurrency: number(n),
+			}, operator))
+		}
+		set(2)
+		time.Sleep(40 * time.Second) // b has looked for runs since
+		for range 4 {
+			world.StartAndSettle(b, def, "x")
+			world.StartAndSettle(a, def, "x")
+		}
+		if n := pending(b); n != 6 {
+			t.Fatalf("%d runs wait, want 6", n)
+		}
+		set(5)
+		c.Kill(a)
+		time.Sleep(40 * time.Second)
+		if n := pending(b); n != 3 {
+			t.Errorf("%d runs wait after the change, want 3", n)
+		}
+		world.NoError(t, admin.New(b.Engine).ResetLimit(t.Context(), "job", operator))
+		time.Sleep(time.Second)
+		if n := pending(b); n != 0 {
+			t.Errorf("%d runs wait without a limit", n)
+		}
+		time.Sleep(time.Hour)
+	})
+}

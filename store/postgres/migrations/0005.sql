@@ -11,7 +11,8 @@ create table perdure.limits (
     every bigint,                    -- nanoseconds in which the bucket gains a token
     burst bigint,
     "full" bigint,                   -- when the bucket is full again, by the clock of this database
-    clock bigint                     -- the latest time of an ask for a token
+    clock bigint,                    -- the latest time of an ask for a token
+    revision bigint not null default 0 -- of the setting that its numbers come from
 ) with (fillfactor = 70);
 
 create unique index limits_by_name on perdure.limits (name, key);
@@ -145,7 +146,8 @@ end $$;
 create function perdure.limit_work(
     p_at bigint, p_free_run bigint[], p_free_number bigint[], p_ended bigint[], p_inherited bigint[],
     p_name text[], p_most bigint[], p_every bigint[], p_burst bigint[], p_workflow text[], p_slot bigint[], p_pending smallint,
-    a_run bigint[], a_slot bigint[], a_name text[], a_key text[], a_most bigint[], a_priority int[], a_share text[], a_every bigint[], a_burst bigint[])
+    a_run bigint[], a_slot bigint[], a_name text[], a_key text[], a_most bigint[], a_priority int[], a_share text[], a_every bigint[], a_burst bigint[],
+    p_revision bigint[], a_revision bigint[])
 returns table (place int, answer int, wait bigint) language plpgsql as $$
 declare
     touched bigint[] := '{}';
@@ -183,15 +185,17 @@ begin
                 and not exists (select from perdure.slots o where o.run = h.number and o.number = p_slot[i]) order by number loop
                 if id_here = 0 then
                     id_here := perdure.limit_of(p_name[i], '');
+                    perform from perdure.limits where id = id_here and revision > p_revision[i];
+                    exit when found;
                 end if;
                 update perdure.limits set held = held + 1, asks = asks + 1 where id = id_here returning asks into round;
                 insert into perdure.slots (run, number, lim, ask, since, held, priority, share, turn) values (got.number, p_slot[i], id_here, round, p_at, true, 0, '', 0);
             end loop;
         end if;
-        for has in select id from perdure.limits where name = p_name[i] order by key loop
-            update perdure.limits set most = p_most[i] where id = has.id;
+        for has in select id, revision from perdure.limits where name = p_name[i] and revision <= p_revision[i] order by key loop
+            update perdure.limits set most = p_most[i], revision = p_revision[i] where id = has.id;
             touched := touched || has.id;
-            if p_every[i] > 0 then
+            if p_every[i] > 0 and has.revision < p_revision[i] then
                 told := told + perdure.refill(p_at, now_here, has.id, p_every[i], p_burst[i]);
             end if;
         end loop;
@@ -215,6 +219,15 @@ begin
             id_here := perdure.limit_of(a_name[i], a_key[i]);
             touched := touched || id_here;
             select * from perdure.limits where id = id_here into has;
+            if has.asks = 0 then
+                has.revision := a_revision[i];
+                update perdure.limits set revision = has.revision where id = id_here and revision <> has.revision;
+            end if;
+            if has.revision > a_revision[i] then
+                a_most[i] := has.most;
+                a_every[i] := case when a_every[i] > 0 then coalesce(has.every, a_every[i]) else 0 end;
+                a_burst[i] := coalesce(has.burst, a_burst[i]);
+            end if;
             if a_every[i] > 0 then
                 has.full := coalesce(has.full, now_here);
                 if now_here < has.clock then
@@ -247,7 +260,7 @@ begin
             wait := greatest(got.due - now_here, 0);
             answer := case when wait > 0 then 3 else 1 end;
         else
-            update perdure.limits set most = a_most[i] where id = got.lim and name = a_name[i] and key = a_key[i] and most <> a_most[i];
+            update perdure.limits set most = a_most[i] where id = got.lim and name = a_name[i] and key = a_key[i] and revision <= a_revision[i] and most <> a_most[i];
             told := told + perdure.give_slots(p_at, got.lim, a_run[i], a_slot[i]);
             select held from perdure.slots where run = a_run[i] and number = a_slot[i] into got.held;
             answer := case when got.held then 1 else 2 end;

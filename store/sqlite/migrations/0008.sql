@@ -11,7 +11,8 @@ create table perdure_limits (
     every integer,          -- nanoseconds in which the bucket gains a token
     burst integer,
     full  integer,          -- when the bucket is full again
-    clock integer           -- the latest time of an ask for a token
+    clock integer,          -- the latest time of an ask for a token
+    revision integer not null default 0 -- of the setting that its numbers come from
 ) strict;
 
 create unique index perdure_limits_by_name on perdure_limits (name, key);
