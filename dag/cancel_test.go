@@ -248,3 +248,50 @@ func TestACancelAtTheEndOfAChildUndoesWhatItHasDone(t *testing.T) {
 	}
 	t.Logf("%d children were undone", undone)
 }
+
+// The graph has no compensation in the build that begins the run, so it has planned no clean-up.
+// The next build has not replayed the run when it is cancelled with compensation.
+//
+// spec: R-11
+func TestACancelUndoesByABuildThatHasAddedTheCompensations(t *testing.T) {
+	child := perdure.Define("child", func(ctx context.Context, _ int) (int, error) {
+		return 0, perdure.Sleep(ctx, time.Hour)
+	})
+	graph := func(d *diary, undoes bool) *dag.Graph[int] {
+		g := dag.New[int]("g")
+		a := dag.Add(g, "a", d.notes("a"))
+		if undoes {
+			a.Undo(d.undoes("undo a"))
+		}
+		dag.AddChild(g, "kid", child, func(none) int { return 1 }).After(a)
+		return g
+	}
+	for _, suspended := range []bool{false, true} {
+		t.Run(fmt.Sprint("suspended ", suspended), func(t *testing.T) {
+			var d diary
+			old, next := graph(&d, false), graph(&d, true)
+			perduretest.Test(t, func(env *perduretest.Env) {
+				run := perduretest.Start(env, old.Workflow, 1)
+				env.Sleep(time.Second)
+				if suspended {
+					if err := env.Engine().Suspend(env.Context(), run.ID(), "wait"); err != nil {
+						env.Fatal(err)
+					}
+				}
+				env.Deploy(next, child)
+				if _, err := admin.New(env.Engine()).Act(env.Context(), run.ID(), admin.Order{
+					Action: journal.ActionCancel, Compensate: true,
+				}); err != nil {
+					env.Fatal(err)
+				}
+				env.Crash()
+				env.Sleep(time.Minute)
+				run.Is(journal.Cancelled)
+				got := slices.Compact(d.lines) // the engine may have died while the undo was made
+				if want := []string{"a", "undo a"}; !slices.Equal(got, want) {
+					env.Errorf("the diary has %q, want %q", got, want)
+				}
+			}, old, child)
+		})
+	}
+}

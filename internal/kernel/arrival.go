@@ -185,7 +185,8 @@ func (a arrival) unparks() bool {
 				Detail: whyOf(e.Detail).detail(number),
 			})
 			return true
-		case r.ending.as() == 0 && r.values.decided() == 0 && r.ending.cleansUp():
+		case r.ending.as() == 0 && r.values.decided() == 0 &&
+			cleansUp(r, whyOf(e.Detail).Mode):
 			return true
 		}
 		command{r, *e}.do() // the command ends the run, or changes nothing

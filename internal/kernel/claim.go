@@ -329,9 +329,10 @@ func (q *claims) reclaim() error {
 // or one that is made to write an entry; nil if neither is possible now. The function open reports,
 // by the head of the claimed run, whether there is still something to do. If there is not, the run
 // goes on like any claimed run. If the command ends the run (runs is set), a run that cleans up
-// before it ends has to go on, too.
+// before it ends has to go on, too; by is the mode of the command.
 func (q *claims) activation(
 	ctx context.Context, n journal.Number, open func(journal.Head) bool, runs bool,
+	by journal.Action,
 ) (*run, error) {
 	k := q.k
 	if r := k.loadedRun(n); r != nil {
@@ -360,7 +361,7 @@ func (q *claims) activation(
 	def := k.Lookup(c.Head.Workflow)
 	r, _ := k.activationOf(c, def)
 	todo := open(c.Head) && (r.values.decided() == 0 || open(r.asked(runs)))
-	if !todo || runs && def != nil && r.ending.cleansUp() {
+	if !todo || runs && def != nil && cleansUp(r, by) {
 		k.weigh(-r.bytes)
 		k.adopt(c, todo && open(r.asked(runs)))
 		return k.loadedRun(n), nil

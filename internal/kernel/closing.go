@@ -112,6 +112,14 @@ func (n *ending) cleansUp() bool {
 		n.memo != nil && len(n.memo.planned) > 0
 }
 
+// cleansUp reports whether the run may have clean-ups to run before it ends because of a command of
+// that mode. A build without clean-ups may have begun the run: if its definition has some now, and
+// its code was called, a cancel with compensation has the code come to them.
+func cleansUp(r *run, by journal.Action) bool {
+	return r.ending.cleansUp() || by == journal.ActionCompensate && r.def != nil &&
+		r.def.CleansUp && r.memo != nil && r.memo.admitted
+}
+
 // begins sets the end that the run's own code has come to. It reports whether that has to be
 // recorded: there are clean-ups, and the journal has no entry of the end yet.
 func (n *ending) begins(c *closing) bool {
@@ -225,7 +233,7 @@ func (r *run) finish(t termination, outside bool) *journal.Error {
 	c := &closing{run: r, termination: t}
 	switch {
 	case outside && r.ending.as() != 0: // the code comes to the recorded end
-	case t.last.Kind == journal.RunContinued, !r.ending.cleansUp():
+	case t.last.Kind == journal.RunContinued, !cleansUp(r, t.mode()):
 		r.terminate(t)
 	case outside:
 		d := *t.last.Detail

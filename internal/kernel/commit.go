@@ -145,7 +145,7 @@ func (k *Kernel) parkLater(n journal.Number, d *journal.Detail) {
 			return
 		}
 		isOpen := func(h journal.Head) bool { return !parked(h) && !h.Status.IsTerminal() }
-		r, err := k.activation(context.Background(), n, isOpen, false)
+		r, err := k.activation(context.Background(), n, isOpen, false, "")
 		switch {
 		case err != nil:
 			k.parkLater(n, d)

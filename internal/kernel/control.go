@@ -192,7 +192,7 @@ func (k *Kernel) order(ctx context.Context, o order) error {
 		}
 		r, err := k.activation(ctx, head.Number, func(h journal.Head) bool {
 			return errors.Is(o.judge(o.op, h), errOpen)
-		}, o.ends)
+		}, o.ends, o.why.Mode)
 		if err != nil {
 			return err
 		}

@@ -17,6 +17,14 @@ type termination struct {
 	out  Outcome        // of the run
 }
 
+// mode returns the mode of a cancel; empty for none.
+func (t termination) mode() journal.Action {
+	if t.last.Detail == nil {
+		return ""
+	}
+	return t.last.Detail.Mode
+}
+
 // completedWith returns the end of a run whose function has returned.
 func completedWith(data []byte, spill journal.Number) termination {
 	return termination{

@@ -141,8 +141,8 @@ func (x *Rules) boundsOf(w Workflow) (string, *Bounds) {
 	return name, x.limits[DefaultLimit]
 }
 
-// revisionOf returns the revision of the numbers of a limit in the store: that of its setting, or of
-// the last change from which on it has none. While it has none, the default may apply.
+// revisionOf returns the revision of the numbers of a limit in the store: that of its setting, or
+// of the last change from which on it has none. While it has none, the default may apply.
 func (x *Rules) revisionOf(limit string) int64 {
 	name := nameOf(limit)
 	if x.limits[name] != nil {
@@ -276,9 +276,9 @@ func (x *Rules) inForce(workflows []Workflow) map[store.Adjust]bool {
 }
 
 // Changes returns what the store has to be told when the rules change from old to x. If old is nil,
-// it is not known which rules the store follows: then it is told the numbers of all limits that have
-// or had a setting. A limit that no rule has any more is open only if its code is known, and has no
-// number: that of a semaphore or a step comes with the next ask.
+// it is not known which rules the store follows: then it is told the numbers of all limits that
+// have or had a setting. A limit that no rule has any more is open only if its code is known, and
+// has no number: that of a semaphore or a step comes with the next ask.
 func (x *Rules) Changes(old *Rules, workflows []Workflow) (all []store.Adjust) {
 	unknown := old == nil
 	if unknown {

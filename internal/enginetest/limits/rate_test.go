@@ -227,7 +227,9 @@ func TestAStepThatWaitsHasItsTokenSoonerOrLaterWhenTheRateChanges(t *testing.T) 
 				world.NoError(t, err)
 				world.NoError(t, w.DB.Commit(t.Context(), &store.Group{
 					Engine: info.Engines[0].ID, Now: time.Now(), Changes: []store.Change{
-						{Adjusts: []store.Adjust{{Limit: "bank:rate", Every: every, Burst: 1, Revision: 1}}},
+						{Adjusts: []store.Adjust{{
+							Limit: "bank:rate", Every: every, Burst: 1, Revision: 1,
+						}}},
 					},
 				}))
 				time.Sleep(24 * time.Hour)
