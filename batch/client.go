@@ -98,11 +98,11 @@ func (p *Plan) look(ctx context.Context, c *sealed.Client, list []string) (ids [
 				continue
 			}
 			seen[id] = true
-			ids = append(ids, id)
 			if h.Number == 0 {
 				p.Unknown = append(p.Unknown, id)
 				continue
 			}
+			ids = append(ids, id)
 			if p.Count++; len(p.First) < mostFirst {
 				p.First = append(p.First, h)
 			}
@@ -159,7 +159,8 @@ func Start(ctx context.Context, c perdure.Caller, spec Spec) (Batch, error) {
 	}
 	s := state{
 		ID: strings.ToLower(rand.Text()[:10]), Made: now, Spec: spec, Left: ids,
-		IsOver: spec.isList(), Expected: max(plan.Count, len(ids)), More: plan.More,
+		Unknown: plan.Unknown,
+		IsOver:  spec.isList(), Expected: plan.Count + len(plan.Unknown), More: plan.More,
 	}
 	s.Spec.Runs, s.Spec.Order.Reason = nil, failure.Clip(spec.Order.Reason)
 	data, err := json.Marshal(s)

@@ -3,6 +3,7 @@ package batch
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -141,6 +142,8 @@ func (d *doer) one(ctx context.Context, id string) end {
 	}
 	acted, err := d.admin.Act(ctx, id, d.order)
 	switch {
+	case journal.CodeOf(err) == journal.CodeWrongState && d.ends(ctx, id):
+		return end{kind: done} // before a crash
 	case err != nil:
 		return d.end(ctx, id, err)
 	case !d.order.Action.GoesOn() || acted.New:
@@ -160,8 +163,24 @@ func (d *doer) one(ctx context.Context, id string) end {
 
 // made reports whether this batch has started the run that begins with an entry.
 func (d *doer) made(first journal.Entry) bool {
-	o := journal.OriginOf(first.Detail)
-	return o.Reason == d.mark || strings.HasPrefix(o.Reason, d.mark+": ")
+	return d.isMarked(journal.OriginOf(first.Detail).Reason)
+}
+
+// ends reports whether this batch has cancelled a run, which may undo its steps since.
+func (d *doer) ends(ctx context.Context, id string) bool {
+	if d.order.Action != journal.ActionCancel {
+		return false
+	}
+	all, err := d.engine.History(ctx, id, 0, 0)
+	return err == nil && slices.ContainsFunc(all, func(e journal.Entry) bool {
+		return (e.Kind == journal.RunClosing || e.Kind == journal.RunCancelled) &&
+			e.Detail != nil && d.isMarked(e.Detail.Reason)
+	})
+}
+
+// isMarked reports whether a reason is that of this batch.
+func (d *doer) isMarked(reason string) bool {
+	return reason == d.mark || strings.HasPrefix(reason, d.mark+": ")
 }
 
 // isForeign returns an error for a run of the engine's own workflows.

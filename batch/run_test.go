@@ -191,7 +191,7 @@ func TestAnItemThatDoesNotGoIsAnErrorOfTheItem(t *testing.T) {
 			got = append(got, string(i.Code)+": "+i.Error)
 		}
 		for i, want := range []string{
-			"not_found: no run has this run ID", "invalid: it is a run of perdure.batch",
+			"not_found: no run had this ID", "invalid: it is a run of perdure.batch",
 			"wrong_state: run ", "wrong_state: run ",
 		} {
 			if i >= len(got) || !strings.HasPrefix(got[i], want) {
@@ -361,6 +361,34 @@ func TestABatchWaitsForAStoreThatDoesNotAnswer(t *testing.T) {
 			if n != 2 {
 				t.Errorf("%s has %d runs, want 2", id, n)
 			}
+		}
+	})
+}
+
+// No run has one ID of a list when the batch begins. The run that gets it while the batch goes on
+// is left alone.
+//
+// spec: B-8, R-40
+func TestARunThatGetsAnIDOfTheListLaterIsLeftAlone(t *testing.T) {
+	inTime(t, func(t *testing.T, d bench) {
+		d.begin(fail, "a", 1)
+		d.begin(fail, "b", 1)
+		b := d.start(batch.Spec{
+			Order: retry("ada", ""), Runs: []string{"a-0", "b-0", "late-0", "late-1"}, Rate: 1,
+		})
+		d.begin(fail, "late", 2)
+		b = d.ended(b.ID)
+		if b.Expected != 4 || b.Matched != 4 || b.Done != 2 || b.Failed != 2 ||
+			len(b.Errors) != 2 || b.Errors[0].RunID != "late-0" ||
+			b.Errors[0].Code != journal.CodeNotFound {
+			t.Errorf("%+v", b)
+		}
+		if n := chains(t, d.Engine, "late-"); n["late-0"] != 1 || n["late-1"] != 1 {
+			t.Errorf("runs %v", n)
+		}
+		b = d.ended(d.start(batch.Spec{Order: retry("", ""), Runs: []string{"nobody"}}).ID)
+		if b.Status != batch.Done || b.Failed != 1 || len(b.Errors) != 1 {
+			t.Errorf("%+v", b)
 		}
 	})
 }

@@ -67,10 +67,12 @@ type Halt struct {
 
 // A state is the input of the run of a batch, and its result.
 type state struct {
-	ID       string         `json:"id"`
-	Made     time.Time      `json:"made"`
-	Spec     Spec           `json:"spec"`           // without the list of runs
-	Left     []string       `json:"left,omitempty"` // runs of the list that it has not come to
+	ID   string    `json:"id"`
+	Made time.Time `json:"made"`
+	Spec Spec      `json:"spec"`           // without the list of runs
+	Left []string  `json:"left,omitempty"` // runs of the list that it has not come to
+	// Unknown are the IDs of the list that no run had when the batch was started.
+	Unknown  []string       `json:"unknown,omitempty"`
 	After    journal.Cursor `json:"after,omitzero"` // where the filter goes on
 	IsOver   bool           `json:"over,omitempty"` // the filter selects no more runs
 	Expected int            `json:"expected"`

@@ -54,6 +54,12 @@ func carryOut(ctx context.Context, s *state) (Progress, error) {
 		return Progress{}, errors.New("a batch is started by package batch")
 	}
 	p := publisher{items: len(s.Errors) + len(s.Skips)}
+	if len(s.Unknown) > 0 {
+		s.miss()
+		if err := p.publish(ctx, s); err != nil {
+			return Progress{}, err
+		}
+	}
 	for turn := 0; !s.isEnded(); turn++ {
 		if turn == turnsOfRun {
 			return Progress{}, perdure.ContinueAsNew(ctx, s)
@@ -86,6 +92,18 @@ func carryOut(ctx context.Context, s *state) (Progress, error) {
 		}
 	}
 	return s.Progress, nil
+}
+
+// miss counts the IDs of the list that no run has had. A run that gets one later is left alone.
+func (s *state) miss() {
+	var r result
+	for _, id := range s.Unknown {
+		r.add(s, id, end{failed, &perdure.Error{
+			Code: journal.CodeNotFound, Message: "no run had this ID when the batch was started",
+		}})
+	}
+	s.count(r)
+	s.Unknown = nil
 }
 
 // isEnded reports whether nothing is left to do.
