@@ -1,7 +1,6 @@
 package batch_test
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,7 +10,6 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/admin"
 	"github.com/perdure/perdure/batch"
-	"github.com/perdure/perdure/dag"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/perduretest"
 )
@@ -94,51 +92,4 @@ func crashed(env *perduretest.Env, spec batch.Spec, on *perdure.Workflow[int, in
 		}
 	}
 	return []any{b.Progress, slices.Sorted(maps.Keys(n))}
-}
-
-// The batch is killed while its run undoes what it has done. The cancel that is repeated is not
-// skipped.
-//
-// spec: B-8, R-40
-func TestACancelWithCompensationThatIsRepeatedCountsAsDone(t *testing.T) {
-	g := dag.New[int]("g").Mode(dag.Async)
-	a := dag.Add(g, "a", func(context.Context, int) (int, error) { return 7, nil }).
-		Undo(func(context.Context, int, int) error {
-			time.Sleep(time.Hour)
-			return nil
-		})
-	dag.AddChild(g, "kid", wait, func(int) int { return 1 }).After(a)
-	perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
-		perduretest.Start(env, g.Workflow, 0, perdure.ID("g-0"))
-		env.Sleep(time.Minute)
-		var b batch.Batch
-		do := func(call func(e *perdure.Engine) error) {
-			env.Helper()
-			if err := env.Do(call); err != nil {
-				env.Fatal(err)
-			}
-		}
-		do(func(e *perdure.Engine) error {
-			all, _, err := batch.List(env.Context(), e, batch.Query{})
-			if err == nil && len(all) == 0 {
-				_, err = batch.Start(env.Context(), e, batch.Spec{
-					Order: admin.Order{Action: journal.ActionCancel, Compensate: true},
-					Runs:  []string{"g-0"},
-				})
-			}
-			return err
-		})
-		env.Sleep(10 * time.Hour)
-		do(func(e *perdure.Engine) error {
-			all, _, err := batch.List(env.Context(), e, batch.Query{})
-			if err == nil {
-				b = all[0]
-			}
-			return err
-		})
-		if b.Status != batch.Done || b.Done != 1 || b.Skipped != 0 {
-			env.Errorf("%+v", b)
-		}
-		return b.Progress
-	}, g, wait, batch.Workflow())
 }
