@@ -9,9 +9,11 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/batch"
 	"github.com/perdure/perdure/internal/place"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/pattern"
+	"github.com/perdure/perdure/schedule"
 )
 
 // inFlight limits how many runs a worker waits for at a time.
@@ -68,7 +70,9 @@ func Worker(ctx context.Context, in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err := engine.Register(workflows(newClient(setup.World))...); err != nil {
+	// batches and schedules that somebody starts on the database of the demo
+	all := append(workflows(newClient(setup.World)), batch.Workflow(), schedule.Workflow())
+	if err := engine.Register(all...); err != nil {
 		return err
 	}
 	running := make(chan error, 1)
