@@ -16,9 +16,12 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/admin"
 	"github.com/perdure/perdure/app/internal/demo"
+	"github.com/perdure/perdure/batch"
 	"github.com/perdure/perdure/internal/place"
 	"github.com/perdure/perdure/internal/testpg"
 	"github.com/perdure/perdure/journal"
@@ -215,6 +218,7 @@ func TestDemoGoesOn(t *testing.T) {
 			}
 		}
 		elsewhere(t, dir, func(_ *sqlite.Store, c *perdure.Client) error {
+			retriesFailed(t, c)
 			_, err := c.Send(t.Context(), "exp-9", "answer",
 				[]byte(`{"by":"manager","approved":true}`))
 			return err
@@ -230,6 +234,30 @@ func TestDemoGoesOn(t *testing.T) {
 	}
 	gone(t, dir)
 	leftOrderly(t, dir, journal.Completed)
+}
+
+// retriesFailed retries the failed runs of a demo by a batch, and waits for its end.
+func retriesFailed(t *testing.T, c *perdure.Client) {
+	t.Helper()
+	b, err := batch.Start(t.Context(), c, batch.Spec{
+		Order: admin.Order{Action: journal.ActionRetry}, Filter: "status=FAILED",
+	})
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	run, err := c.Get(ctx, b.RunID)
+	if err == nil {
+		_, err = run.Result(ctx)
+	}
+	if err != nil {
+		t.Error("the batch has not ended:", err)
+	}
+	if b, err = batch.Get(t.Context(), c, b.ID); err != nil || b.Done == 0 || b.Failed > 0 {
+		t.Errorf("%+v: %v", b, err)
+	}
 }
 
 // leftOrderly checks the file that a demo has left in dir: it has no dead engine, and it
