@@ -281,6 +281,9 @@ func (e *Engine) register(w Definition) error {
 			return err
 		}
 	}
+	for _, hears := range def.Hears {
+		e.k.Listen(hears(e.Sealed()))
+	}
 	for _, begin := range def.Begins {
 		e.begins.add(func(ctx context.Context) { e.begin(ctx, def, begin) })
 	}

@@ -64,6 +64,15 @@ func ExampleClient_Stale() {
 	// Output: 0 <nil>
 }
 
+// A tool that looks often reads only the newest runs.
+func ExampleClient_FirstStale() {
+	engine, stop := newEngine()
+	defer stop()
+	stale, more, err := admin.New(engine).FirstStale(context.Background(), 0)
+	fmt.Println(len(stale), more, err)
+	// Output: 0 false <nil>
+}
+
 // A workflow with DeadLetters writes a dead letter when a run of it fails. An operator lists the
 // dead letters, and retries or deletes them.
 func ExampleClient_DeadLetters() {

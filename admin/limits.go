@@ -24,6 +24,9 @@ type Note struct {
 	Reason string `json:"reason,omitempty"`
 }
 
+// Validate returns an error of code invalid if a text is not valid.
+func (n Note) Validate() error { return n.check("note") }
+
 func (n Note) check(op string) error {
 	for _, text := range []string{n.By, n.Reason} {
 		if len(text) > 255 || !utf8.ValidString(text) || strings.ContainsRune(text, 0) {

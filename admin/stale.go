@@ -35,6 +35,15 @@ func (a *Client) Stale(ctx context.Context, after time.Duration) ([]Stale, error
 	return out, err
 }
 
+// FirstStale is [Client.Stale] for the newest runs that are loaded or due, at most 1,000.
+// It reports whether there are more.
+func (a *Client) FirstStale(ctx context.Context, after time.Duration) ([]Stale, bool, error) {
+	if after < 0 {
+		return nil, false, failure.Invalid("stale", "%v is not valid: at least 0", after)
+	}
+	return a.someStale(ctx, after, 1)
+}
+
 // someStale returns the stale runs that the first pages of busy runs have. It reports whether there
 // are further pages.
 func (a *Client) someStale(ctx context.Context, after time.Duration, pages int) (out []Stale,

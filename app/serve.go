@@ -5,22 +5,29 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/netip"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/alert"
+	"github.com/perdure/perdure/alert/mail"
 	"github.com/perdure/perdure/batch"
 	"github.com/perdure/perdure/internal/place"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/observe"
 	"github.com/perdure/perdure/schedule"
+	"github.com/perdure/perdure/store/memory"
 )
 
 func (p *program) newServe() *cobra.Command {
 	var capacity int
 	var log string
+	var internal []string
 	cmd := &cobra.Command{
 		Use: "serve", Aliases: []string{"dev"},
 		Short: "Execute the workflows of this program until interrupted",
@@ -31,7 +38,13 @@ steps in flight have ten seconds to end.
 An SQLite file is for one serve at a time. On PostgreSQL any number of them, on any
 number of machines, share the runs. When one dies, the others continue its runs
 after its lease: 10 seconds, or ?lease=5s in the URL. ?pooler=on is for a connection
-pooler in transaction mode. Other commands may use the database meanwhile.`,
+pooler in transaction mode. Other commands may use the database meanwhile.
+
+It sends the alerts that "alerts set" asks for. PERDURE_ALERT_SECRET is the secret that
+signs webhooks, and PERDURE_SMTP the mail server: smtp://USER:PASSWORD@HOST:587?from=ADDRESS,
+or smtps with port 465. Webhooks to internal addresses, and by http, go only into the
+networks of --webhook-internal. A program that registers alert.Workflow itself has its own
+options instead.`,
 		Example: `  perdure serve
   perdure serve --store /var/lib/shop/orders.db --log json
   perdure serve --store postgres://shop@db.internal/shop`,
@@ -41,6 +54,8 @@ pooler in transaction mode. Other commands may use the database meanwhile.`,
 	cmd.Flags().IntVar(&capacity, "capacity", 0,
 		"number of runs in memory at a time (default 10,000)")
 	cmd.Flags().StringVar(&log, "log", "text", "format of the log on stderr: text, json or off")
+	cmd.Flags().StringSliceVar(&internal, "webhook-internal", nil,
+		"internal networks that webhooks may go to, such as 10.1.0.0/16")
 	completeWords(cmd, "log", "text", "json", "off")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if len(p.workflows) == 0 {
@@ -49,6 +64,10 @@ pooler in transaction mode. Other commands may use the database meanwhile.`,
 				Hint: "an application gives them to app.Main; examples/orders is one: go run " +
 					"./examples/orders serve",
 			}
+		}
+		sends, err := alerting(internal)
+		if err != nil {
+			return err
 		}
 		logger, err := newLogger(log, cmd.ErrOrStderr())
 		if err != nil {
@@ -70,6 +89,9 @@ pooler in transaction mode. Other commands may use the database meanwhile.`,
 			err = engine.Register(append(slices.Clip(p.workflows), schedule.Workflow(),
 				batch.Workflow())...)
 		}
+		if err == nil && !p.alerts() {
+			err = engine.Register(alert.Workflow(sends))
+		}
 		if err != nil {
 			return err
 		}
@@ -83,6 +105,36 @@ pooler in transaction mode. Other commands may use the database meanwhile.`,
 		return at.Explain(engine.Run(cmd.Context()))
 	}
 	return cmd
+}
+
+// alerts reports whether the program has the workflow of alerts itself.
+func (p *program) alerts() bool {
+	e, err := perdure.New(memory.New(), perdure.Options{Build: "check"})
+	return err == nil && e.Register(append(slices.Clip(p.workflows),
+		alert.Workflow(alert.Options{}))...) != nil
+}
+
+// alerting returns the options of alerts that the environment and the flags set.
+func alerting(internal []string) (o alert.Options, err error) {
+	o.Secret = []byte(os.Getenv("PERDURE_ALERT_SECRET"))
+	for _, text := range internal {
+		p, err := netip.ParsePrefix(text)
+		if err != nil {
+			return o, &perdure.Error{
+				Code: journal.CodeInvalid, Op: "serve", Message: "--webhook-internal " +
+					strconv.Quote(text) + " is not valid: allowed are networks such as 10.1.0.0/16",
+			}
+		}
+		o.Internal = append(o.Internal, p.Masked())
+	}
+	if server := os.Getenv("PERDURE_SMTP"); server != "" {
+		sender, err := mail.New(server)
+		if err != nil {
+			return o, fmt.Errorf("PERDURE_SMTP: %w", err)
+		}
+		o.Mail = sender
+	}
+	return o, nil
 }
 
 // names returns the names of the program's workflows.

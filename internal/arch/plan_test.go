@@ -97,6 +97,11 @@ var plan = map[string]permit{
 		own: "/ internal/cron internal/failure internal/kernel internal/sealed journal store",
 	},
 	"job": {own: "/ internal/failure internal/sealed limit"},
+	"alert": {
+		own: "/ admin deadletter internal/failure internal/kernel internal/rules internal/sealed " +
+			"journal store",
+	},
+	"alert/mail": {own: "/ journal", others: "github.com/wneessen/go-mail"},
 	"batch": {
 		own: "/ admin filter internal/failure internal/kernel internal/sealed journal store",
 	},
@@ -144,6 +149,7 @@ var plan = map[string]permit{
 	"examples/internal/kill":     {},
 	"examples/internal/terminal": {},
 	// the code of the how-to pages
+	"docs/howto/alerts":       {own: anyPublic},
 	"docs/howto/mending":      {own: anyPublic},
 	"docs/howto/jobs":         {own: anyPublic},
 	"docs/howto/limits":       {own: anyPublic},

@@ -24,6 +24,7 @@ type Listener struct {
 	Workflow string           // empty for all workflows
 	Statuses []journal.Status // the ends that it wants; none means all but CONTINUED_AS_NEW
 	Tell     func(ctx context.Context, e End) error
+	Alerts   bool // it wants only the ends that an alert rule counts
 }
 
 // NewListener returns a listener of the ends of a workflow's runs. An empty name means all
@@ -37,6 +38,7 @@ func NewListener(workflow string, statuses []journal.Status,
 type End struct {
 	Head    journal.Head
 	Outcome Outcome
+	Rule    []byte // the alert rule of the workflow; nil for none
 	payload func() ([]byte, error)
 	journal func() ([]journal.Entry, error)
 }
@@ -348,7 +350,7 @@ func (a *dispatcher) slotsOf(l *Listener) chan struct{} {
 // tellEnd calls the listeners. Their errors change nothing.
 func (a *dispatcher) tellEnd(o *telling) error {
 	end := End{
-		Head: o.Head, Outcome: Outcome{
+		Head: o.Head, Rule: a.k.rules.Load().Alert(o.Head.Workflow), Outcome: Outcome{
 			Data: o.Entry.Data, Failure: o.Entry.Failure(), Detail: o.Entry.Detail,
 		},
 		payload: sync.OnceValues(func() ([]byte, error) { return a.k.lastPayload(o.Head.Number) }),

@@ -109,7 +109,7 @@ func (s *shared) listening(h journal.Head) []*Listener {
 	s.mu.Unlock()
 	var out []*Listener
 	for _, l := range all {
-		if l.wants(h) {
+		if l.wants(h) && (!l.Alerts || s.rules.Load().Alerts(h.Workflow, h.Status.String())) {
 			out = append(out, l)
 		}
 	}

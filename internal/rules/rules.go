@@ -23,6 +23,7 @@ const (
 	// LoopSetting is set by an engine for a loop of its own that has stopped, under the name of
 	// [Loop]. An operator who removes it lets the engine begin the loop again.
 	LoopSetting  = "loop"
+	AlertSetting = "alert"
 	DefaultLimit = ""
 )
 
@@ -94,12 +95,14 @@ type Rules struct {
 	limits   map[string]*Bounds
 	changed  map[string]int64 // limits that have or had a setting: its revision
 	pauses   map[string]bool  // by workflow; the empty name is for all
+	alerts   map[string]*alert
 }
 
 // Of returns the rules that settings make. A value that is not readable has no effect.
 func Of(all []store.Setting) *Rules {
 	x := &Rules{
 		limits: map[string]*Bounds{}, changed: map[string]int64{}, pauses: map[string]bool{},
+		alerts: map[string]*alert{},
 	}
 	for _, s := range all {
 		x.revision = max(x.revision, s.Revision)
@@ -111,6 +114,8 @@ func Of(all []store.Setting) *Rules {
 		case s.Value == nil:
 		case s.Kind == PauseSetting:
 			x.pauses[s.Name] = true
+		case s.Kind == AlertSetting:
+			x.putAlert(s.Name, s.Value)
 		case s.Kind == LimitSetting && json.Unmarshal(s.Value, b) == nil:
 			x.limits[s.Name] = b
 		}

@@ -33,6 +33,9 @@ type Workflow struct {
 	// Begins are called on a goroutine of their own, once an engine that has the workflow runs. The
 	// context ends when the engine stops.
 	Begins []func(context.Context, *Client) error
+	// Hears are called when the workflow is registered. They return listeners of the ends of all
+	// workflows of the engine.
+	Hears []func(*Client) *kernel.Listener
 	// Odd has the issues of the options that the author passed to Define.
 	Odd struct{ Definition, Timeouts, Retries, Replays []definition.Issue }
 }

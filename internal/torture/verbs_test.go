@@ -145,7 +145,8 @@ var none = map[string]string{
 		"pattern.If.Check perdure.*.Validate " +
 		"pattern.Arguments.Check pattern.Callbacks.* backpressure.*.Validate backpressure.Check " +
 		"backpressure.Register backpressure.Reset backpressure.Names backpressure.Config.Policy " +
-		"admin.Order.Validate limit.Bounds.Sealed limit.BoundsOf schedule.Spec.*JSON",
+		"admin.Order.Validate admin.Note.Validate " +
+		"limit.Bounds.Sealed limit.BoundsOf schedule.Spec.*JSON",
 	"what patterns are made of": "perdure.Future.Operation perdure.Client.Sealed " +
 		"pattern.*.ApplyTo* pattern.*.Error pattern.*.Unwrap pattern.Calls.* " +
 		"pattern.ExecutionEvents.* pattern.If.Holds pattern.Arguments.Fill backpressure.Limit.* " +

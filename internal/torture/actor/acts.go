@@ -112,6 +112,7 @@ func (x *dealing) read(ctx context.Context, c *perdure.Client) error {
 	_, _, e5 := admin.New(c).Parked(ctx, journal.Cursor{}, 10)
 	_, e6 := c.Unrouted(ctx, 0, 10)
 	_, e7 := admin.New(c).Stale(ctx, time.Hour)
+	_, _, e15 := admin.New(c).FirstStale(ctx, time.Hour)
 	_, e8 := admin.New(c).CountDeadLetters(ctx, admin.DeadLetterQuery{WorkflowID: x.ID})
 	_, e9 := c.Get(ctx, x.ID)
 	_, e10 := admin.New(c).Versions(ctx, "")
@@ -126,7 +127,7 @@ func (x *dealing) read(ctx context.Context, c *perdure.Client) error {
 	if x.Program.Workflow == "code" {
 		e12 = env.Look(ctx, c, x.ID)
 	}
-	return errors.Join(e1, e2, e3, e4, e5, e6, e7, e8, e9, e10, e11, e12, e13, e14)
+	return errors.Join(e1, e2, e3, e4, e5, e6, e7, e8, e9, e10, e11, e12, e13, e14, e15)
 }
 
 // wrong returns the error of a wrong result: a retry does not help.
