@@ -17,6 +17,7 @@ import (
 	"net/netip"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -130,7 +131,11 @@ func TestANameThatLeadsInsideIsNotDialled(t *testing.T) {
 		}
 		return all, err
 	}
-	w.dialer.Timeout = time.Nanosecond // nothing public is reached
+	var dialled []string
+	w.dialer.Control = func(_, address string, _ syscall.RawConn) error {
+		dialled = append(dialled, address)
+		return errTarget // nothing public is reached
+	}
 	for _, answers = range [][][]string{
 		{{"127.0.0.1"}}, {{"203.0.114.1", "10.0.0.1"}}, {{"203.0.114.1", "fd00::1"}},
 		{{"203.0.114.1"}, {"127.0.0.1"}}, {{}},
@@ -141,6 +146,10 @@ func TestANameThatLeadsInsideIsNotDialled(t *testing.T) {
 			if !errors.Is(err, errTarget) || asked != before+1 {
 				t.Error(answers, asked, err)
 			}
+			if len(answers[before]) != 1 && len(dialled) > 0 {
+				t.Error(answers, dialled)
+			}
+			dialled = nil
 		}
 	}
 }
