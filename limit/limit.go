@@ -17,6 +17,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/perdure/perdure/internal/failure"
+	"github.com/perdure/perdure/internal/kernel"
 	"github.com/perdure/perdure/internal/rules"
 	"github.com/perdure/perdure/internal/sealed"
 	"github.com/perdure/perdure/journal"
@@ -44,6 +45,10 @@ type Control struct {
 	PerKey int
 	// Rate is how often runs begin, for each key.
 	Rate Rate
+	// Singleton lets one run of each key be open at a time, and none wait for its end: see [Join]
+	// and [Replace]. It needs no Key if the workflow is to have one open run. If there is a Key,
+	// runs with an empty key are not counted.
+	Singleton Singleton
 
 	// Key computes the key that runs are counted by. The zero Key is empty for all runs.
 	Key Key
@@ -56,6 +61,21 @@ type Control struct {
 	// the run that has waited longest is first.
 	Fair bool
 }
+
+// A Singleton is what becomes of a start if a run of its key is open.
+type Singleton uint8
+
+const (
+	// Join makes the open run the run of the start. The run that was made for the start ends as
+	// CONTINUED_AS_NEW, and the open run is its successor, so that a handle on it has the result
+	// of that run. Its own input is not used. A start through an engine returns the open run. A
+	// child stays PENDING until the open run ends, and ends like it. A run that retries another
+	// one, or is forked from it, waits until the open run has ended, and begins.
+	Join Singleton = iota + 1
+	// Replace cancels the open run, and the run of the start begins when the open run has ended.
+	// If others are started meanwhile, only the last of them begins, and the others are CANCELLED.
+	Replace
+)
 
 // A Rate is a number of tokens in a span of time. In no span are more tokens given than Burst, and
 // Tokens for each Per. The zero Rate has no limit.
@@ -167,9 +187,12 @@ func (c Control) ApplyToWorkflow(w *sealed.Workflow) error {
 	case c.Concurrency < 0 || c.PerKey < 0:
 		return failure.Invalid(op, "Concurrency and PerKey of a limit are not valid: allowed are "+
 			"0, for no limit, and above")
-	case c.Concurrency == 0 && c.PerKey == 0 && c.Rate == Rate{}:
-		return failure.Invalid(op, "a limit.Control without Concurrency, PerKey and Rate holds "+
-			"nothing back")
+	case c.Singleton > Replace:
+		return failure.Invalid(op, "Singleton of a limit is not valid: allowed are 0, limit.Join "+
+			"and limit.Replace")
+	case c.Concurrency == 0 && c.PerKey == 0 && c.Rate == Rate{} && c.Singleton == 0:
+		return failure.Invalid(op, "a limit.Control without Concurrency, PerKey, Rate and "+
+			"Singleton holds nothing back")
 	case c.PerKey > 0 && c.Key.of == nil:
 		return failure.Invalid(op, "PerKey needs a Key, such as limit.By(func(in T) string)")
 	case c.Priority != 0 && !c.Rank.IsZero():
@@ -181,6 +204,7 @@ func (c Control) ApplyToWorkflow(w *sealed.Workflow) error {
 		return failure.Invalid(op, "%s", wrong)
 	}
 	w.Limits, w.Limit, w.Bounds = c.asks, c.Name, c.bounds()
+	w.Singleton = kernel.Singleton(c.Singleton)
 	return nil
 }
 
@@ -193,7 +217,8 @@ func (c Control) ApplyToStep(o *sealed.Operation) error {
 	case c.Rate == Rate{}:
 		return failure.Invalid(op, "a limit.Control of a step needs a Rate; a limit.Semaphore "+
 			"limits how many runs are in a part of their work")
-	case c.Concurrency != 0 || c.PerKey != 0 || c.Priority != 0 || !c.Rank.IsZero() || c.Fair:
+	case c.Concurrency != 0 || c.PerKey != 0 || c.Priority != 0 || !c.Rank.IsZero() || c.Fair ||
+		c.Singleton != 0:
 		return failure.Invalid(op, "a limit.Control of a step has Name, Key and Rate only")
 	case c.Key.of != nil && !c.Key.fixed:
 		return failure.Invalid(op, "the Key of a step has no input to compute it from: use "+
@@ -229,13 +254,19 @@ func (c Control) bounds() (all []store.Adjust) {
 	return all
 }
 
-// asks returns what a run with that input asks for: a token first, so that no slot is held while a
-// run waits for one; then the slot of its key, so that a key that is full keeps no other from the
-// slots of all. All have the priority and the share, for a slot that only a setting asks for.
+// asks returns what a run with that input asks for: the slot of a singleton first, so that nothing
+// is held by a run that does not begin; then a token, so that no other slot is held while a run
+// waits for one; then the slot of its key, so that a key that is full keeps no other from the slots
+// of all. All have the priority and the share, for a slot that only a setting asks for.
 func (c Control) asks(input []byte) (asks []store.Ask, f *journal.Failure) {
 	key, priority, err := c.computed(input)
 	if err != nil {
 		return nil, &journal.Failure{Code: journal.CodeInvalid, Message: err.Error()}
+	}
+	if c.Singleton != 0 && (key != "" || c.Key.of == nil) {
+		asks = append(asks, store.Ask{
+			Slot: rules.OneSlot, Limit: c.Name + rules.OneLimit, Key: key, Max: 1,
+		})
 	}
 	if c.Rate != (Rate{}) {
 		asks = append(asks, store.Ask{
@@ -252,6 +283,9 @@ func (c Control) asks(input []byte) (asks []store.Ask, f *journal.Failure) {
 		asks = append(asks, store.Ask{Slot: rules.RunSlot, Limit: c.Name, Max: c.Concurrency})
 	}
 	for i := range asks {
+		if asks[i].Slot == rules.OneSlot { // the last that was started is the last in line
+			continue
+		}
 		if asks[i].Priority = priority; c.Fair {
 			asks[i].Share = key
 		}

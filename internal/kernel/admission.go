@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"context"
 	"strconv"
 	"time"
 
@@ -32,6 +33,9 @@ type admission struct {
 	asking bool
 	asks   []store.Ask // what the run asks for
 	then   func()      // calls the code; with the lock
+	// closed when the run has met the open run of its key, or is the first; nil if no start waits
+	met  chan struct{}
+	into journal.RunID // the run that this one has joined
 }
 
 // isAsking reports whether the run waits for the store's answer.
@@ -173,7 +177,11 @@ func (d *admission) answered(asks []store.Ask) {
 		switch a := &asks[i]; a.Answer {
 		case store.Granted:
 		case store.InLine:
-			d.standInLine("waits for a slot of "+limitName(a), time.Time{})
+			if a.Slot == rules.OneSlot {
+				d.meet(a)
+			} else {
+				d.standInLine("waits for a slot of "+limitName(a), time.Time{})
+			}
 			return
 		case store.Later:
 			d.standInLine("waits for a token of "+limitName(a), time.Now().Add(a.Wait).Round(0))
@@ -184,7 +192,7 @@ func (d *admission) answered(asks []store.Ask) {
 			return
 		}
 	}
-	d.admit()
+	d.first()
 }
 
 // limitName returns a limit and its key, as people see it.
@@ -198,18 +206,25 @@ func limitName(a *store.Ask) string {
 // admit calls the code of the run.
 func (d *admission) admit() {
 	d.asking = false
+	d.isMet()
 	d.then()
 	d.run.dispatch()
 }
 
 // standInLine makes the run leave memory until it gets its slot or until its token is due.
 func (d *admission) standInLine(cause string, due time.Time) {
+	d.waitFor("", cause, due)
+}
+
+// waitFor does so for a run that is to end like another one, if it is not empty.
+func (d *admission) waitFor(other journal.RunID, cause string, due time.Time) {
 	r := d.run
 	d.asking = false
+	d.isMet()
 	r.leaveHead(journal.Pending, cause, earlier(due, r.due()))
 	r.append(journal.Entry{
 		Kind: journal.StatusChanged, Status: journal.Pending,
-		Detail: d.takeGrant(&journal.Detail{Reason: cause, Due: due}),
+		Detail: d.takeGrant(&journal.Detail{Reason: cause, Due: due, Other: other}),
 	})
 	r.unloadHead(r.inbox.known())
 	r.writeHead()
@@ -242,5 +257,190 @@ func (d *admission) takeGrant(detail *journal.Detail) *journal.Detail {
 			detail.Mail = e.Seq
 		}
 		r.inbox.remove(e.Seq, r.last()+1)
+	}
+}
+
+// A Singleton is what a run does if a run of its key is open.
+type Singleton uint8
+
+// The values are those of package limit.
+const (
+	noSingleton Singleton = iota
+	singletonJoins
+	singletonReplaces
+)
+
+// The runs of a singleton have one slot for each key. A run that has to wait for it looks for the
+// run that has it. If the run is to join, it ends as continued by that run. The slot tells which
+// run was open in the commit of the ask, so it does not matter if that run ends meanwhile. A parent
+// would not hear of the end of a run that is not its child, so a child stays in line, and ends like
+// the run that it has joined when it gets the slot.
+//
+// If the run is to replace the other one, the first in line cancels it, in the commit by which it
+// stands in line. A run that gets the slot while others are in line was replaced itself.
+
+// isMet lets a start go on that waits to hear which run stands for it.
+func (d *admission) isMet() {
+	if d.met != nil {
+		close(d.met)
+		d.met = nil
+	}
+}
+
+// look calls f with what the store returns, with the lock, unless the run is over or is to end
+// meanwhile.
+func (d *admission) look(ask func() error, f func()) {
+	r := d.run
+	r.inbox.hold()
+	go func() {
+		err := r.k.persist(ask)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.inbox.letGo()
+		if err != nil { // the engine is over, as its next claim will report
+			r.k.look()
+			return
+		}
+		if r.gone() {
+			return
+		}
+		if r.commands(); r.gone() {
+			return
+		}
+		f()
+		if !r.gone() {
+			r.dispatch()
+		}
+	}()
+}
+
+// meet is called for a run that waits for the slot of a singleton.
+func (d *admission) meet(a *store.Ask) {
+	r := d.run
+	var holder store.Slot
+	first := false
+	d.look(func() error {
+		line, err := r.k.Slots(r.ctx, store.SlotQuery{Limit: a.Limit, Key: &a.Key, Count: 2})
+		holder = store.Slot{}
+		for i := range line {
+			if line[i].Held {
+				holder = line[i]
+			}
+			first = line[i].Run == r.number()
+		}
+		return err
+	}, func() {
+		id := journal.MakeRunID(r.k.database(), holder.Run)
+		switch {
+		case holder.Run == 0 || holder.Run == r.number(): // the other run has ended since
+			d.ask(d.asks, d.then)
+			r.enlist()
+		case r.def.Singleton == singletonReplaces:
+			if first {
+				r.send(outgoing{post: asksCancel(
+					r.id(), id, holder.Run, "replaced by run "+string(r.id()), "",
+				)})
+			}
+			d.standInLine("replaces run "+string(id), time.Time{})
+		case r.head().Parent != 0:
+			if r.memo != nil && r.memo.joins != "" {
+				id = r.memo.joins
+			}
+			d.waitFor(id, "waits to end like run "+string(id), time.Time{})
+		case r.memo != nil && (r.memo.continued || r.memo.retried):
+			d.standInLine("waits for the end of run "+string(id), time.Time{})
+		default:
+			d.asking, d.into = false, id
+			r.finish(joined(id), true)
+		}
+	})
+}
+
+// joined returns the end of a run that is continued by the open run of its key.
+func joined(id journal.RunID) termination {
+	why := "joins the open run " + string(id)
+	detail := &journal.Detail{Other: id, Reason: why}
+	return termination{
+		last: journal.Entry{
+			Kind: journal.RunContinued, Status: journal.ContinuedAsNew, Detail: detail,
+		},
+		why: why, out: Outcome{Detail: detail},
+		end: &journal.Error{Code: journal.CodeCompleted, Message: "the run " + why},
+	}
+}
+
+// first admits a run that has all that it has asked for, unless it was to wait for the end of
+// another run, or was replaced while it stood in line.
+func (d *admission) first() {
+	r := d.run
+	a := &d.asks[0]
+	switch {
+	case a.Slot != rules.OneSlot || r.memo == nil:
+		d.admit()
+	case r.memo.joins != "":
+		d.endLike(r.memo.joins)
+	case r.def.Singleton != singletonReplaces:
+		d.admit()
+	default:
+		replaced := false
+		d.look(func() error {
+			line, err := r.k.Slots(r.ctx, store.SlotQuery{Limit: a.Limit, Key: &a.Key, Count: 1})
+			replaced = len(line) > 0 && line[0].Line > 0
+			return err
+		}, func() {
+			if !replaced {
+				d.admit()
+				return
+			}
+			d.asking = false
+			r.finish(cancelledBy(Why{Reason: "replaced by a run that was started later"}, 0), true)
+		})
+	}
+}
+
+// endLike ends a child like the run that it has joined. If that run is not kept any more, the child
+// is admitted.
+func (d *admission) endLike(id journal.RunID) {
+	r := d.run
+	var head journal.Head
+	var out Outcome
+	var spill journal.Number
+	var failure *journal.Failure
+	d.look(func() (err error) {
+		head, out, err = r.k.lastOf(r.ctx, id)
+		if err == nil && len(out.Data) > 0 {
+			spill, failure = r.k.persistPayload("the output", &out.Data)
+		}
+		return err
+	}, func() {
+		switch {
+		case failure != nil:
+			d.asking = false
+			r.finish(failedBy(failure), true)
+		case !head.Status.IsTerminal():
+			d.admit()
+		default:
+			d.asking = false
+			r.finish(endedAs(head.Status, out.Data, spill, out.Failure), true)
+		}
+	})
+}
+
+// lastOf returns the head and the outcome of the last run of a chain. The head is zero if the run
+// is not kept any more.
+func (k *Kernel) lastOf(ctx context.Context, id journal.RunID) (journal.Head, Outcome, error) {
+	for {
+		head, err := k.Find(ctx, string(id))
+		if journal.CodeOf(err) == journal.CodeNotFound {
+			return journal.Head{}, Outcome{}, nil
+		}
+		if err != nil || !head.Status.IsTerminal() {
+			return head, Outcome{}, err
+		}
+		out, err := k.outcome(ctx, head)
+		if err != nil || head.Status != journal.ContinuedAsNew {
+			return head, out, err
+		}
+		id = out.Detail.Other
 	}
 }

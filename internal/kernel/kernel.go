@@ -87,6 +87,8 @@ type Workflow struct {
 	// Limit is the name of that limit; empty for none. Bounds are the numbers that it has.
 	Limit  string
 	Bounds []store.Adjust
+	// Singleton is what a run does that has to wait for the slot rules.OneSlot.
+	Singleton Singleton
 	// Listeners are told when a run has ended.
 	Listeners []*Listener
 	// Next is the retry policy of steps that have none. See Work.

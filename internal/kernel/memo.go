@@ -52,7 +52,9 @@ type memo struct {
 	retried bool
 	// the code of the run was called: an entry of the run, and not of one that it retries, shows it
 	admitted bool
-	limited  bool   // the run began with asks for slots or tokens
+	limited  bool // the run began with asks for slots or tokens
+	// the run that this one waits for, to end like it
+	joins    journal.RunID
 	build    string // the build that wrote last
 	failures int    // the number of panics of the run's code in a row, at the end of the journal
 	last     int64
@@ -157,6 +159,10 @@ func (m *memo) add(e *journal.Entry) {
 	switch e.Kind {
 	case journal.CleanupPlanned:
 		m.plans(e.Seq)
+	case journal.StatusChanged:
+		if e.Detail != nil && e.Detail.Other != "" {
+			m.joins = e.Detail.Other
+		}
 	case journal.RunStarted, journal.RunClaimed:
 		if e.Detail != nil && e.Detail.CleansUp {
 			m.plans(journal.ImpliedCleanup)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/perdure/perdure/internal/rules"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
 )
@@ -89,7 +90,24 @@ func (k *Kernel) begun(ctx context.Context, s Start, r *run) (Started, error) {
 	case <-k.dead:
 		return Started{}, k.stopped(op, unsureStart, againStart)
 	}
-	return k.started(op, s, r)
+	r.mu.Lock()
+	met := r.admission.met
+	r.mu.Unlock()
+	if met != nil { // the run is durable; the end of ctx leaves open which run stands for it
+		select {
+		case <-met:
+		case <-r.done:
+		case <-ctx.Done():
+		case <-k.dead:
+		}
+	}
+	found, err := k.started(op, s, r)
+	if into := r.joined(); err == nil && into != "" {
+		if head, err := k.Find(ctx, string(into)); err == nil {
+			return Started{Head: head, run: k.loadedRun(head.Number)}, nil
+		}
+	}
+	return found, err
 }
 
 // prepare makes the run and its first entry.
@@ -150,6 +168,9 @@ func (k *Kernel) prepare(s Start) (*run, error) {
 		// a slot may have become free, or the workflow known, meanwhile
 		r.whenDurable(effect{do: k.look})
 	case len(asks) > 0:
+		if asks[0].Slot == rules.OneSlot && def.Singleton == singletonJoins {
+			r.admission.met = make(chan struct{})
+		}
 		r.admission.ask(asks, func() {
 			r.ending.imply(def.CleansUp)
 			r.root.call()
@@ -208,6 +229,13 @@ func (k *Kernel) started(op string, s Start, r *run) (Started, error) {
 		return Started{Head: found, run: k.loadedRun(found.Number)}, nil
 	}
 	return Started{Head: r.head(), New: true, run: r}, nil
+}
+
+// joined returns the run that the run has joined at its start; empty for none.
+func (r *run) joined() journal.RunID {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.admission.into
 }
 
 // outcome returns the outcome of a run by its last entry.

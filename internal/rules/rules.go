@@ -32,6 +32,7 @@ const (
 	KeyLimit  = ":key"  // the slots of a key
 	RateLimit = ":rate" // the tokens
 	LockLimit = ":lock" // the slots of a semaphore
+	OneLimit  = ":one"  // the slot of a singleton
 )
 
 // LongestLimit is the length of the longest name of a limit.
@@ -42,6 +43,7 @@ const (
 	StartToken = -1
 	KeySlot    = -2
 	RunSlot    = -3
+	OneSlot    = -4
 )
 
 // OwnPrefix is the prefix of the names of the workflows that an engine has by itself. No rule
@@ -187,7 +189,11 @@ func (x *Rules) Asks(w Workflow, asks []store.Ask) []store.Ask {
 		return slices.ContainsFunc(asks, func(a store.Ask) bool { return a.Slot == slot })
 	}
 	if b.Rate != nil && !has(StartToken) {
-		asks = slices.Insert(asks, 0, store.Ask{Slot: StartToken, Limit: name + RateLimit})
+		at := 0
+		if has(OneSlot) { // it is the first
+			at = 1
+		}
+		asks = slices.Insert(asks, at, store.Ask{Slot: StartToken, Limit: name + RateLimit})
 	}
 	if b.Concurrency != nil && !has(RunSlot) {
 		a := store.Ask{Slot: RunSlot, Limit: name}
@@ -334,4 +340,6 @@ func (x *Rules) Changes(old *Rules, workflows []Workflow) (all []store.Adjust) {
 }
 
 // Shown returns the name of a limit in the store as people know it.
-func Shown(limit string) string { return strings.TrimSuffix(limit, KeyLimit) }
+func Shown(limit string) string {
+	return strings.TrimSuffix(strings.TrimSuffix(limit, KeyLimit), OneLimit)
+}
