@@ -14,6 +14,8 @@ const (
 
 // The actions on an open run.
 const (
+	// a run that has not begun is continued by another one that has its input; no operator asks it
+	ActionJoin      Action = "join"
 	ActionTerminate Action = "terminate" // it is CANCELLED at once, and cleans nothing up
 	ActionCancel    Action = "cancel"    // it is CANCELLED after its clean-ups
 	ActionSuspend   Action = "suspend"   // it is parked

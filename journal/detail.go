@@ -53,8 +53,8 @@ type CodeDetail struct {
 	Engine EngineID `json:"engine,omitempty"` // the engine that claimed the run
 }
 
-// A StartDetail is part of RunStarted. CleansUp and Layers are in RunClaimed, too, and DeadLetters
-// is in DeadLettered.
+// A StartDetail is part of RunStarted. CleansUp and Layers are in RunClaimed, too, Gathered is only
+// there, and DeadLetters is in DeadLettered.
 type StartDetail struct {
 	Headers map[string]string `json:"headers,omitempty"`
 	// the search attributes that the run begins with
@@ -86,6 +86,8 @@ type StartDetail struct {
 	Layers [][]string `json:"layers,omitempty"`
 	// The run asks for slots or tokens of limits. Its code is called when it has them.
 	Limited bool `json:"limited,omitempty"`
+	// in RunClaimed: the runs whose inputs the run has. The payload of the entry is the input then.
+	Gathered []RunID `json:"gathered,omitempty"`
 }
 
 // A ScopeDetail is part of ScopeOpened.
@@ -128,8 +130,8 @@ type MessageDetail struct {
 	// the sender's ID of the message: one ID counts once in a chain of runs
 	Message string `json:"message,omitempty"`
 	To      string `json:"to,omitempty"` // the workflow ID of a message that found no run
-	// how the run is to end: ActionTerminate, or ActionCompensate if also a pattern undoes that
-	// does not do so by itself; empty for a plain cancel
+	// how the run is to end: ActionTerminate, ActionJoin, or ActionCompensate if also a pattern
+	// undoes that does not do so by itself; empty for a plain cancel
 	Mode Action `json:"mode,omitempty"`
 }
 
@@ -153,6 +155,7 @@ func (e *Entry) Misplaced() string {
 	case !begins && d.CodeDetail != CodeDetail{}:
 		return "CodeDetail"
 	case k != RunStarted && d.starts(), !begins && (d.CleansUp || d.Layers != nil),
+		k != RunClaimed && d.Gathered != nil,
 		k != RunStarted && k != DeadLettered && d.DeadLetters != nil:
 		return "StartDetail"
 	case k != ScopeOpened && d.ScopeDetail != ScopeDetail{}:
@@ -208,6 +211,9 @@ func (d *Detail) size() int {
 	}
 	for path, run := range d.Renewed {
 		n += len(path) + len(run)
+	}
+	for _, run := range d.Gathered {
+		n += len(run)
 	}
 	for _, m := range []map[string]string{d.Headers, d.Attributes} {
 		for k, v := range m {

@@ -210,7 +210,7 @@ func (k Kind) takesMessage() bool {
 	switch k {
 	case SignalConsumed, StatusChanged, ValueRecorded, EventEmitted, WaitEnded,
 		RunCancelled, RunTimedOut, RunFailed, RunClosing, RunResumed, RunSuspended, RunClaimed,
-		SlotTaken:
+		RunContinued, SlotTaken:
 		return true
 	}
 	return false

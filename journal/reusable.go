@@ -491,6 +491,12 @@ func (s *reuse) redone() []string {
 func (s *reuse) keep() []Entry {
 	numbers := map[int64]int64{0: 0} // new sequences, by the old ones
 	var out []Entry
+	input := &s.entries[0]
+	for i := range s.entries {
+		if e := &s.entries[i]; e.Kind == RunClaimed && e.Detail != nil && e.Detail.Gathered != nil {
+			input = e
+		}
+	}
 	status := Pending
 	for i := range s.entries {
 		e := s.entries[i]
@@ -505,7 +511,7 @@ func (s *reuse) keep() []Entry {
 			e.Status = 0
 		}
 		if i == 0 {
-			e.Status = Pending
+			e.Status, e.Data, e.Spill = Pending, input.Data, input.Spill
 		}
 		numbers[e.Seq] = int64(len(out) + 1)
 		e.Seq, e.Op.Scope, e.Detail = numbers[e.Seq], scope, e.Detail.carried(numbers)

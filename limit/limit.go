@@ -10,6 +10,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -49,6 +50,12 @@ type Control struct {
 	// and [Replace]. It needs no Key if the workflow is to have one open run. If there is a Key,
 	// runs with an empty key are not counted.
 	Singleton Singleton
+	// Debounce makes one run of the starts of a key that come one soon after the other. Key is as
+	// for a Singleton.
+	Debounce Debounce
+	// Gather makes one run of several starts of a key, with all of their inputs. Key is as for a
+	// Singleton.
+	Gather Gather
 
 	// Key computes the key that runs are counted by. The zero Key is empty for all runs.
 	Key Key
@@ -76,6 +83,88 @@ const (
 	// If others are started meanwhile, only the last of them begins, and the others are CANCELLED.
 	Replace
 )
+
+// A Debounce delays the first run of a key until no other is started for some time. It begins with
+// the input of the last start. The runs of the other starts end as CONTINUED_AS_NEW, and that run
+// is their successor, so that their handles have its result; a child stays PENDING, and ends like
+// it. A run of at most [MostGathered] starts begins; further ones make another run. The zero
+// Debounce delays nothing.
+type Debounce struct {
+	// Quiet is how long no other start may come.
+	Quiet time.Duration
+	// Longest is the longest delay of the first start; 0 for no limit.
+	Longest time.Duration
+}
+
+// A Gather delays the first run of a key until there are Most starts, or until Within is over. The
+// input of the workflow has to be a list: the run begins with one list of all items of all starts,
+// in their order. The runs of the other starts end as those of a [Debounce]. The zero Gather delays
+// nothing.
+type Gather struct {
+	// Most is the number of starts, at most MostGathered; 0 for MostGathered.
+	Most int
+	// Within is the longest delay of the first start.
+	Within time.Duration
+}
+
+// MostGathered is the largest number of starts that become one run.
+const MostGathered = store.MaxLimit
+
+// gather returns how runs gather starts; nil if they do not. It also returns what is wrong.
+func (c Control) gather() (*kernel.Gather, string) {
+	n := 0
+	for _, is := range []bool{
+		c.Singleton != 0, c.Debounce != Debounce{}, c.Gather != Gather{},
+	} {
+		if is {
+			n++
+		}
+	}
+	d, g := c.Debounce, c.Gather
+	switch {
+	case n > 1:
+		return nil, "a limit has a Singleton, a Debounce or a Gather"
+	case d != Debounce{}:
+		if d.Quiet <= 0 || d.Longest < 0 || d.Longest > 0 && d.Longest < d.Quiet {
+			return nil, "a Debounce needs a Quiet above 0, and a Longest of 0 or at least Quiet"
+		}
+		return &kernel.Gather{Quiet: d.Quiet, Within: d.Longest, Most: MostGathered}, ""
+	case g != Gather{}:
+		if g.Within <= 0 || g.Most < 0 || g.Most == 1 || g.Most > MostGathered {
+			return nil, fmt.Sprintf("a Gather needs a Within above 0, and a Most of 0, or of 2 "+
+				"to %d", MostGathered)
+		}
+		most := g.Most
+		if most == 0 {
+			most = MostGathered
+		}
+		return &kernel.Gather{Within: g.Within, Most: most, Union: union}, ""
+	}
+	return nil, ""
+}
+
+// union returns one list of the items of several.
+func union(lists [][]byte) ([]byte, error) {
+	all := []json.RawMessage{}
+	for _, list := range lists {
+		items, err := itemsOf(list)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, items...)
+	}
+	return json.Marshal(all)
+}
+
+func itemsOf(list []byte) (items []json.RawMessage, err error) {
+	if len(list) == 0 {
+		return nil, nil
+	}
+	if err := json.Unmarshal(list, &items); err != nil {
+		return nil, errors.New("the input of a workflow that gathers starts is not a list")
+	}
+	return items, nil
+}
 
 // A Rate is a number of tokens in a span of time. In no span are more tokens given than Burst, and
 // Tokens for each Per. The zero Rate has no limit.
@@ -190,9 +279,9 @@ func (c Control) ApplyToWorkflow(w *sealed.Workflow) error {
 	case c.Singleton > Replace:
 		return failure.Invalid(op, "Singleton of a limit is not valid: allowed are 0, limit.Join "+
 			"and limit.Replace")
-	case c.Concurrency == 0 && c.PerKey == 0 && c.Rate == Rate{} && c.Singleton == 0:
-		return failure.Invalid(op, "a limit.Control without Concurrency, PerKey, Rate and "+
-			"Singleton holds nothing back")
+	case c.Concurrency == 0 && c.PerKey == 0 && c.Rate == Rate{} && !c.isOne():
+		return failure.Invalid(op, "a limit.Control without Concurrency, PerKey, Rate, "+
+			"Singleton, Debounce and Gather holds nothing back")
 	case c.PerKey > 0 && c.Key.of == nil:
 		return failure.Invalid(op, "PerKey needs a Key, such as limit.By(func(in T) string)")
 	case c.Priority != 0 && !c.Rank.IsZero():
@@ -203,8 +292,12 @@ func (c Control) ApplyToWorkflow(w *sealed.Workflow) error {
 	if wrong := c.Rate.check(); wrong != "" {
 		return failure.Invalid(op, "%s", wrong)
 	}
+	gather, wrong := c.gather()
+	if wrong != "" {
+		return failure.Invalid(op, "%s", wrong)
+	}
 	w.Limits, w.Limit, w.Bounds = c.asks, c.Name, c.bounds()
-	w.Singleton = kernel.Singleton(c.Singleton)
+	w.Singleton, w.Gather = kernel.Singleton(c.Singleton), gather
 	return nil
 }
 
@@ -218,7 +311,7 @@ func (c Control) ApplyToStep(o *sealed.Operation) error {
 		return failure.Invalid(op, "a limit.Control of a step needs a Rate; a limit.Semaphore "+
 			"limits how many runs are in a part of their work")
 	case c.Concurrency != 0 || c.PerKey != 0 || c.Priority != 0 || !c.Rank.IsZero() || c.Fair ||
-		c.Singleton != 0:
+		c.Singleton != 0 || c.Debounce != Debounce{} || c.Gather != Gather{}:
 		return failure.Invalid(op, "a limit.Control of a step has Name, Key and Rate only")
 	case c.Key.of != nil && !c.Key.fixed:
 		return failure.Invalid(op, "the Key of a step has no input to compute it from: use "+
@@ -263,7 +356,12 @@ func (c Control) asks(input []byte) (asks []store.Ask, f *journal.Failure) {
 	if err != nil {
 		return nil, &journal.Failure{Code: journal.CodeInvalid, Message: err.Error()}
 	}
-	if c.Singleton != 0 && (key != "" || c.Key.of == nil) {
+	if c.Gather != (Gather{}) {
+		if _, err := itemsOf(input); err != nil {
+			return nil, &journal.Failure{Code: journal.CodeInvalid, Message: err.Error()}
+		}
+	}
+	if c.isOne() && (key != "" || c.Key.of == nil) {
 		asks = append(asks, store.Ask{
 			Slot: rules.OneSlot, Limit: c.Name + rules.OneLimit, Key: key, Max: 1,
 		})
@@ -291,6 +389,11 @@ func (c Control) asks(input []byte) (asks []store.Ask, f *journal.Failure) {
 		}
 	}
 	return asks, nil
+}
+
+// isOne reports whether runs of one key have a slot that only one of them has.
+func (c Control) isOne() bool {
+	return c.Singleton != 0 || c.Debounce != Debounce{} || c.Gather != Gather{}
 }
 
 // computed returns the key and the priority of a run with that input.

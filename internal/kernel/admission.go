@@ -1,8 +1,11 @@
 package kernel
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/perdure/perdure/internal/guard"
@@ -34,8 +37,12 @@ type admission struct {
 	asks   []store.Ask // what the run asks for
 	then   func()      // calls the code; with the lock
 	// closed when the run has met the open run of its key, or is the first; nil if no start waits
-	met  chan struct{}
-	into journal.RunID // the run that this one has joined
+	met   chan struct{}
+	into  journal.RunID // the run that this one has joined
+	all   []store.Ask   // of a run that gathers: what it asks for after that
+	isDue bool          // it has gathered long enough
+	joins journal.RunID // of a child: the run that has its input
+	given *gathering    // nil before it has gathered
 }
 
 // isAsking reports whether the run waits for the store's answer.
@@ -93,6 +100,14 @@ func (d *admission) ask(asks []store.Ask, then func()) {
 	}
 }
 
+// askFirst does so. If the run is to gather starts, it asks for the slot of that first.
+func (d *admission) askFirst(asks []store.Ask, then func()) {
+	if d.run.def.Gather != nil && asks[0].Slot == rules.OneSlot {
+		d.all, asks = asks, asks[:1]
+	}
+	d.ask(asks, then)
+}
+
 // askAnew computes what a claimed run has to ask for, and makes it ask. The key is computed by the
 // application's code, which is called without the lock.
 func (d *admission) askAnew(then func()) {
@@ -130,30 +145,30 @@ func (d *admission) askAnew(then func()) {
 		case f != nil:
 			d.asking = false
 			r.finish(failedBy(f), true)
-		case r.memo.continues():
-			asks = onlySlots(asks)
-			fallthrough
 		default:
-			if len(asks) == 0 {
+			if asks = d.still(asks); len(asks) == 0 {
 				d.then = then
 				d.admit()
 				return
 			}
-			d.ask(asks, then)
+			d.askFirst(asks, then)
 			r.enlist()
 		}
 	}()
 }
 
-// onlySlots returns the asks for slots: a run that continues another does not begin anew, so it
-// needs no token.
-func onlySlots(asks []store.Ask) (out []store.Ask) {
-	for _, a := range asks {
-		if a.Every == 0 {
-			out = append(out, a)
-		}
+// still returns those asks that the run needs. A run that continues another does not begin anew, so
+// it needs no token. Nor does it gather, as a run that retries another does not. A child whose input
+// another run has waits for the end of that run only.
+func (d *admission) still(asks []store.Ask) []store.Ask {
+	r, m := d.run, d.run.memo
+	if r.def.Gather != nil && d.joined() != "" {
+		return d.byCarrier(asks)
 	}
-	return out
+	return slices.DeleteFunc(asks, func(a store.Ask) bool {
+		return m.continues() && a.Every > 0 ||
+			a.Slot == rules.OneSlot && r.def.Gather != nil && (m.continued || m.retried)
+	})
 }
 
 // answered takes the answers of the store. It is called with the lock.
@@ -177,9 +192,12 @@ func (d *admission) answered(asks []store.Ask) {
 		switch a := &asks[i]; a.Answer {
 		case store.Granted:
 		case store.InLine:
-			if a.Slot == rules.OneSlot {
+			switch a.Slot {
+			case rules.OneSlot:
 				d.meet(a)
-			} else {
+			case rules.BySlot:
+				d.waitFor(d.joined(), likeRun(d.joined()), time.Time{})
+			default:
 				d.standInLine("waits for a slot of "+limitName(a), time.Time{})
 			}
 			return
@@ -342,24 +360,26 @@ func (d *admission) meet(a *store.Ask) {
 				)})
 			}
 			d.standInLine("replaces run "+string(id), time.Time{})
+		case r.def.Gather != nil:
+			d.waitToBeGathered(a, holder, id)
 		case r.head().Parent != 0:
-			if r.memo != nil && r.memo.joins != "" {
-				id = r.memo.joins
-			}
-			d.waitFor(id, "waits to end like run "+string(id), time.Time{})
+			id = cmp.Or(d.joined(), id)
+			d.waitFor(id, likeRun(id), time.Time{})
 		case r.memo != nil && (r.memo.continued || r.memo.retried):
 			d.standInLine("waits for the end of run "+string(id), time.Time{})
 		default:
 			d.asking, d.into = false, id
-			r.finish(joined(id), true)
+			r.finish(joined(id, 0), true)
 		}
 	})
 }
 
 // joined returns the end of a run that is continued by the open run of its key.
-func joined(id journal.RunID) termination {
-	why := "joins the open run " + string(id)
-	detail := &journal.Detail{Other: id, Reason: why}
+func joined(id journal.RunID, mail int64) termination {
+	why := "joins run " + string(id)
+	detail := &journal.Detail{
+		Other: id, Reason: why, MessageDetail: journal.MessageDetail{Mail: mail},
+	}
 	return termination{
 		last: journal.Entry{
 			Kind: journal.RunContinued, Status: journal.ContinuedAsNew, Detail: detail,
@@ -375,10 +395,14 @@ func (d *admission) first() {
 	r := d.run
 	a := &d.asks[0]
 	switch {
+	case a.Slot == rules.BySlot:
+		d.endLike(d.joined())
+	case a.Slot == rules.OneSlot && r.def.Gather != nil:
+		d.gather(a)
 	case a.Slot != rules.OneSlot || r.memo == nil:
 		d.admit()
-	case r.memo.joins != "":
-		d.endLike(r.memo.joins)
+	case d.joined() != "":
+		d.endLike(d.joined())
 	case r.def.Singleton != singletonReplaces:
 		d.admit()
 	default:
@@ -444,3 +468,256 @@ func (k *Kernel) lastOf(ctx context.Context, id journal.RunID) (journal.Head, Ou
 		id = out.Detail.Other
 	}
 }
+
+// A Gather makes one run of several starts of a key.
+//
+// The first run of a key has the slot of a singleton. It waits until it is due, and then for what
+// else it has to get. The runs of other starts stand in line meanwhile. When its code is to be
+// called, the run reads the line, and the inputs of the runs in it. In one commit, its journal has
+// the input that it begins with, the slot is free, and each of those runs has a message that this
+// run continues it. A run that came to the line later gets the slot instead, at the latest when
+// those before it have ended. So each input has one run that begins with it, whatever crashes.
+//
+// A child among them has to tell its parent. So it stays, and ends like the run that has its input:
+// that run has a slot for that from the same commit to its end.
+type Gather struct {
+	// Quiet is how long no other start may come before the run begins; zero for Within alone.
+	Quiet time.Duration
+	// Within is the longest time between the start of the run and its begin, as far as that depends
+	// on other starts; zero for no limit.
+	Within time.Duration
+	// Most is the number of starts at which the run begins at once, at most store.MaxLimit.
+	Most int
+	// Union returns the input of the run. Nil makes the last input the one that counts.
+	Union func(inputs [][]byte) ([]byte, error)
+}
+
+// due returns when a run that was created at one time begins, if the last start was at another.
+func (g *Gather) due(created, last time.Time) (due time.Time) {
+	if g.Quiet > 0 {
+		due = last.Add(g.Quiet)
+	}
+	if g.Within > 0 {
+		due = earlier(due, created.Add(g.Within))
+	}
+	return due
+}
+
+// A gathering has the input that a run begins with, and the runs that it continues.
+type gathering struct {
+	input []byte
+	spill journal.Number
+	runs  []journal.Number
+	slot  store.Ask // the slot by which it gathered
+}
+
+// ids returns the IDs of the runs.
+func (g *gathering) ids(database string) (ids []journal.RunID) {
+	for _, n := range g.runs {
+		ids = append(ids, journal.MakeRunID(database, n))
+	}
+	return ids
+}
+
+// line returns the slot of a limit, and those in line for it.
+func (d *admission) line(a *store.Ask, most int) ([]store.Slot, error) {
+	return d.run.k.Slots(d.run.ctx, store.SlotQuery{Limit: a.Limit, Key: &a.Key, Count: most})
+}
+
+// gather is called for a run that has the slot. It makes the run leave memory until it is due, or
+// begin.
+func (d *admission) gather(a *store.Ask) {
+	r, g := d.run, d.run.def.Gather
+	if r.memo == nil { // it was started just now
+		d.gatherUntil(g.due(r.created(), r.created()))
+		return
+	}
+	if d.isDue {
+		d.take(a)
+		return
+	}
+	var line []store.Slot
+	d.look(func() (err error) {
+		line, err = d.line(a, g.Most)
+		return err
+	}, func() {
+		last := r.created()
+		for _, s := range line {
+			last = later(last, s.Since)
+		}
+		due := g.due(r.created(), last)
+		if len(line) < g.Most && time.Until(due) > 0 {
+			d.gatherUntil(due)
+			return
+		}
+		d.isDue = true
+		if len(d.all) == 1 {
+			d.take(a)
+			return
+		}
+		d.ask(d.all, d.then)
+		r.enlist()
+	})
+}
+
+func (d *admission) gatherUntil(due time.Time) {
+	d.standInLine("gathers starts until "+due.UTC().Format(time.RFC3339Nano), due)
+}
+
+// take reads the runs in line and their inputs, and admits the run.
+func (d *admission) take(a *store.Ask) {
+	r, g := d.run, d.run.def.Gather
+	own, seq := r.values.startInput()
+	given := &gathering{slot: *a}
+	var wrong *journal.Failure
+	d.look(func() error {
+		line, err := d.line(a, g.Most)
+		if err != nil {
+			return err
+		}
+		given.runs = nil
+		for _, s := range line {
+			if !s.Held {
+				given.runs = append(given.runs, s.Run)
+			}
+		}
+		if len(given.runs) > 0 {
+			wrong, err = given.read(r, own, seq)
+		}
+		return err
+	}, func() {
+		if wrong != nil {
+			d.asking = false
+			r.finish(failedBy(wrong), true)
+			return
+		}
+		if d.given = given; len(given.runs) > 0 {
+			r.values.give(given.input)
+		}
+		d.admit()
+	})
+}
+
+// read reads the inputs, and computes the input of the run.
+func (g *gathering) read(r *run, own []byte, seq int64) (wrong *journal.Failure, err error) {
+	var inputs [][]byte
+	from := g.runs
+	if r.def.Gather.Union == nil {
+		from = from[len(from)-1:]
+	} else if seq != 0 {
+		from = append([]journal.Number{r.number()}, from...)
+	} else {
+		inputs = append(inputs, own)
+	}
+	for _, n := range from {
+		data, err := r.k.fetch(n, 1)
+		if err != nil {
+			return nil, err
+		}
+		inputs = append(inputs, data)
+	}
+	g.input = inputs[len(inputs)-1]
+	if union := r.def.Gather.Union; union != nil {
+		if g.input, err = union(inputs); err != nil {
+			return &journal.Failure{Code: journal.CodeInvalid, Message: err.Error()}, nil
+		}
+	}
+	g.spill, wrong = r.k.persistPayload("the input", &g.input)
+	return wrong, nil
+}
+
+// handOver tells the runs whose inputs the run has gathered, in the commit of its claim.
+func (d *admission) handOver() {
+	r, g := d.run, d.given
+	if g == nil {
+		return
+	}
+	d.given = nil
+	r.send(outgoing{free: g.slot.Slot})
+	for _, n := range g.runs {
+		r.send(outgoing{post: asksJoin(r.id(), n)})
+	}
+	if len(g.runs) > 0 {
+		a := carrier(&g.slot, r.number())
+		r.send(outgoing{ask: &a})
+	}
+}
+
+// asksJoin returns the message that a run is continued by another one.
+func asksJoin(by journal.RunID, n journal.Number) *store.Post {
+	return &store.Post{Run: n, Force: true, Message: journal.Entry{
+		Kind: journal.CancelAsked, At: time.Now(), Op: journal.Op{Name: controlName},
+		Detail: &journal.Detail{Other: by, MessageDetail: journal.MessageDetail{
+			Message: "join/" + string(by), Mode: journal.ActionJoin,
+		}},
+	}}
+}
+
+// carrier returns the ask for the slot that a run has to its end once it has gathered starts.
+func carrier(one *store.Ask, n journal.Number) store.Ask {
+	return store.Ask{
+		Slot: rules.BySlot, Limit: strings.TrimSuffix(one.Limit, rules.OneLimit) + rules.ByLimit,
+		Key: strconv.FormatInt(int64(n), 10), Max: 1,
+	}
+}
+
+// waitToBeGathered is called for a run in line. The run that makes the line long enough wakes the
+// run that gathers.
+func (d *admission) waitToBeGathered(a *store.Ask, holder store.Slot, id journal.RunID) {
+	r := d.run
+	if d.joined() != "" { // a message came meanwhile
+		d.ask(d.byCarrier(d.asks), d.then)
+		r.enlist()
+		return
+	}
+	if holder.Line+1 >= int64(r.def.Gather.Most) {
+		r.send(outgoing{post: &store.Post{Run: holder.Run, Force: true, Message: journal.Entry{
+			Kind: journal.SlotGranted, At: time.Now(),
+			Op: journal.Op{Name: store.SlotMessage, Key: slotKey(rules.OneSlot)},
+			Detail: &journal.Detail{MessageDetail: journal.MessageDetail{
+				Message: "full/" + string(id),
+			}},
+		}}})
+	}
+	d.standInLine("waits to be gathered by run "+string(id), time.Time{})
+}
+
+// join ends a run that has not begun as continued by another one. If it is a child, it stays, to
+// end like that run. It reports whether an entry has taken the message.
+func (d *admission) join(id journal.RunID, mail int64) bool {
+	r := d.run
+	switch {
+	case r.ending.as() != 0, r.memo != nil && r.memo.admitted, r.root.state != isNew:
+		return false
+	case r.head().Parent == 0:
+		d.asking = false
+		r.finish(joined(id, mail), true)
+		return true
+	}
+	d.joins = id
+	r.append(journal.Entry{
+		Kind: journal.StatusChanged, Status: r.status(),
+		Detail: &journal.Detail{
+			Other: id, MessageDetail: journal.MessageDetail{Mail: mail},
+		},
+	})
+	r.send(outgoing{free: rules.OneSlot})
+	r.seal()
+	return true
+}
+
+// joined returns the run that a child is to end like; empty for none.
+func (d *admission) joined() journal.RunID {
+	if d.joins == "" && d.run.memo != nil {
+		return d.run.memo.joins
+	}
+	return d.joins
+}
+
+// byCarrier returns the ask of a child for the slot of the run that has its input.
+func (d *admission) byCarrier(asks []store.Ask) []store.Ask {
+	n, _ := d.joined().Number(d.run.k.database())
+	return []store.Ask{carrier(&asks[0], n)}
+}
+
+func likeRun(id journal.RunID) string { return "waits to end like run " + string(id) }

@@ -89,7 +89,8 @@ func (k *Kernel) activationOf(c *store.Run, def *Workflow) (r *run, broken *jour
 		if r.start = first.Detail; r.start != nil {
 			start = r.start.StartDetail
 		}
-		r.values.begin(first.Data, storedAt(first), &start)
+		input := cmp.Or(m.given, first)
+		r.values.begin(input.Data, storedAt(input), &start)
 		for _, e := range m.begins {
 			r.values.note(e)
 		}
@@ -238,6 +239,7 @@ func (a arrival) start() {
 	}
 	if record {
 		r.append(r.claim(0))
+		r.admission.handOver()
 	}
 	r.root.call()
 }
@@ -277,5 +279,10 @@ func (r *run) claim(trial int) journal.Entry {
 	if trial == 0 {
 		d = r.admission.takeGrant(d)
 	}
-	return journal.Entry{Kind: journal.RunClaimed, Status: r.values.active(), Detail: d}
+	e := journal.Entry{Kind: journal.RunClaimed, Status: r.values.active(), Detail: d}
+	if g := r.admission.given; g != nil && len(g.runs) > 0 {
+		d.Gathered = g.ids(r.k.database())
+		e = withPayload(e, g.input, g.spill)
+	}
+	return e
 }

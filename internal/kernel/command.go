@@ -40,6 +40,10 @@ func (c command) do() {
 	switch c.Kind {
 	case journal.CancelAsked:
 		why := whyOf(d)
+		if why.Mode == journal.ActionJoin {
+			done = r.admission.join(d.Other, c.Seq)
+			break
+		}
 		if why.Mode == journal.ActionTerminate {
 			if done = !r.values.isTCCDecided(); done {
 				r.terminate(cancelledBy(why, c.Seq))

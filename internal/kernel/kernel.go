@@ -89,6 +89,8 @@ type Workflow struct {
 	Bounds []store.Adjust
 	// Singleton is what a run does that has to wait for the slot rules.OneSlot.
 	Singleton Singleton
+	// Gather is set if a run that has that slot gathers starts before it begins.
+	Gather *Gather
 	// Listeners are told when a run has ended.
 	Listeners []*Listener
 	// Next is the retry policy of steps that have none. See Work.

@@ -55,8 +55,9 @@ type memo struct {
 	limited  bool // the run began with asks for slots or tokens
 	// the run that this one waits for, to end like it
 	joins    journal.RunID
-	build    string // the build that wrote last
-	failures int    // the number of panics of the run's code in a row, at the end of the journal
+	given    *journal.Entry // the entry with the inputs that the run has gathered; nil for none
+	build    string         // the build that wrote last
+	failures int            // the number of panics of the run's code in a row, at the end of the journal
 	last     int64
 	planned  map[int64]bool   // the scopes of clean-ups; nil for none
 	writes   []*journal.Entry // of the step whose result comes next
@@ -164,6 +165,9 @@ func (m *memo) add(e *journal.Entry) {
 			m.joins = e.Detail.Other
 		}
 	case journal.RunStarted, journal.RunClaimed:
+		if e.Kind == journal.RunClaimed && e.Detail != nil && e.Detail.Gathered != nil {
+			m.given = e
+		}
 		if e.Detail != nil && e.Detail.CleansUp {
 			m.plans(journal.ImpliedCleanup)
 		}

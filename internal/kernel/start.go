@@ -171,7 +171,7 @@ func (k *Kernel) prepare(s Start) (*run, error) {
 		if asks[0].Slot == rules.OneSlot && def.Singleton == singletonJoins {
 			r.admission.met = make(chan struct{})
 		}
-		r.admission.ask(asks, func() {
+		r.admission.askFirst(asks, func() {
 			r.ending.imply(def.CleansUp)
 			r.root.call()
 		})

@@ -174,6 +174,7 @@ func (t *trials) try(r *run) {
 		return // the run calls over when it departs
 	}
 	r.trial.recordAs(r.append(r.claim(r.trial.before + 1)))
+	r.admission.handOver()
 	r.seal()
 	r.whenDurable(effect{do: func() {
 		r.mu.Lock()

@@ -64,6 +64,12 @@ func (v *values) begin(input []byte, inputSeq int64, start *journal.StartDetail)
 	v.attributes, v.headers = start.Attributes, start.Headers
 }
 
+// give replaces the input by that of several starts.
+func (v *values) give(input []byte) {
+	v.input, v.inputSeq = input, 0
+	v.payload, v.payloadSeq = input, 0
+}
+
 // startInput returns the input of the run, and the entry to fetch it by; 0 if the input is in
 // memory.
 func (v *values) startInput() ([]byte, int64) { return v.input, v.inputSeq }

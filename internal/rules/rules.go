@@ -32,7 +32,8 @@ const (
 	KeyLimit  = ":key"  // the slots of a key
 	RateLimit = ":rate" // the tokens
 	LockLimit = ":lock" // the slots of a semaphore
-	OneLimit  = ":one"  // the slot of a singleton
+	OneLimit  = ":one"  // the slot of a singleton, or of the run that gathers starts
+	ByLimit   = ":by"   // the slot of a run that has gathered starts; the key is its number
 )
 
 // LongestLimit is the length of the longest name of a limit.
@@ -44,6 +45,7 @@ const (
 	KeySlot    = -2
 	RunSlot    = -3
 	OneSlot    = -4
+	BySlot     = -5
 )
 
 // OwnPrefix is the prefix of the names of the workflows that an engine has by itself. No rule
@@ -341,5 +343,8 @@ func (x *Rules) Changes(old *Rules, workflows []Workflow) (all []store.Adjust) {
 
 // Shown returns the name of a limit in the store as people know it.
 func Shown(limit string) string {
-	return strings.TrimSuffix(strings.TrimSuffix(limit, KeyLimit), OneLimit)
+	for _, suffix := range []string{KeyLimit, OneLimit, ByLimit} {
+		limit = strings.TrimSuffix(limit, suffix)
+	}
+	return limit
 }
