@@ -69,7 +69,7 @@ type Control struct {
 	Fair bool
 }
 
-// A Singleton is what becomes of a start if a run of its key is open.
+// A Singleton is the end of one of two runs, if a run is started while one of its key is open.
 type Singleton uint8
 
 const (

@@ -158,8 +158,8 @@ func (d *admission) askAnew(then func()) {
 }
 
 // still returns those asks that the run needs. A run that continues another does not begin anew, so
-// it needs no token. Nor does it gather, as a run that retries another does not. A child whose input
-// another run has waits for the end of that run only.
+// it needs no token. Nor does it gather, as a run that retries another does not. A child whose
+// input another run has waits for the end of that run only.
 func (d *admission) still(asks []store.Ask) []store.Ask {
 	r, m := d.run, d.run.memo
 	if r.def.Gather != nil && d.joined() != "" {
@@ -278,7 +278,7 @@ func (d *admission) takeGrant(detail *journal.Detail) *journal.Detail {
 	}
 }
 
-// A Singleton is what a run does if a run of its key is open.
+// A Singleton is the way in which a run meets the open run of its key.
 type Singleton uint8
 
 // The values are those of package limit.
@@ -303,6 +303,14 @@ func (d *admission) isMet() {
 		close(d.met)
 		d.met = nil
 	}
+}
+
+// stands returns the run that stands for a start, if the run of the start has joined it; else the
+// empty ID. It takes the lock.
+func (d *admission) stands() journal.RunID {
+	d.run.mu.Lock()
+	defer d.run.mu.Unlock()
+	return d.into
 }
 
 // look calls f with what the store returns, with the lock, unless the run is over or is to end
@@ -350,9 +358,11 @@ func (d *admission) meet(a *store.Ask) {
 	}, func() {
 		id := journal.MakeRunID(r.k.database(), holder.Run)
 		switch {
-		case holder.Run == 0 || holder.Run == r.number(): // the other run has ended since
+		case holder.Run == r.number(): // the other run has ended since
 			d.ask(d.asks, d.then)
 			r.enlist()
+		case holder.Run == 0: // the store shows no slots
+			d.standInLine("waits for a slot of "+limitName(a), time.Time{})
 		case r.def.Singleton == singletonReplaces:
 			if first {
 				r.send(outgoing{post: asksCancel(
@@ -528,6 +538,9 @@ func (d *admission) line(a *store.Ask, most int) ([]store.Slot, error) {
 // begin.
 func (d *admission) gather(a *store.Ask) {
 	r, g := d.run, d.run.def.Gather
+	if d.follows() {
+		return
+	}
 	if r.memo == nil { // it was started just now
 		d.gatherUntil(g.due(r.created(), r.created()))
 		return
@@ -541,6 +554,9 @@ func (d *admission) gather(a *store.Ask) {
 		line, err = d.line(a, g.Most)
 		return err
 	}, func() {
+		if d.follows() {
+			return
+		}
 		last := r.created()
 		for _, s := range line {
 			last = later(last, s.Since)
@@ -586,7 +602,10 @@ func (d *admission) take(a *store.Ask) {
 		}
 		return err
 	}, func() {
-		if wrong != nil {
+		switch {
+		case d.follows():
+			return
+		case wrong != nil:
 			d.asking = false
 			r.finish(failedBy(wrong), true)
 			return
@@ -626,7 +645,7 @@ func (g *gathering) read(r *run, own []byte, seq int64) (wrong *journal.Failure,
 	return wrong, nil
 }
 
-// handOver tells the runs whose inputs the run has gathered, in the commit of its claim.
+// handOver writes to the runs whose inputs the run has gathered, in the commit of its claim.
 func (d *admission) handOver() {
 	r, g := d.run, d.given
 	if g == nil {
@@ -665,9 +684,7 @@ func carrier(one *store.Ask, n journal.Number) store.Ask {
 // run that gathers.
 func (d *admission) waitToBeGathered(a *store.Ask, holder store.Slot, id journal.RunID) {
 	r := d.run
-	if d.joined() != "" { // a message came meanwhile
-		d.ask(d.byCarrier(d.asks), d.then)
-		r.enlist()
+	if d.follows() {
 		return
 	}
 	if holder.Line+1 >= int64(r.def.Gather.Most) {
@@ -712,6 +729,17 @@ func (d *admission) joined() journal.RunID {
 		return d.run.memo.joins
 	}
 	return d.joins
+}
+
+// follows reports whether the run is a child that is to end like another run. It asks for the slot
+// of that run then.
+func (d *admission) follows() bool {
+	if d.joined() == "" {
+		return false
+	}
+	d.ask(d.byCarrier(d.asks), d.then)
+	d.run.enlist()
+	return true
 }
 
 // byCarrier returns the ask of a child for the slot of the run that has its input.

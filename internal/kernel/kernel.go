@@ -87,7 +87,7 @@ type Workflow struct {
 	// Limit is the name of that limit; empty for none. Bounds are the numbers that it has.
 	Limit  string
 	Bounds []store.Adjust
-	// Singleton is what a run does that has to wait for the slot rules.OneSlot.
+	// Singleton is the way in which a run meets the run that has the slot rules.OneSlot.
 	Singleton Singleton
 	// Gather is set if a run that has that slot gathers starts before it begins.
 	Gather *Gather

@@ -57,7 +57,7 @@ type memo struct {
 	joins    journal.RunID
 	given    *journal.Entry // the entry with the inputs that the run has gathered; nil for none
 	build    string         // the build that wrote last
-	failures int            // the number of panics of the run's code in a row, at the end of the journal
+	failures int            // panics of the run's code in a row, at the end of the journal
 	last     int64
 	planned  map[int64]bool   // the scopes of clean-ups; nil for none
 	writes   []*journal.Entry // of the step whose result comes next

@@ -102,7 +102,7 @@ func (k *Kernel) begun(ctx context.Context, s Start, r *run) (Started, error) {
 		}
 	}
 	found, err := k.started(op, s, r)
-	if into := r.joined(); err == nil && into != "" {
+	if into := r.admission.stands(); err == nil && into != "" {
 		if head, err := k.Find(ctx, string(into)); err == nil {
 			return Started{Head: head, run: k.loadedRun(head.Number)}, nil
 		}
@@ -229,13 +229,6 @@ func (k *Kernel) started(op string, s Start, r *run) (Started, error) {
 		return Started{Head: found, run: k.loadedRun(found.Number)}, nil
 	}
 	return Started{Head: r.head(), New: true, run: r}, nil
-}
-
-// joined returns the run that the run has joined at its start; empty for none.
-func (r *run) joined() journal.RunID {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.admission.into
 }
 
 // outcome returns the outcome of a run by its last entry.

@@ -38,6 +38,7 @@ const (
 	Find     Method = "Find"
 	Purge    Method = "Purge"
 	Info     Method = "Info"
+	Slots    Method = "Slots"
 	CommitTx Method = "CommitTx" // the Commit of a [store.Transaction]
 )
 
@@ -164,6 +165,15 @@ func (f *Faulty) Purge(ctx context.Context, p store.Purge) (store.Purged, error)
 // Info is [store.Store.Info].
 func (f *Faulty) Info(ctx context.Context) (store.Info, error) {
 	return answer(f, Info, func() (store.Info, error) { return f.below.Info(ctx) })
+}
+
+// Slots is [store.SlotReader.Slots]. A store below that is no SlotReader shows none.
+func (f *Faulty) Slots(ctx context.Context, q store.SlotQuery) ([]store.Slot, error) {
+	r, ok := f.below.(store.SlotReader)
+	if !ok {
+		return nil, nil
+	}
+	return answer(f, Slots, func() ([]store.Slot, error) { return r.Slots(ctx, q) })
 }
 
 // Close closes the store below.

@@ -341,6 +341,11 @@ func TestABadControlIsRefused(t *testing.T) {
 		{Rate: limit.Rate{Tokens: 1, Per: -1}}, {Rate: limit.Rate{Tokens: 1, Per: 1, Burst: -1}},
 		{Rate: limit.Rate{Tokens: 1, Per: 1 << 62, Burst: 3}},
 		{Concurrency: 1, Name: strings.Repeat("x", 300)}, {Concurrency: 1, Name: "a\x00b"},
+		{Singleton: limit.Replace + 1}, {Singleton: limit.Join, Gather: limit.Gather{Within: 1}},
+		{Debounce: limit.Debounce{Longest: 1}}, {Debounce: limit.Debounce{Quiet: -1}},
+		{Debounce: limit.Debounce{Quiet: 2, Longest: 1}}, {Gather: limit.Gather{Most: 2}},
+		{Gather: limit.Gather{Most: 1, Within: 1}}, {Gather: limit.Gather{Most: -1, Within: 1}},
+		{Gather: limit.Gather{Most: limit.MostGathered + 1, Within: 1}},
 		{Concurrency: 1, Priority: 1, Rank: limit.RankBy(func(string) int { return 1 })},
 	} {
 		if got := perdure.Check(job(newGauge(), c)); len(got) == 0 {

@@ -2,6 +2,7 @@ package limits
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -45,7 +46,7 @@ func TestStartsThatComeSoonAfterEachOtherAreOneRunWithTheLastInput(t *testing.T)
 	synctest.Test(t, func(t *testing.T) {
 		var rec record
 		def := perdure.Define("index", rec.code(), limit.Control{
-			Key: first, Debounce: limit.Debounce{Quiet: 10 * time.Second, Longest: time.Minute},
+			Key: first, Debounce: limit.Debounce{Quiet: 10 * time.Second, Longest: 62 * time.Second},
 		})
 		w := world.New(t, def)
 		defer w.End()
@@ -71,7 +72,7 @@ func TestStartsThatComeSoonAfterEachOtherAreOneRunWithTheLastInput(t *testing.T)
 		for i := range 20 { // it is never quiet
 			runs = append(runs, world.StartAndSettle(w, def, []string{fmt.Sprint("a/", 10+i)}))
 			if i == 15 {
-				if out, err := runs[10].Result(t.Context()); err != nil || out != "[a/24]" {
+				if out, err := runs[10].Result(t.Context()); err != nil || out != "[a/25]" {
 					t.Errorf("after %v: %q, %v", time.Since(begin), out, err)
 				}
 			}
@@ -83,7 +84,7 @@ func TestStartsThatComeSoonAfterEachOtherAreOneRunWithTheLastInput(t *testing.T)
 				t.Error(err)
 			}
 		}
-		if got := fmt.Sprint(rec.all); got != "[[a/9] [a/24] [a/29] [b/1]]" {
+		if got := fmt.Sprint(rec.all); got != "[[a/9] [a/25] [a/29] [b/1]]" {
 			t.Errorf("they began with %s", got)
 		}
 		noSlots(t, w)
@@ -112,6 +113,9 @@ func TestManyStartsAreOneRunWithAListOfTheirInputs(t *testing.T) {
 			}
 			if out, err := run.Result(t.Context()); err != nil || out != want {
 				t.Errorf("run %d: %q, %v", i, out, err)
+			}
+			if took := time.Since(begin); i == 3 && took > 7*time.Second {
+				t.Errorf("four starts are a run after %v", took)
 			}
 		}
 		if took := time.Since(begin).Round(time.Second); took != 64*time.Second {
@@ -149,41 +153,110 @@ func TestAChildThatIsGatheredEndsLikeTheRunThatHasItsInput(t *testing.T) {
 	})
 }
 
-// Starts come while engines crash. Each input is in the list of one run that completes.
+// Runs and children are gathered while an engine crashes. Each input is in the list of one run, and
+// each handle has the result of the run that has its input.
 //
 // spec: B-9
 func TestEachStartIsInOneListWhateverCrashes(t *testing.T) {
-	for seed := range uint64(20) {
-		synctest.Test(t, func(t *testing.T) {
-			gathersOverCrashes(t, seed)
+	world.OverCrashes(t, 15, func() world.Scenario {
+		var mu sync.Mutex
+		lists := map[string][]string{} // by run ID
+		def := perdure.Define("index", func(ctx context.Context, in []string) (string, error) {
+			info, err := perdure.InfoOf(ctx)
+			if err != nil {
+				return "", err
+			}
+			mu.Lock()
+			lists[info.RunID] = in
+			mu.Unlock()
+			return fmt.Sprint(in), perdure.Sleep(ctx, 3*time.Second)
+		}, limit.Control{
+			Gather:      limit.Gather{Most: 3, Within: 10 * time.Second},
+			Concurrency: 1, Rate: limit.Rate{Tokens: 1, Per: time.Second},
 		})
-	}
+		parent := perdure.Define("parent", func(ctx context.Context, in string) (string, error) {
+			return def.Child(ctx, []string{in}, perdure.ID("child-"+in)).Await(ctx)
+		})
+		ids := []string{"a", "b", "c", "d", "e", "f", "g"}
+		return world.Scenario{
+			Workflows: []perdure.Definition{def, parent},
+			Begin: func(w *world.World) (err error) {
+				for i, id := range ids {
+					opts := []perdure.StartOption{perdure.ID(id), perdure.Dedup(time.Hour)}
+					if i%2 == 0 {
+						_, err = def.Start(context.Background(), w.Engine, []string{id}, opts...)
+					} else {
+						_, err = parent.Start(context.Background(), w.Engine, id, opts...)
+					}
+					if err != nil {
+						return err
+					}
+				}
+				return nil
+			},
+			Over: func(w *world.World) bool {
+				for _, id := range ids {
+					if s, err := w.Engine.Statuses(context.Background(), id); err != nil ||
+						!s[0].Found || !s[0].Head.Status.IsTerminal() {
+						return false
+					}
+				}
+				return true
+			},
+			Check: func(t *testing.T, w *world.World, _ int) {
+				var got []string
+				for _, list := range lists {
+					got = append(got, list...)
+				}
+				if slices.Sort(got); !slices.Equal(got, ids) {
+					t.Errorf("the lists are %v", lists)
+				}
+				for i, id := range ids {
+					run, err := w.Engine.Get(t.Context(), id)
+					world.NoError(t, err)
+					if out, err := run.Result(t.Context()); err != nil ||
+						!strings.Contains(string(out), id) {
+						t.Errorf("%s has the result %s, %v", id, out, err)
+					}
+					if i%2 != 0 {
+						id = "child-" + id
+					}
+					if wrong := world.Audit(w.Describe(id), w.History(id)); wrong != nil {
+						t.Error(wrong)
+					}
+				}
+				noSlots(t, w)
+			},
+		}
+	})
 }
 
-func gathersOverCrashes(t *testing.T, seed uint64) {
-	var rec record
-	def := perdure.Define("index", rec.code(), limit.Control{
-		Gather: limit.Gather{Most: 5, Within: 10 * time.Second}, Concurrency: 1,
+// spec: B-9, B-8
+func TestARetryOfARunThatHasGatheredHasTheInputsOfAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var rec record
+		fails := true
+		def := perdure.Define("index", func(ctx context.Context, in []string) (string, error) {
+			if fails {
+				return "", perdure.Fail(ctx, errors.New("no luck"))
+			}
+			return rec.code()(ctx, in)
+		}, limit.Control{Gather: limit.Gather{Within: time.Minute}})
+		w := world.New(t, def)
+		defer w.End()
+		first := world.StartAndSettle(w, def, []string{"a"}, perdure.ID("first"))
+		second := world.StartAndSettle(w, def, []string{"b"})
+		for _, run := range []*perdure.Run[string]{first, second} {
+			if _, err := run.Result(t.Context()); err == nil {
+				t.Error("it does not fail")
+			}
+		}
+		fails = false
+		again, err := w.Engine.Retry(t.Context(), "first")
+		world.NoError(t, err)
+		if out, err := again.Result(t.Context()); err != nil || string(out) != `"[a b]"` {
+			t.Errorf("%s, %v", out, err)
+		}
+		noSlots(t, w)
 	})
-	w := world.New(t, def)
-	defer w.End()
-	_ = seed
-	var want []string
-	for i := range 30 {
-		in := fmt.Sprint(i)
-		want = append(want, in)
-		world.StartAndSettle(w, def, []string{in})
-	}
-	time.Sleep(time.Hour)
-	synctest.Wait()
-	var got []string
-	for _, list := range rec.all {
-		got = append(got, list...)
-	}
-	slices.Sort(got)
-	slices.Sort(want)
-	if !slices.Equal(got, want) {
-		t.Errorf("seed %d: the lists are %v", seed, rec.all)
-	}
-	noSlots(t, w)
 }

@@ -72,9 +72,10 @@ func TestAChildThatJoinsARunEndsLikeIt(t *testing.T) {
 					}
 					return "", perdure.Fail(ctx, errors.New("no luck"))
 				}, limit.Control{Singleton: limit.Join})
-				parent := perdure.Define("parent", func(ctx context.Context, in string) (string, error) {
-					return one.Child(ctx, in).Await(ctx)
-				})
+				parent := perdure.Define("parent",
+					func(ctx context.Context, in string) (string, error) {
+						return one.Child(ctx, in).Await(ctx)
+					})
 				w := world.New(t, one, parent)
 				defer w.End()
 				first := world.StartAndSettle(w, one, "1")
@@ -136,4 +137,71 @@ func TestALaterStartReplacesTheOpenRunOfItsKey(t *testing.T) {
 		}
 		noSlots(t, w)
 	})
+}
+
+// spec: B-9
+func TestNoTwoRunsOfASingletonAreOpenWhateverCrashes(t *testing.T) {
+	for name, mode := range map[string]limit.Singleton{
+		"join": limit.Join, "replace": limit.Replace,
+	} {
+		t.Run(name, func(t *testing.T) {
+			world.OverCrashes(t, 8, func() world.Scenario {
+				g := newGauge()
+				def := job(g, limit.Control{Singleton: mode, Key: keyOf, Concurrency: 2})
+				parent := perdure.Define("parent",
+					func(ctx context.Context, in string) (string, error) {
+						return def.Child(ctx, in).Await(ctx)
+					})
+				ids := []string{"a/1", "b/1", "a/2", "a/3", "b/2"}
+				return world.Scenario{
+					Workflows: []perdure.Definition{def, parent},
+					Begin: func(w *world.World) error {
+						for i, id := range ids {
+							wf := def
+							if i == 2 {
+								wf = parent
+							}
+							_, err := wf.Start(context.Background(), w.Engine, id, perdure.ID(id),
+								perdure.Dedup(time.Hour))
+							if err != nil {
+								return err
+							}
+						}
+						return nil
+					},
+					Over: func(w *world.World) bool {
+						for _, id := range ids {
+							s, err := w.Engine.Statuses(context.Background(), id)
+							if err != nil || !s[0].Found || !s[0].Head.Status.IsTerminal() {
+								return false
+							}
+						}
+						return true
+					},
+					Check: func(t *testing.T, w *world.World, _ int) {
+						outs := map[string]string{}
+						for _, id := range ids {
+							run, err := w.Engine.Get(t.Context(), id)
+							world.NoError(t, err)
+							out, err := run.Result(t.Context())
+							if mode == limit.Join && err != nil ||
+								err != nil && journal.CodeOf(err) != journal.CodeCancelled {
+								t.Errorf("%s: %v", id, err)
+							}
+							outs[id] = string(out)
+							if wrong := world.Audit(w.Describe(id), w.History(id)); wrong != nil {
+								t.Error(wrong)
+							}
+						}
+						joins := outs["a/2"] == `"a/1"` && outs["b/2"] == `"b/1"`
+						if mode == limit.Join && !joins ||
+							mode == limit.Replace && outs["b/2"] != `"b/2"` {
+							t.Errorf("the results are %v", outs)
+						}
+						noSlots(t, w)
+					},
+				}
+			})
+		})
+	}
 }
