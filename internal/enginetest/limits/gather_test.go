@@ -46,7 +46,8 @@ func TestStartsThatComeSoonAfterEachOtherAreOneRunWithTheLastInput(t *testing.T)
 	synctest.Test(t, func(t *testing.T) {
 		var rec record
 		def := perdure.Define("index", rec.code(), limit.Control{
-			Key: first, Debounce: limit.Debounce{Quiet: 10 * time.Second, Longest: 62 * time.Second},
+			Key:      first,
+			Debounce: limit.Debounce{Quiet: 10 * time.Second, Longest: 62 * time.Second},
 		})
 		w := world.New(t, def)
 		defer w.End()
