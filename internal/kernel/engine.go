@@ -429,6 +429,29 @@ func (x *loops) tellStopped(ctx context.Context, l *loop, reason string) {
 	l.stop(reason)
 }
 
+// forget removes the settings for loops of engines that are gone.
+func (x *loops) forget(info *store.Info) {
+	gone := slices.DeleteFunc(slices.Clone(info.Settings), func(s store.Setting) bool {
+		return s.Kind != rules.LoopSetting || s.Value == nil || slices.ContainsFunc(info.Engines,
+			func(e store.Engine) bool {
+				return !e.Expired && strings.HasPrefix(s.Name, rules.Loop(int64(e.ID), ""))
+			})
+	})
+	if len(gone) == 0 {
+		return
+	}
+	for i := range gone {
+		gone[i].Value, gone[i].By, gone[i].At = nil, "engine", time.Now()
+		gone[i].Reason = "its engine is gone"
+	}
+	_ = x.k.persist(func() error {
+		_, err := x.k.submit(context.Background(), "forget loops", []store.Change{{
+			Settings: gone,
+		}})
+		return err
+	})
+}
+
 // beginAgain lets loops begin again that have stopped and whose setting an operator has removed.
 func (x *loops) beginAgain(all []store.Setting) {
 	for name, l := range map[string]*loop{

@@ -238,6 +238,7 @@ func (k *Kernel) join(ctx context.Context) (again bool, err error) {
 	k.db.Store(&info.Database)
 	k.lease.extend(sent, &claimed, func() { k.holds() })
 	k.learn(info.Settings) // before anybody starts a run
+	go k.loops.forget(&info)
 	close(k.ready)
 	return false, nil
 }

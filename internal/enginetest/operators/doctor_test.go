@@ -317,3 +317,31 @@ func TestALoopThatHangsIsFound(t *testing.T) {
 		close(hang)
 	})
 }
+
+// The engine whose loop has stopped dies. The next one removes what the store has of that.
+//
+// spec: R-35
+func TestTheNextEngineForgetsTheLoopsOfOneThatIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var bad atomic.Bool
+		var purges, looks atomic.Int32
+		bad.Store(true)
+		w := world.New(t)
+		defer func() { w.End() }()
+		synctest.Wait()
+		w.Kill()
+		w.Wrap = func(s store.Store) store.Store { return &faulty{s, &bad, &purges, &looks} }
+		w.Begin()
+		time.Sleep(90 * time.Minute)
+		is(t, check(t, admin.New(w.Engine), "loops"), admin.Failing, "watch of engine 2")
+		bad.Store(false)
+		w.Crash()
+		time.Sleep(time.Second)
+		other := admin.New(world.Must[*perdure.Client](t)(perdure.NewClient(t.Context(), w.DB)))
+		for _, loop := range []string{"watch", "retention"} {
+			world.CodeIs(t, other.StartLoop(t.Context(), 2, loop, admin.Note{}),
+				journal.CodeNotFound)
+		}
+		is(t, check(t, other, "loops"), admin.Healthy, "none has stopped")
+	})
+}
