@@ -154,6 +154,13 @@ func (l *lab) torture(seed uint64, programs []*program.Program, deaths int,
 			l.mu.Unlock()
 		}
 	})
+	keeping.Go(func() {
+		if err := d.Merge(ctx, "lab", over); err != nil {
+			l.mu.Lock()
+			bad = append(bad, err.Error())
+			l.mu.Unlock()
+		}
+	})
 	go func() { wg.Wait(); close(over); keeping.Wait(); close(all) }()
 	rng := rand.New(rand.NewPCG(seed, 1))
 	for range deaths {

@@ -162,6 +162,14 @@ func (s *supervisor) round(ctx context.Context, programs []*program.Program) (*r
 			r.wrong = append(r.wrong, err.Error())
 		}
 	})
+	keeping.Go(func() {
+		prefix := fmt.Sprintf("m%d-%d", s.Seed, s.report.Rounds)
+		if err := d.Merge(dealing, prefix, over); err != nil {
+			mu.Lock()
+			defer mu.Unlock()
+			r.wrong = append(r.wrong, err.Error())
+		}
+	})
 	go func() { wg.Wait(); close(over); keeping.Wait(); close(all) }()
 	r.faults = s.storm(ctx, all)
 	<-all

@@ -124,6 +124,7 @@ func (e *Env) Definitions() []perdure.Definition {
 		e.code, e.brief, e.failing, e.fleeting, e.narrow, e.tick, schedule.Workflow(),
 		batch.Workflow(),
 	}
+	out = append(out, e.defineMerged()...)
 	for _, name := range slices.Sorted(maps.Keys(e.declared)) {
 		out = append(out, e.declared[name])
 	}
