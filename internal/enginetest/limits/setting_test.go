@@ -269,6 +269,7 @@ func TestAPausedWorkflowBeginsNoStepAndLosesNothing(t *testing.T) {
 				inStep := world.StartAndSettle(w, def, "in its first step")
 				time.Sleep(500 * time.Millisecond)
 				world.NoError(t, op.PauseWorkflow(t.Context(), name, operator))
+				synctest.Wait() // until the engine has heard of it
 				late := world.StartAndSettle(w, def, "started while paused")
 				time.Sleep(time.Hour)
 				if !slices.Equal(g.order, []string{"in its first step"}) || len(g.on) != 1 {
