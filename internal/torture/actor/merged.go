@@ -96,7 +96,8 @@ func judgeMerged(all []*merging) error {
 			}
 		case play.Replaces:
 			if m.result != nil && !own {
-				return fmt.Errorf("start %s has replaced others, and has the input %q", m.id, m.result)
+				return fmt.Errorf("start %s has replaced others, and has the input %q", m.id,
+					m.result)
 			}
 			continue
 		default:
@@ -107,8 +108,8 @@ func judgeMerged(all []*merging) error {
 		for _, item := range m.result {
 			other := by[m.workflow+item]
 			if other == nil || !slices.Equal(other.result, m.result) {
-				return fmt.Errorf("start %s has the input %q, and so has not start %s", m.id, m.result,
-					item)
+				return fmt.Errorf("start %s has the input %q, and so has not start %s", m.id,
+					m.result, item)
 			}
 		}
 	}
