@@ -346,7 +346,7 @@ func (d *admission) meet(a *store.Ask) {
 	var holder store.Slot
 	first := false
 	d.look(func() error {
-		line, err := r.k.Slots(context.Background(), store.SlotQuery{Limit: a.Limit, Key: &a.Key, Count: 2})
+		line, err := d.line(a, 2)
 		holder = store.Slot{}
 		for i := range line {
 			if line[i].Held {
@@ -418,7 +418,7 @@ func (d *admission) first() {
 	default:
 		replaced := false
 		d.look(func() error {
-			line, err := r.k.Slots(context.Background(), store.SlotQuery{Limit: a.Limit, Key: &a.Key, Count: 1})
+			line, err := d.line(a, 1)
 			replaced = len(line) > 0 && line[0].Line > 0
 			return err
 		}, func() {
@@ -531,7 +531,9 @@ func (g *gathering) ids(database string) (ids []journal.RunID) {
 
 // line returns the slot of a limit, and those in line for it.
 func (d *admission) line(a *store.Ask, most int) ([]store.Slot, error) {
-	return d.run.k.Slots(context.Background(), store.SlotQuery{Limit: a.Limit, Key: &a.Key, Count: most})
+	return d.run.k.Slots(context.Background(), store.SlotQuery{
+		Limit: a.Limit, Key: &a.Key, Count: most,
+	})
 }
 
 // gather is called for a run that has the slot. It makes the run leave memory until it is due, or
