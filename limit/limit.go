@@ -37,7 +37,7 @@ import (
 // started the run.
 type Control struct {
 	// Name is the name of the limit; empty for the name of the workflow. Workflows with limits of
-	// one name share them.
+	// one name share them, but for Singleton, Debounce and Gather.
 	Name string
 
 	// Concurrency is how many runs may have begun and not ended at a time.
@@ -67,6 +67,8 @@ type Control struct {
 	// Fair makes the keys that wait for the slots of Concurrency get one each in turn. Otherwise
 	// the run that has waited longest is first.
 	Fair bool
+
+	workflow string
 }
 
 // A Singleton is the end of one of two runs, if a run is started while one of its key is open.
@@ -296,6 +298,10 @@ func (c Control) ApplyToWorkflow(w *sealed.Workflow) error {
 	if wrong != "" {
 		return failure.Invalid(op, "%s", wrong)
 	}
+	if c.workflow = w.Name; c.isOne() && len(w.Name) > rules.LongestLimit {
+		return failure.Invalid(op, "a workflow with a Singleton, Debounce or Gather has a name "+
+			"of at most %d bytes", rules.LongestLimit)
+	}
 	w.Limits, w.Limit, w.Bounds = c.asks, c.Name, c.bounds()
 	w.Singleton, w.Gather = kernel.Singleton(c.Singleton), gather
 	return nil
@@ -363,7 +369,7 @@ func (c Control) asks(input []byte) (asks []store.Ask, f *journal.Failure) {
 	}
 	if c.isOne() && (key != "" || c.Key.of == nil) {
 		asks = append(asks, store.Ask{
-			Slot: rules.OneSlot, Limit: c.Name + rules.OneLimit, Key: key, Max: 1,
+			Slot: rules.OneSlot, Limit: c.workflow + rules.OneLimit, Key: key, Max: 1,
 		})
 	}
 	if c.Rate != (Rate{}) {
@@ -377,7 +383,8 @@ func (c Control) asks(input []byte) (asks []store.Ask, f *journal.Failure) {
 			Slot: rules.KeySlot, Limit: c.Name + rules.KeyLimit, Key: key, Max: c.PerKey,
 		})
 	}
-	if c.Concurrency > 0 {
+	// a run of no Concurrency has its place in line, for a setting
+	if c.Concurrency > 0 || c.isOne() && (priority != 0 || c.Fair) {
 		asks = append(asks, store.Ask{Slot: rules.RunSlot, Limit: c.Name, Max: c.Concurrency})
 	}
 	for i := range asks {

@@ -1,11 +1,10 @@
 package kernel
 
 import (
-	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/perdure/perdure/internal/guard"
@@ -100,10 +99,16 @@ func (d *admission) ask(asks []store.Ask, then func()) {
 	}
 }
 
-// askFirst does so. If the run is to gather starts, it asks for the slot of that first.
+// askFirst does so. If the run is to gather starts, it asks for the slot of that first. If others
+// may join it, it also asks for the slot that it has to its end.
 func (d *admission) askFirst(asks []store.Ask, then func()) {
-	if d.run.def.Gather != nil && asks[0].Slot == rules.OneSlot {
+	r := d.run
+	switch {
+	case asks[0].Slot != rules.OneSlot:
+	case r.def.Gather != nil:
 		d.all, asks = asks, asks[:1]
+	case r.def.Singleton == singletonJoins:
+		asks = slices.Insert(slices.Clone(asks), 1, d.carrier(r.number()))
 	}
 	d.ask(asks, then)
 }
@@ -162,8 +167,8 @@ func (d *admission) askAnew(then func()) {
 // input another run has waits for the end of that run only.
 func (d *admission) still(asks []store.Ask) []store.Ask {
 	r, m := d.run, d.run.memo
-	if r.def.Gather != nil && d.joined() != "" {
-		return d.byCarrier(asks)
+	if d.joined() != "" {
+		return d.byCarrier()
 	}
 	return slices.DeleteFunc(asks, func(a store.Ask) bool {
 		return m.continues() && a.Every > 0 ||
@@ -291,11 +296,11 @@ const (
 // The runs of a singleton have one slot for each key. A run that has to wait for it looks for the
 // run that has it. If the run is to join, it ends as continued by that run. The slot tells which
 // run was open in the commit of the ask, so it does not matter if that run ends meanwhile. A parent
-// would not hear of the end of a run that is not its child, so a child stays in line, and ends like
-// the run that it has joined when it gets the slot.
+// would not hear of the end of a run that is not its child, so a child stays, and ends like the run
+// that it has joined: that run has a slot of its own number to its end, and then the child gets it.
 //
-// If the run is to replace the other one, the first in line cancels it, in the commit by which it
-// stands in line. A run that gets the slot while others are in line was replaced itself.
+// If the run is to replace the other one, it cancels that, and those before it in line, in the
+// commit by which it stands in line.
 
 // isMet lets a start go on that waits to hear which run stands for it.
 func (d *admission) isMet() {
@@ -323,11 +328,15 @@ func (d *admission) look(ask func() error, f func()) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.inbox.letGo()
-		if err != nil { // the engine is over, as its next claim will report
+		var corrupt *journal.CorruptError
+		switch isCorrupt := errors.As(err, &corrupt); {
+		case err != nil && !isCorrupt: // the engine is over, as its next claim will report
 			r.k.look()
 			return
-		}
-		if r.gone() {
+		case r.gone():
+			return
+		case isCorrupt:
+			r.suspend(unreadable(err))
 			return
 		}
 		if r.commands(); r.gone() {
@@ -343,19 +352,22 @@ func (d *admission) look(ask func() error, f func()) {
 // meet is called for a run that waits for the slot of a singleton.
 func (d *admission) meet(a *store.Ask) {
 	r := d.run
-	var holder store.Slot
-	first := false
-	d.look(func() error {
-		line, err := d.line(a, 2)
-		holder = store.Slot{}
-		for i := range line {
-			if line[i].Held {
-				holder = line[i]
-			}
-			first = line[i].Run == r.number()
-		}
+	most := 1
+	if r.def.Singleton == singletonReplaces {
+		most = store.MaxLimit
+	}
+	var line []store.Slot
+	d.look(func() (err error) {
+		line, err = d.line(a, most)
 		return err
 	}, func() {
+		if d.follows() {
+			return
+		}
+		var holder store.Slot
+		if len(line) > 0 && line[0].Held {
+			holder = line[0]
+		}
 		id := journal.MakeRunID(r.k.database(), holder.Run)
 		switch {
 		case holder.Run == r.number(): // the other run has ended since
@@ -364,19 +376,20 @@ func (d *admission) meet(a *store.Ask) {
 		case holder.Run == 0: // the store shows no slots
 			d.standInLine("waits for a slot of "+limitName(a), time.Time{})
 		case r.def.Singleton == singletonReplaces:
-			if first {
-				r.send(outgoing{post: asksCancel(
-					r.id(), id, holder.Run, "replaced by run "+string(r.id()), "",
-				)})
+			for _, s := range line {
+				if s.Run == r.number() {
+					break
+				}
+				r.send(outgoing{post: replaces(r, s.Run)})
 			}
 			d.standInLine("replaces run "+string(id), time.Time{})
 		case r.def.Gather != nil:
 			d.waitToBeGathered(a, holder, id)
-		case r.head().Parent != 0:
-			id = cmp.Or(d.joined(), id)
-			d.waitFor(id, likeRun(id), time.Time{})
 		case r.memo != nil && (r.memo.continued || r.memo.retried):
 			d.standInLine("waits for the end of run "+string(id), time.Time{})
+		case r.head().Parent != 0:
+			d.stays(id, 0)
+			d.follows()
 		default:
 			d.asking, d.into = false, id
 			r.finish(joined(id, 0), true)
@@ -399,41 +412,31 @@ func joined(id journal.RunID, mail int64) termination {
 	}
 }
 
-// first admits a run that has all that it has asked for, unless it was to wait for the end of
-// another run, or was replaced while it stood in line.
+// replaces returns the message by which a run cancels another one. A run gets it once.
+func replaces(by *run, n journal.Number) *store.Post {
+	id := journal.MakeRunID(by.k.database(), n)
+	p := asksCancel(by.id(), id, n, "replaced by run "+string(by.id()), "")
+	p.Message.Detail.Message = "replaced/" + string(id)
+	return p
+}
+
+// first admits a run that has all that it has asked for, unless it gathers starts first, or is to
+// end like another run.
 func (d *admission) first() {
 	r := d.run
 	a := &d.asks[0]
 	switch {
 	case a.Slot == rules.BySlot:
 		d.endLike(d.joined())
+	case d.follows():
 	case a.Slot == rules.OneSlot && r.def.Gather != nil:
 		d.gather(a)
-	case a.Slot != rules.OneSlot || r.memo == nil:
-		d.admit()
-	case d.joined() != "":
-		d.endLike(d.joined())
-	case r.def.Singleton != singletonReplaces:
-		d.admit()
 	default:
-		replaced := false
-		d.look(func() error {
-			line, err := d.line(a, 1)
-			replaced = len(line) > 0 && line[0].Line > 0
-			return err
-		}, func() {
-			if !replaced {
-				d.admit()
-				return
-			}
-			d.asking = false
-			r.finish(cancelledBy(Why{Reason: "replaced by a run that was started later"}, 0), true)
-		})
+		d.admit()
 	}
 }
 
-// endLike ends a child like the run that it has joined. If that run is not kept any more, the child
-// is admitted.
+// endLike ends a child like the run that it has joined.
 func (d *admission) endLike(id journal.RunID) {
 	r := d.run
 	var head journal.Head
@@ -452,7 +455,11 @@ func (d *admission) endLike(id journal.RunID) {
 			d.asking = false
 			r.finish(failedBy(failure), true)
 		case !head.Status.IsTerminal():
-			d.admit()
+			d.asking = false
+			r.finish(failedBy(&journal.Failure{
+				Code:    journal.CodeNotFound,
+				Message: "run " + string(id) + ", which has its input, is not kept any more",
+			}), true)
 		default:
 			d.asking = false
 			r.finish(endedAs(head.Status, out.Data, spill, out.Failure), true)
@@ -540,11 +547,8 @@ func (d *admission) line(a *store.Ask, most int) ([]store.Slot, error) {
 // begin.
 func (d *admission) gather(a *store.Ask) {
 	r, g := d.run, d.run.def.Gather
-	if d.follows() {
-		return
-	}
 	if r.memo == nil { // it was started just now
-		d.gatherUntil(g.due(r.created(), r.created()))
+		d.gatherUntil(g.due(d.from(), d.from()))
 		return
 	}
 	if d.isDue {
@@ -559,11 +563,11 @@ func (d *admission) gather(a *store.Ask) {
 		if d.follows() {
 			return
 		}
-		last := r.created()
+		last := d.from()
 		for _, s := range line {
 			last = later(last, s.Since)
 		}
-		due := g.due(r.created(), last)
+		due := g.due(d.from(), last)
 		if len(line) < g.Most && time.Until(due) > 0 {
 			d.gatherUntil(due)
 			return
@@ -579,6 +583,11 @@ func (d *admission) gather(a *store.Ask) {
 }
 
 func (d *admission) gatherUntil(due time.Time) {
+	if d.run.memo != nil {
+		for _, a := range d.all[1:] { // another start has come while it had to wait for these
+			d.run.send(outgoing{free: a.Slot})
+		}
+	}
 	d.standInLine("gathers starts until "+due.UTC().Format(time.RFC3339Nano), due)
 }
 
@@ -630,21 +639,41 @@ func (g *gathering) read(r *run, own []byte, seq int64) (wrong *journal.Failure,
 	} else {
 		inputs = append(inputs, own)
 	}
+	union, size := r.def.Gather.Union, 0
 	for _, n := range from {
 		data, err := r.k.fetch(n, 1)
+		var corrupt *journal.CorruptError
+		if n != r.number() && errors.As(err, &corrupt) { // it is suspended when it is claimed
+			g.leaveOut(n)
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
+		size += len(data)
+		if union != nil && len(inputs) > 0 && size+len(own) > r.k.cfg.MaxPayload {
+			g.runs = g.runs[:slices.Index(g.runs, n)] // these make another run
+			break
+		}
 		inputs = append(inputs, data)
 	}
+	if len(inputs) == 0 || len(g.runs) == 0 {
+		g.runs = nil
+		return nil, nil
+	}
 	g.input = inputs[len(inputs)-1]
-	if union := r.def.Gather.Union; union != nil {
+	if union != nil {
 		if g.input, err = union(inputs); err != nil {
 			return &journal.Failure{Code: journal.CodeInvalid, Message: err.Error()}, nil
 		}
 	}
 	g.spill, wrong = r.k.persistPayload("the input", &g.input)
 	return wrong, nil
+}
+
+// leaveOut removes a run from those that are gathered.
+func (g *gathering) leaveOut(n journal.Number) {
+	g.runs = slices.DeleteFunc(g.runs, func(o journal.Number) bool { return o == n })
 }
 
 // handOver writes to the runs whose inputs the run has gathered, in the commit of its claim.
@@ -659,7 +688,7 @@ func (d *admission) handOver() {
 		r.send(outgoing{post: asksJoin(r.id(), n)})
 	}
 	if len(g.runs) > 0 {
-		a := carrier(&g.slot, r.number())
+		a := d.carrier(r.number())
 		r.send(outgoing{ask: &a})
 	}
 }
@@ -674,10 +703,10 @@ func asksJoin(by journal.RunID, n journal.Number) *store.Post {
 	}}
 }
 
-// carrier returns the ask for the slot that a run has to its end once it has gathered starts.
-func carrier(one *store.Ask, n journal.Number) store.Ask {
+// carrier returns the ask for the slot that a run has to its end if others may end like it.
+func (d *admission) carrier(n journal.Number) store.Ask {
 	return store.Ask{
-		Slot: rules.BySlot, Limit: strings.TrimSuffix(one.Limit, rules.OneLimit) + rules.ByLimit,
+		Slot: rules.BySlot, Limit: d.run.head().Workflow + rules.ByLimit,
 		Key: strconv.FormatInt(int64(n), 10), Max: 1,
 	}
 }
@@ -686,15 +715,12 @@ func carrier(one *store.Ask, n journal.Number) store.Ask {
 // run that gathers.
 func (d *admission) waitToBeGathered(a *store.Ask, holder store.Slot, id journal.RunID) {
 	r := d.run
-	if d.follows() {
-		return
-	}
 	if holder.Line+1 >= int64(r.def.Gather.Most) {
 		r.send(outgoing{post: &store.Post{Run: holder.Run, Force: true, Message: journal.Entry{
 			Kind: journal.SlotGranted, At: time.Now(),
 			Op: journal.Op{Name: store.SlotMessage, Key: slotKey(rules.OneSlot)},
 			Detail: &journal.Detail{MessageDetail: journal.MessageDetail{
-				Message: "full/" + string(id),
+				Message: "full/" + string(r.id()),
 			}},
 		}}})
 	}
@@ -713,6 +739,13 @@ func (d *admission) join(id journal.RunID, mail int64) bool {
 		r.finish(joined(id, mail), true)
 		return true
 	}
+	d.stays(id, mail)
+	return true
+}
+
+// stays records that a child is to end like another run, and makes it leave the line.
+func (d *admission) stays(id journal.RunID, mail int64) {
+	r := d.run
 	d.joins = id
 	r.append(journal.Entry{
 		Kind: journal.StatusChanged, Status: r.status(),
@@ -722,7 +755,6 @@ func (d *admission) join(id journal.RunID, mail int64) bool {
 	})
 	r.send(outgoing{free: rules.OneSlot})
 	r.seal()
-	return true
 }
 
 // joined returns the run that a child is to end like; empty for none.
@@ -739,15 +771,18 @@ func (d *admission) follows() bool {
 	if d.joined() == "" {
 		return false
 	}
-	d.ask(d.byCarrier(d.asks), d.then)
+	d.ask(d.byCarrier(), d.then)
 	d.run.enlist()
 	return true
 }
 
 // byCarrier returns the ask of a child for the slot of the run that has its input.
-func (d *admission) byCarrier(asks []store.Ask) []store.Ask {
+func (d *admission) byCarrier() []store.Ask {
 	n, _ := d.joined().Number(d.run.k.database())
-	return []store.Ask{carrier(&asks[0], n)}
+	return []store.Ask{d.carrier(n)}
 }
 
 func likeRun(id journal.RunID) string { return "waits to end like run " + string(id) }
+
+// from returns the time from which on the run gathers.
+func (d *admission) from() time.Time { return later(d.run.created(), d.due()) }

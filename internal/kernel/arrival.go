@@ -201,7 +201,8 @@ func (a arrival) begin() {
 	if !r.memo.admitted && r.admission.isEarly() {
 		return
 	}
-	if !r.memo.admitted && r.k.rules.Load().HoldsBack(r.def.limited()) {
+	held := r.memo.joins != "" || r.k.rules.Load().HoldsBack(r.def.limited())
+	if !r.memo.admitted && held {
 		r.admission.askAnew(a.start)
 		return
 	}
