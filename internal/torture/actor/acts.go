@@ -122,12 +122,16 @@ func (x *dealing) read(ctx context.Context, c *perdure.Client) error {
 	if is(e14, journal.CodeNotFound) { // it has not stopped
 		e14 = nil
 	}
+	_, e16 := admin.New(c).Held()
+	if is(e16, journal.CodeMisuse) { // there is no engine in this process
+		e16 = nil
+	}
 	env, c := x.Now()
 	var e12 error
 	if x.Program.Workflow == "code" {
 		e12 = env.Look(ctx, c, x.ID)
 	}
-	return errors.Join(e1, e2, e3, e4, e5, e6, e7, e8, e9, e10, e11, e12, e13, e14, e15)
+	return errors.Join(e1, e2, e3, e4, e5, e6, e7, e8, e9, e10, e11, e12, e13, e14, e15, e16)
 }
 
 // wrong returns the error of a wrong result: a retry does not help.
