@@ -14,8 +14,6 @@ import (
 	"github.com/perdure/perdure/store/memory"
 )
 
-var word = perdure.NewSignal[string]("word")
-
 type slowSlots struct {
 	store.Store
 	f func(q store.SlotQuery, s []store.Slot)
