@@ -176,21 +176,20 @@ func (d *admission) still(asks []store.Ask) []store.Ask {
 	})
 }
 
-// answered takes the answers of the store. It is called with the lock.
+// answered takes the answers of the store. The commit by which a run begins may have asks of its
+// code beside the ask for the slot that it has to its end. It is called with the lock.
 func (d *admission) answered(asks []store.Ask) {
 	r := d.run
-	if r.gone() {
-		return
-	}
-	if asks[0].Slot > 0 {
-		for i := range asks {
-			if o := r.operations.asker(asks[i].Slot); o != nil {
-				o.answered(&asks[i])
-			}
+	own := slices.IndexFunc(asks, func(a store.Ask) bool { return a.Slot < 0 }) >= 0
+	for i := range asks {
+		if r.gone() {
+			return
 		}
-		return
+		if o := r.operations.asker(asks[i].Slot); asks[i].Slot > 0 && o != nil {
+			o.answered(&asks[i])
+		}
 	}
-	if !d.asking {
+	if !own || !d.asking || r.gone() {
 		return
 	}
 	for i := range asks {
@@ -328,14 +327,13 @@ func (d *admission) look(ask func() error, f func()) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.inbox.letGo()
-		var corrupt *journal.CorruptError
-		switch isCorrupt := errors.As(err, &corrupt); {
-		case err != nil && !isCorrupt: // the engine is over, as its next claim will report
+		switch {
+		case err != nil && !isCorrupt(err): // the engine is over, as its next claim will report
 			r.k.look()
 			return
 		case r.gone():
 			return
-		case isCorrupt:
+		case isCorrupt(err):
 			r.suspend(unreadable(err))
 			return
 		}
@@ -492,8 +490,9 @@ func (k *Kernel) lastOf(ctx context.Context, id journal.RunID) (journal.Head, Ou
 // else it has to get. The runs of other starts stand in line meanwhile. When its code is to be
 // called, the run reads the line, and the inputs of the runs in it. In one commit, its journal has
 // the input that it begins with, the slot is free, and each of those runs has a message that this
-// run continues it. A run that came to the line later gets the slot instead, at the latest when
-// those before it have ended. So each input has one run that begins with it, whatever crashes.
+// run continues it. The runs that it takes are the first in line, so they get the slot before one
+// that came later, and give it on as they end: that one has it when they have left the line. So
+// each input has one run that begins with it, whatever crashes.
 //
 // A child among them has to tell its parent. So it stays, and ends like the run that has its input:
 // that run has a slot for that from the same commit to its end.
@@ -591,8 +590,20 @@ func (d *admission) gatherUntil(due time.Time) {
 	d.standInLine("gathers starts until "+due.UTC().Format(time.RFC3339Nano), due)
 }
 
-// take reads the runs in line and their inputs, and admits the run.
+// take gathers, unless a run that had the slot before has the input of this one: the message that
+// says so came with the slot, and may not have been heard of.
 func (d *admission) take(a *store.Ask) {
+	r := d.run
+	r.ask(store.Range{Name: controlName}, func(messages []journal.Entry) {
+		r.inbox.merge(messages)
+		if r.commands(); !r.gone() && !d.follows() {
+			d.takeLine(a)
+		}
+	})
+}
+
+// takeLine reads the runs in line and their inputs, and admits the run.
+func (d *admission) takeLine(a *store.Ask) {
 	r, g := d.run, d.run.def.Gather
 	own, seq := r.values.startInput()
 	given := &gathering{slot: *a}
@@ -631,37 +642,20 @@ func (d *admission) take(a *store.Ask) {
 // read reads the inputs, and computes the input of the run.
 func (g *gathering) read(r *run, own []byte, seq int64) (wrong *journal.Failure, err error) {
 	var inputs [][]byte
-	from := g.runs
-	if r.def.Gather.Union == nil {
-		from = from[len(from)-1:]
-	} else if seq != 0 {
-		from = append([]journal.Number{r.number()}, from...)
+	union := r.def.Gather.Union
+	if union == nil {
+		err = g.readLast(r.k)
 	} else {
-		inputs = append(inputs, own)
-	}
-	union, size := r.def.Gather.Union, 0
-	for _, n := range from {
-		data, err := r.k.fetch(n, 1)
-		var corrupt *journal.CorruptError
-		if n != r.number() && errors.As(err, &corrupt) { // it is suspended when it is claimed
-			g.leaveOut(n)
-			continue
+		if seq != 0 {
+			if own, err = r.k.fetch(r.number(), seq); err != nil {
+				return nil, err
+			}
 		}
-		if err != nil {
-			return nil, err
-		}
-		size += len(data)
-		if union != nil && len(inputs) > 0 && size+len(own) > r.k.cfg.MaxPayload {
-			g.runs = g.runs[:slices.Index(g.runs, n)] // these make another run
-			break
-		}
-		inputs = append(inputs, data)
+		inputs, err = g.readAll(r.k, own)
 	}
-	if len(inputs) == 0 || len(g.runs) == 0 {
-		g.runs = nil
-		return nil, nil
+	if err != nil || len(g.runs) == 0 {
+		return nil, err
 	}
-	g.input = inputs[len(inputs)-1]
 	if union != nil {
 		if g.input, err = union(inputs); err != nil {
 			return &journal.Failure{Code: journal.CodeInvalid, Message: err.Error()}, nil
@@ -671,9 +665,42 @@ func (g *gathering) read(r *run, own []byte, seq int64) (wrong *journal.Failure,
 	return wrong, nil
 }
 
-// leaveOut removes a run from those that are gathered.
-func (g *gathering) leaveOut(n journal.Number) {
-	g.runs = slices.DeleteFunc(g.runs, func(o journal.Number) bool { return o == n })
+// readLast reads the last input that is readable. The runs after it stay in line.
+func (g *gathering) readLast(k *Kernel) (err error) {
+	for len(g.runs) > 0 {
+		last := len(g.runs) - 1
+		g.input, err = k.fetch(g.runs[last], 1)
+		if !isCorrupt(err) {
+			return err
+		}
+		g.runs = g.runs[:last]
+	}
+	return nil
+}
+
+// readAll reads the inputs, up to one that is not readable or makes them too large together. That
+// run and those after it stay in line.
+func (g *gathering) readAll(k *Kernel, own []byte) (inputs [][]byte, err error) {
+	inputs = [][]byte{own}
+	size := len(own)
+	for i, n := range g.runs {
+		data, err := k.fetch(n, 1)
+		size += len(data)
+		if isCorrupt(err) || size > k.cfg.MaxPayload {
+			g.runs = g.runs[:i]
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		inputs = append(inputs, data)
+	}
+	return inputs, nil
+}
+
+func isCorrupt(err error) bool {
+	var corrupt *journal.CorruptError
+	return errors.As(err, &corrupt)
 }
 
 // handOver writes to the runs whose inputs the run has gathered, in the commit of its claim.

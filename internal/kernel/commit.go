@@ -78,7 +78,7 @@ func (r *run) committed(cs []store.Change) {
 	var few [4]effect
 	effects := r.takeEffects(few[:0])
 	gone, again := r.over() && r.allDurable(), r.mustReturn()
-	if c.Create && !gone && !r.overdue() && !r.admission.isAsking() {
+	if c.Create && !r.over() && !r.overdue() && !r.admission.isAsking() {
 		r.hold(r.root)
 	}
 	if len(c.Asks) > 0 {

@@ -261,3 +261,39 @@ func TestARetryOfARunThatHasGatheredHasTheInputsOfAll(t *testing.T) {
 		noSlots(t, w)
 	})
 }
+
+// The commit by which a run begins that has gathered starts may also have asks of its code.
+//
+// spec: B-9
+func TestARunThatHasGatheredAsksForALockAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var rec record
+		lock := limit.Semaphore{Name: "printer"}
+		rate := limit.Control{Name: "mail", Rate: limit.Rate{Tokens: 1, Per: time.Second}}
+		def := perdure.Define("index", func(ctx context.Context, in []string) (out string,
+			err error) {
+			err = lock.Do(ctx, func(ctx context.Context) (err error) {
+				out, err = rec.code()(ctx, in)
+				return err
+			})
+			if err != nil {
+				return "", err
+			}
+			return out, perdure.Do(ctx, "mail", func(context.Context) error { return nil }, rate)
+		}, limit.Control{Gather: limit.Gather{Within: time.Minute}})
+		w := world.New(t, def)
+		defer w.End()
+		var runs []*perdure.Run[string]
+		for _, in := range []string{"a", "b", "c"} {
+			runs = append(runs, world.StartAndSettle(w, def, []string{in}))
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		for _, run := range runs {
+			if out, err := run.Result(ctx); err != nil || out != "[a b c]" {
+				t.Errorf("%q, %v: %s", out, err, w.Describe(run.RunID()).Why)
+			}
+		}
+		noSlots(t, w)
+	})
+}
