@@ -95,18 +95,8 @@ func (c *client) rule(ctx context.Context, workflow string) (alert.Setting, bool
 
 // alertNamed adds the argument WORKFLOW or the flag --default to a command about a rule.
 func alertNamed(cmd *cobra.Command) func(args []string) (string, error) {
-	byDefault := cmd.Flags().Bool("default", false,
+	return namedOrDefault(cmd, "the name of a WORKFLOW",
 		"the rule of workflows that have none of their own")
-	cmd.Args = cobra.MaximumNArgs(1)
-	return func(args []string) (string, error) {
-		if *byDefault == (len(args) == 1) {
-			return "", usage(cmd, "write the name of a WORKFLOW or --default")
-		}
-		if *byDefault {
-			return alert.Default, nil
-		}
-		return args[0], nil
-	}
 }
 
 func newAlertsList(db *database) *cobra.Command {

@@ -155,17 +155,21 @@ func (c *client) limit(ctx context.Context, name string) (api.Limit, bool, error
 
 // limitNamed adds the argument NAME or the flag --default to a command about a limit.
 func limitNamed(cmd *cobra.Command) func(args []string) (string, error) {
-	byDefault := cmd.Flags().Bool("default", false,
+	return namedOrDefault(cmd, "the NAME of a limit",
 		"the limit of workflows that have no other one")
+}
+
+// namedOrDefault adds an argument, or the flag --default for the empty name, to a command.
+func namedOrDefault(
+	cmd *cobra.Command, argument, help string,
+) func(args []string) (string, error) {
+	byDefault := cmd.Flags().Bool("default", false, help)
 	cmd.Args = cobra.MaximumNArgs(1)
 	return func(args []string) (string, error) {
 		if *byDefault == (len(args) == 1) {
-			return "", usage(cmd, "write the NAME of a limit or --default")
+			return "", usage(cmd, "write "+argument+" or --default")
 		}
-		if *byDefault {
-			return admin.DefaultLimit, nil
-		}
-		return args[0], nil
+		return strings.Join(args, ""), nil
 	}
 }
 

@@ -140,6 +140,16 @@ func TestACancelUndoesStepsWhoseResultsTheGraphHasNotRead(t *testing.T) {
 	}
 }
 
+// compensate cancels a run with compensation, unless it has ended.
+func compensate(env *perduretest.Env, id string) {
+	_, err := admin.New(env.Engine()).Act(env.Context(), id, admin.Order{
+		Action: journal.ActionCancel, Compensate: true,
+	})
+	if err != nil && !errors.Is(err, &perdure.Error{Code: perdure.CodeWrongState}) {
+		env.Error(err)
+	}
+}
+
 // A cancel comes at the instant at which steps end. A step whose success is recorded is undone.
 //
 // spec: R-11
@@ -161,15 +171,8 @@ func TestACancelAtTheEndOfStepsUndoesEachThatHasSucceeded(t *testing.T) {
 			}).Undo(d.undoes(id)))
 		}
 		perduretest.Test(t, func(env *perduretest.Env) {
-			run := perduretest.Start(env, g.Workflow, 1)
-			cancel = func() {
-				_, err := admin.New(env.Engine()).Act(env.Context(), run.ID(), admin.Order{
-					Action: journal.ActionCancel, Compensate: true,
-				})
-				if err != nil && !errors.Is(err, &perdure.Error{Code: perdure.CodeWrongState}) {
-					env.Error(err)
-				}
-			}
+			cancel = func() { compensate(env, "g") }
+			run := perduretest.Start(env, g.Workflow, 1, perdure.ID("g"))
 			env.Sleep(2 * time.Minute)
 			entries, err := env.Engine().History(env.Context(), run.ID(), 0, 0)
 			if err != nil {
@@ -218,15 +221,8 @@ func TestACancelAtTheEndOfAChildUndoesWhatItHasDone(t *testing.T) {
 		})
 		dag.Add(g, "last", does(0, nil)).After(kid)
 		perduretest.Test(t, func(env *perduretest.Env) {
-			run := perduretest.Start(env, g.Workflow, 1)
-			cancel = func() {
-				_, err := admin.New(env.Engine()).Act(env.Context(), run.ID(), admin.Order{
-					Action: journal.ActionCancel, Compensate: true,
-				})
-				if err != nil && !errors.Is(err, &perdure.Error{Code: perdure.CodeWrongState}) {
-					env.Error(err)
-				}
-			}
+			cancel = func() { compensate(env, "g") }
+			run := perduretest.Start(env, g.Workflow, 1, perdure.ID("g"))
 			env.Sleep(2 * time.Minute)
 			entries, err := env.Engine().History(env.Context(), run.ID(), 0, 0)
 			if err != nil {

@@ -78,15 +78,13 @@ func (x *execution) cleanUp(ctx context.Context) error {
 	return x.compensate()
 }
 
-// hear takes in the steps, and the preludes of steps, that had succeeded when the run was about to
-// end, but whose results the graph had not read or not recorded.
+// hear takes in the steps that had succeeded when the run was about to end, but whose results the
+// graph had not read. A step with a prelude, such as a child, has succeeded with that.
 func (x *execution) hear() error {
 	var open []future
 	steps := map[future]*step{}
 	for _, s := range x.steps {
-		f := x.begun[s.id]
-		inPrelude := s.before != nil && x.passed[s.id] == len(x.stages(s))
-		if f != nil && (x.isBegun(s) || inPrelude) {
+		if f := x.begun[s.id]; f != nil && x.isBegun(s) {
 			open, steps[f] = append(open, f), s
 		}
 	}

@@ -50,8 +50,8 @@ func TestDelayedStartsAreGathered(t *testing.T) {
 				a := world.StartAndSettle(w, def, []string{"a"}, schedule.At(at))
 				b := world.StartAndSettle(w, def, []string{"b"}, schedule.At(at.Add(5*time.Second)))
 				for _, run := range []*perdure.Run[string]{a, b} {
-					out, err := run.Result(t.Context())
-					t.Log(out, err)
+					_, err := run.Result(t.Context())
+					world.NoError(t, err)
 				}
 				if len(rec.all) != 1 {
 					t.Errorf("they began with %v", rec.all)
@@ -81,7 +81,6 @@ func TestAStartAfterTheEndIsNotGivenTheOldResult(t *testing.T) {
 		world.NoError(t, err)
 		time.Sleep(time.Hour)
 		third := world.StartAndSettle(w, one, "3") // an hour after the end of the first
-		t.Log(third.New(), third.RunID(), w.Describe("child").Head.ID)
 		world.NoError(t, w.Engine.Resume(t.Context(), "child"))
 		out, err := third.Result(t.Context())
 		if err != nil || out != "3" {
@@ -181,7 +180,6 @@ func TestAListThatIsFullAgainBeginsAtOnce(t *testing.T) {
 		world.NoError(t, w.Engine.Resume(t.Context(), "one"))
 		synctest.Wait()
 		time.Sleep(time.Second)
-		t.Log(w.Describe("one").Head.Status, w.Describe("one").Why)
 		world.StartAndSettle(w, def, []string{"4"})
 		out, err := one.Result(t.Context())
 		if took := time.Since(begin); err != nil || took > time.Minute {
@@ -223,6 +221,7 @@ func TestNoInputIsUsedTwiceOrLostIfOneInLineIsNotReadable(t *testing.T) {
 			t.Errorf("%q, %v", out, err)
 		}
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		if got := fmt.Sprint(rec.all); got != "[[a] [b c d e]]" { // it is readable by itself
 			t.Errorf("the lists are %s", got)
 		}
@@ -254,16 +253,11 @@ func TestSuspendedRunsInLineAreGathered(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Hour)
-		d := w.Describe("child")
-		t.Log(d.Head.Status, d.Head.Cause, d.Why)
 		late := world.StartAndSettle(w, def, []string{"late"})
 		lctx, lcancel := context.WithTimeout(t.Context(), time.Hour)
 		defer lcancel()
-		out, err := late.Result(lctx)
-		t.Log("late", out, err)
-		if err != nil {
-			t.Error(err)
-		}
+		_, err := late.Result(lctx)
+		world.NoError(t, err)
 		world.NoError(t, w.Engine.Resume(t.Context(), "child"))
 		if out, err := p.Result(t.Context()); err != nil || out != "[a b c]" {
 			t.Errorf("%q, %v", out, err)

@@ -205,6 +205,8 @@ func TestEachStartIsInOneListWhateverCrashes(t *testing.T) {
 				return true
 			},
 			Check: func(t *testing.T, w *world.World, _ int) {
+				mu.Lock()
+				defer mu.Unlock()
 				var got []string
 				for _, list := range lists {
 					got = append(got, list...)

@@ -110,6 +110,7 @@ func TestALimitThatIsSetWithoutCodeKeepsThePriority(t *testing.T) {
 			world.StartAndSettle(w, def, in)
 		}
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		if want := []string{"first", "ccc", "bb", "a"}; !slices.Equal(order, want) {
 			t.Errorf("the order is %v, want %v", order, want)
 		}
@@ -178,6 +179,7 @@ func TestASettingReplacesTheNumbersOfTheCodeOverRestarts(t *testing.T) {
 			t.Errorf("limits %+v", all)
 		}
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		if g.most[""] != 3 || g.most["a"] > 2 || g.most["b"] > 2 {
 			t.Errorf("runs at a time: %v", g.most)
 		}

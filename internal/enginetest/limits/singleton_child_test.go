@@ -36,7 +36,6 @@ func TestARetriedChildDoesNotJoin(t *testing.T) {
 		again, err := w.Engine.Retry(t.Context(), "p")
 		world.NoError(t, err)
 		synctest.Wait()
-		t.Log(w.Describe("child").Why)
 		if out, err := again.Result(t.Context()); err != nil || string(out) != `"child"` {
 			t.Errorf("%s, %v", out, err)
 		}
