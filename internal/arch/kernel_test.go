@@ -23,7 +23,7 @@ var homes = map[string]string{
 	"keeping":     "late.go",
 	"turns":       "turn.go",
 	"operations":  "openoperations.go",
-	"alarm":       "deadline.go",
+	"alarm":       "timer.go",
 	"lanes":       "pipeline.go",
 	"prompt":      "dispatcher.go",
 	"claims":      "claim.go",
