@@ -155,7 +155,7 @@ func (l *lab) torture(seed uint64, programs []*program.Program, deaths int,
 		}
 	})
 	keeping.Go(func() {
-		if err := d.Merge(ctx, "lab", over); err != nil {
+		if _, err := d.Merge(ctx, "lab", over); err != nil {
 			l.mu.Lock()
 			bad = append(bad, err.Error())
 			l.mu.Unlock()

@@ -109,6 +109,7 @@ type round struct {
 	unrouted []journal.Entry
 	slots    []store.Slot
 	timed    []*actor.Timed
+	merged   []string // workflow IDs of starts that become one run with others
 	wrong    []string
 	faults   []string
 }
@@ -164,9 +165,10 @@ func (s *supervisor) round(ctx context.Context, programs []*program.Program) (*r
 	})
 	keeping.Go(func() {
 		prefix := fmt.Sprintf("m%d-%d", s.Seed, s.report.Rounds)
-		if err := d.Merge(dealing, prefix, over); err != nil {
-			mu.Lock()
-			defer mu.Unlock()
+		ids, err := d.Merge(dealing, prefix, over)
+		mu.Lock()
+		defer mu.Unlock()
+		if r.merged = ids; err != nil {
 			r.wrong = append(r.wrong, err.Error())
 		}
 	})
@@ -224,7 +226,7 @@ func (s *supervisor) judge(ctx context.Context, r *round) error {
 	r.wrong = append(r.wrong, s.wrong...)
 	s.wrong = nil
 	s.mu.Unlock()
-	var ids []string
+	ids := r.merged
 	for _, c := range r.cases {
 		ids = append(append(ids, c.ID), c.Want.Children...)
 	}

@@ -21,8 +21,9 @@ type merging struct {
 }
 
 // Merge makes starts that become one run with others, until over is closed. When their runs have
-// ended, it judges the results. The prefix makes the workflow IDs unique.
-func (d *Actor) Merge(ctx context.Context, prefix string, over <-chan struct{}) error {
+// ended, it judges the results. It returns the workflow IDs, which the prefix makes unique.
+func (d *Actor) Merge(ctx context.Context, prefix string, over <-chan struct{}) (ids []string,
+	err error) {
 	x := &dealing{
 		Actor: d, Case: &Case{ID: prefix}, rng: rand.New(rand.NewPCG(d.Seed, 17)),
 	}
@@ -32,20 +33,20 @@ func (d *Actor) Merge(ctx context.Context, prefix string, over <-chan struct{}) 
 		m := &merging{workflow: workflows[x.rng.IntN(len(workflows))]}
 		m.item = fmt.Sprintf("%s/%d/%d", prefix, x.rng.IntN(2), len(all))
 		m.id = m.item + "/" + m.workflow
-		all = append(all, m)
+		ids, all = append(ids, m.id), append(all, m)
 		in, err := json.Marshal([]string{m.item})
 		if err != nil {
-			return err
+			return ids, err
 		}
 		if err := x.insist(ctx, "merge", func(c *perdure.Client) error {
 			_, err := c.Start(ctx, m.workflow, in, perdure.ID(m.id), perdure.Dedup(time.Hour))
 			return err
 		}); err != nil {
-			return err
+			return ids, err
 		}
 		if x.rng.IntN(3) == 0 {
 			if err := x.rest(ctx); err != nil {
-				return err
+				return ids, err
 			}
 		}
 		select {
@@ -58,10 +59,10 @@ func (d *Actor) Merge(ctx context.Context, prefix string, over <-chan struct{}) 
 		if err := x.insist(ctx, "merged", func(c *perdure.Client) error {
 			return m.read(ctx, c)
 		}); err != nil {
-			return err
+			return ids, err
 		}
 	}
-	return judgeMerged(all)
+	return ids, judgeMerged(all)
 }
 
 // read reads the result.
