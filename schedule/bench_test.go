@@ -17,7 +17,7 @@ import (
 )
 
 // BenchmarkAThousandDueSchedules measures the time from the instant at which 1,000 schedules are
-// due until all their runs have begun: the last of them, and the median of the instants.
+// due until the last of their runs has begun: the mean over the instants, and the longest.
 func BenchmarkAThousandDueSchedules(b *testing.B) {
 	b.Run("sqlite", func(b *testing.B) {
 		s, err := sqlite.Open(filepath.Join(b.TempDir(), "bench.db"))
