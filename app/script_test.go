@@ -300,8 +300,10 @@ func TestScripts(t *testing.T) {
 //
 // The same commands have the same output on the PostgreSQL that the variable names.
 func TestScriptsOnPostgreSQL(t *testing.T) {
-	for _, file := range []string{"testdata/runs.txt", "testdata/bulk.txt"} {
-		t.Run(filepath.Base(file), func(t *testing.T) { playOnPostgreSQL(t, file) })
+	for _, file := range []string{"runs.txt", "bulk.txt", "alerts.txt"} {
+		t.Run(file, func(t *testing.T) {
+			playOnPostgreSQL(t, filepath.Join("testdata", file))
+		})
 	}
 }
 
