@@ -47,7 +47,7 @@ func checkRecipient(to string) error {
 func wrongAddress(address string) string {
 	a, err := mail.ParseAddress(address)
 	switch {
-	case err != nil || a.Address != address || strings.ContainsAny(address, `"<>(),;:\`):
+	case err != nil || a.Address != address: // it has a name, comments or quotes
 		return "it is no mail address"
 	case strings.ContainsAny(address, "?%"):
 		return "a mail address has no parameters here"
@@ -64,7 +64,7 @@ var barred = []uint64{
 func wrongURL(to string) string {
 	u, err := url.Parse(to)
 	switch {
-	case err != nil || u.Opaque != "":
+	case err != nil:
 		return "it is no URL"
 	case u.Scheme != "https" && u.Scheme != "http":
 		return "its scheme is neither https nor mailto"

@@ -1,11 +1,13 @@
 package alert_test
 
 import (
+	"fmt"
 	"math"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/admin"
@@ -19,7 +21,7 @@ func TestARecipientThatIsNotValidIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := world.New(t, alert.Workflow(alert.Options{}))
 		defer w.End()
-		for _, to := range []string{
+		wrong := []string{
 			"", "x", "file:///etc/passwd", "ftp://example.com/", "unix:/x", "data:,x", "gopher://x",
 			"javascript:alert(1)", "https:", "https://", "https:///x", "https:example.com",
 			"https://user:pw@example.com/", "https://example.com#@evil.example.com",
@@ -33,12 +35,27 @@ func TestARecipientThatIsNotValidIsRefused(t *testing.T) {
 			"mailto:", "mailto:x", "mailto:a@b@c", "mailto:Ada <a@example.com>",
 			"mailto:a@example.com\r\nBcc: b@example.com", "mailto:a@example.com,b@example.com",
 			"mailto:a@example.com?bcc=b@example.com", "mailto:\"a b\"@example.com",
-			"mailto:a@example.com%0d%0aBcc:x",
-		} {
+			"mailto:a@example.com%0d%0aBcc:x", "mailto:a%0d%0ab@example.com",
+			"mailto:a@example.com?subject=x", "mailto:a@[IPv6:::1]",
+			`https://example.com/\x`, "https://example.com/a b", "https://example.com/\x7f",
+			"mailto:a\x7f@example.com",
+		}
+		for _, c := range `"<>(),;:\` {
+			for _, address := range []string{
+				"a%cb@a.b", "%ca@a.b", "%ca%[1]c@a.b", "a@a%c.b", "a@a.b%c",
+			} {
+				wrong = append(wrong, "mailto:"+fmt.Sprintf(address, c))
+			}
+		}
+		for _, to := range wrong {
 			err := alert.Set(t.Context(), w.Engine, "bill", alert.Rule{To: []string{to}},
 				admin.Note{})
 			if journal.CodeOf(err) != journal.CodeInvalid || !strings.Contains(err.Error(),
 				"is not valid: it") && !strings.Contains(err.Error(), "is not valid: a") {
+				t.Errorf("%q: %v", to, err)
+			}
+			odd := strings.ContainsAny(to, " \r\x7f") || !utf8.ValidString(to)
+			if odd && !strings.Contains(fmt.Sprint(err), "spaces") {
 				t.Errorf("%q: %v", to, err)
 			}
 		}
@@ -88,6 +105,7 @@ func TestARuleThatIsNotValidIsRefused(t *testing.T) {
 		}
 		world.NoError(t, alert.Set(t.Context(), w.Engine, alert.Default, huge, admin.Note{}))
 		time.Sleep(3 * time.Minute)
+		synctest.Wait()
 		if s := w.Status("perdure.alert"); s != journal.Waiting {
 			t.Error(s)
 		}

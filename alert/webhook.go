@@ -47,7 +47,7 @@ func newWebhook(o Options) *webhook {
 		},
 		Transport: &http.Transport{ // without a proxy
 			DialContext: w.dial, DisableKeepAlives: true, DisableCompression: true,
-			MaxResponseHeaderBytes: webhookHeader, TLSHandshakeTimeout: webhookTime,
+			MaxResponseHeaderBytes: webhookHeader,
 		},
 	}
 	return w

@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/perdure/perdure/internal/failure"
 	"github.com/perdure/perdure/journal"
 )
 
@@ -40,6 +41,9 @@ func hookTo(t *testing.T, h http.Handler) (*webhook, string) {
 	t.Cleanup(s.Close)
 	return newWebhook(Options{Secret: []byte("s3cret"), Internal: loopback}), s.URL
 }
+
+// isPermanent reports whether an error ends the attempts.
+func isPermanent(err error) bool { return failure.Of(err).Class == journal.ClassPermanent }
 
 var example = Alert{
 	ID: "r1", Cause: CauseEnded, Workflow: "bill", Text: "run b1 has ended as FAILED", Count: 1,
@@ -62,7 +66,8 @@ func TestAWebhookIsSigned(t *testing.T) {
 		var a Alert
 		if q.Header.Get("webhook-signature") != want || err != nil || q.Method != "POST" ||
 			time.Since(time.Unix(at, 0)).Abs() > time.Minute || json.Unmarshal(body, &a) != nil ||
-			q.Header.Get("Content-Type") != "application/json" {
+			q.Header.Get("Content-Type") != "application/json" || !q.Close ||
+			q.Header.Get("Accept-Encoding") != "" {
 			t.Errorf("%v %s", q.Header, body)
 		}
 		came <- a
@@ -90,7 +95,8 @@ func TestInternalAddressesAreNotDialled(t *testing.T) {
 		"240.0.0.1", "255.255.255.255", "::", "::1", "::ffff:127.0.0.1", "::ffff:7f00:1",
 		"::ffff:10.0.0.1", "::7f00:1", "64:ff9b::7f00:1", "64:ff9b:1::1", "2002:7f00:1::",
 		"2001::1", "fd00:ec2::254", "fe80::1", "fe80::1%eth0", "fec0::1", "ff02::1", "100::1",
-		"2001:db8::1", "2606:4700::1%eth0",
+		"2001:db8::1", "2606:4700::1%eth0", "::ffff:1.1.1.1%eth0", "3fff::1", "192.0.2.1",
+		"192.88.99.1", "198.51.100.1", "203.0.113.1",
 	} {
 		if !isInternal(netip.MustParseAddr(ip)) {
 			t.Errorf("%s is allowed", ip)
@@ -110,6 +116,49 @@ func TestInternalAddressesAreNotDialled(t *testing.T) {
 		if isInternal(netip.MustParseAddr(ip)) {
 			t.Errorf("%s is not allowed", ip)
 		}
+	}
+}
+
+// The socket itself refuses an internal address, though a server listens there.
+//
+// spec: R-31
+func TestTheSocketRefusesAnInternalAddress(t *testing.T) {
+	s := httptest.NewServer(http.NotFoundHandler())
+	defer s.Close()
+	at := s.Listener.Addr().String()
+	other := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
+	for _, c := range []struct {
+		internal []netip.Prefix
+		ok       bool
+	}{{nil, false}, {other, false}, {loopback, true}} {
+		w := newWebhook(Options{Secret: []byte("s"), Internal: c.internal})
+		conn, err := w.dialer.DialContext(t.Context(), "tcp", at)
+		if err == nil {
+			_ = conn.Close()
+		}
+		if (err == nil) != c.ok || !c.ok && !errors.Is(err, errTarget) {
+			t.Error(c.internal, err)
+		}
+	}
+	w := newWebhook(Options{Internal: loopback})
+	if mapped := netip.MustParseAddr("::ffff:127.0.0.1"); !w.isAllowed(mapped) {
+		t.Errorf("%v is not allowed as IPv4 is", mapped)
+	}
+}
+
+// A delivery whose recipient is not valid, whoever has started it, is sent nowhere.
+//
+// spec: R-31
+func TestADeliveryChecksItsRecipient(t *testing.T) {
+	o := Options{Secret: []byte("s"), Internal: loopback}
+	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		t.Error("it was sent")
+	}))
+	defer s.Close()
+	to := strings.Replace(s.URL, "http://", "http://user:pw@", 1)
+	_, err := o.send(t.Context(), newWebhook(o), delivery{to, example})
+	if err == nil || !strings.Contains(err.Error(), "it has a user") || !isPermanent(err) {
+		t.Error(err)
 	}
 }
 
@@ -223,13 +272,20 @@ func TestAnAnswerIsBounded(t *testing.T) {
 			t.Error(name, err)
 		}
 	}
+	written := make(chan int, 1)
 	w, url := hookTo(t, http.HandlerFunc(func(a http.ResponseWriter, q *http.Request) {
-		for q.Context().Err() == nil {
-			_, _ = a.Write(make([]byte, 1<<20))
+		n := 0
+		for q.Context().Err() == nil && n < 1<<30 {
+			k, _ := a.Write(make([]byte, 1<<20))
+			n += k
 		}
+		written <- n
 	}))
 	if status, err := w.send(t.Context(), url, example); status != 200 || err != nil {
 		t.Error(status, err)
+	}
+	if n := <-written; n > 64<<20 { // the sockets hold some
+		t.Errorf("it has read %d bytes of an answer", n)
 	}
 }
 
@@ -241,11 +297,18 @@ func TestAnAnswerIsNotShown(t *testing.T) {
 	w, url := hookTo(t, http.HandlerFunc(func(a http.ResponseWriter, _ *http.Request) {
 		http.Error(a, "the password is x", code)
 	}))
-	for code = range map[int]bool{400: true, 404: true, 429: false, 500: false, 503: false} {
+	for known, permanent := range map[int]bool{
+		307: true, 400: true, 404: true, 410: true, 408: false, 425: false, 429: false, 500: false,
+		503: false,
+	} {
+		code = known
 		status, err := w.send(t.Context(), url, example)
 		if status != code || err == nil ||
 			err.Error() != fmt.Sprint("the webhook answered ", code) {
 			t.Error(status, err)
+		}
+		if is := isPermanent(err); is != permanent {
+			t.Errorf("%d ends the attempts: %t", code, is)
 		}
 	}
 }
