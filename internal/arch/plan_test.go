@@ -189,16 +189,16 @@ var plan = map[string]permit{
 	// generated programs, and the judge of their runs
 	"internal/torture/program": {},
 	"internal/torture/play": {
-		own: "/ backpressure barrier batch dag deadletter internal/torture/program job journal " +
-			"limit pattern report saga schedule tcc",
+		own: "/ admin alert backpressure barrier batch dag deadletter internal/torture/program " +
+			"job journal limit pattern report saga schedule tcc",
 	},
 	"internal/torture/world": {own: "internal/torture/play"},
 	"internal/torture/actor": {
-		own: "/ admin batch deadletter internal/torture/play internal/torture/program journal " +
-			"limit schedule",
+		own: "/ admin alert batch deadletter internal/torture/play internal/torture/program " +
+			"journal limit schedule",
 	},
 	"internal/torture/judge": {
-		own: "internal/torture/actor internal/torture/play internal/torture/program " +
+		own: "alert internal/torture/actor internal/torture/play internal/torture/program " +
 			"internal/torture/world journal limit schedule store",
 	},
 	"internal/torture": {

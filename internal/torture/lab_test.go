@@ -115,6 +115,7 @@ func (l *lab) torture(seed uint64, programs []*program.Program, deaths int,
 	if err := registered(); err != nil {
 		l.t.Fatal(err)
 	}
+	l.alert()
 	l.begin()
 	ctx, cancel := context.WithTimeout(context.Background(), l.patience)
 	defer cancel()
@@ -161,6 +162,13 @@ func (l *lab) torture(seed uint64, programs []*program.Program, deaths int,
 			l.mu.Unlock()
 		}
 	})
+	keeping.Go(func() {
+		if err := d.Alarm(ctx, over); err != nil {
+			l.mu.Lock()
+			bad = append(bad, err.Error())
+			l.mu.Unlock()
+		}
+	})
 	go func() { wg.Wait(); close(over); keeping.Wait(); close(all) }()
 	rng := rand.New(rand.NewPCG(seed, 1))
 	for range deaths {
@@ -172,8 +180,40 @@ func (l *lab) torture(seed uint64, programs []*program.Program, deaths int,
 		}
 	}
 	<-all
+	bad = append(bad, l.settle(ctx)...)
 	l.end(false)
 	return append(bad, l.judge(cases, timed)...)
+}
+
+// alert sets the rule of alerts, through a client.
+func (l *lab) alert() {
+	l.t.Helper()
+	s := l.open()
+	c, err := perdure.NewClient(context.Background(), s)
+	if err == nil {
+		err = play.Alert(context.Background(), c)
+	}
+	if err := errors.Join(err, s.Close()); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// settle waits until all alerts are sent.
+func (l *lab) settle(ctx context.Context) []string {
+	for {
+		sent, err := judge.AlertsAreSent(ctx, l.store)
+		switch {
+		case err != nil:
+			return []string{err.Error()}
+		case sent:
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return []string{"the alerts are not sent: " + ctx.Err().Error()}
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
 }
 
 func (l *lab) judge(cases []*actor.Case, timed []*actor.Timed) []string {
@@ -186,6 +226,7 @@ func (l *lab) judge(cases []*actor.Case, timed []*actor.Timed) []string {
 	}
 	e := judge.Evidence{
 		Cases: cases, Calls: l.ledger.Entries(), Runs: runs, Schedules: timed,
+		Alerts: true,
 	}
 	if e.Unrouted, err = judge.ReadUnrouted(ctx, s); err != nil {
 		return []string{err.Error()}

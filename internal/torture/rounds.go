@@ -172,6 +172,13 @@ func (s *supervisor) round(ctx context.Context, programs []*program.Program) (*r
 			r.wrong = append(r.wrong, err.Error())
 		}
 	})
+	keeping.Go(func() {
+		if err := d.Alarm(dealing, over); err != nil {
+			mu.Lock()
+			defer mu.Unlock()
+			r.wrong = append(r.wrong, err.Error())
+		}
+	})
 	go func() { wg.Wait(); close(over); keeping.Wait(); close(all) }()
 	r.faults = s.storm(ctx, all)
 	<-all
@@ -265,9 +272,17 @@ func (s *supervisor) judge(ctx context.Context, r *round) error {
 			return err
 		}
 	}
+	var others []*judge.Run
+	if err := anew(ctx, func() (err error) {
+		others, err = judge.ReadOthers(ctx, s.store, calls, r.runs)
+		return err
+	}); err != nil {
+		return err
+	}
 	r.wrong = append(r.wrong, judge.Judge(judge.Evidence{
 		Cases: r.cases, Calls: calls, Runs: r.runs, Unrouted: r.unrouted, Money: money,
-		Slots: r.slots, Schedules: r.timed, Told: true,
+		Slots: r.slots, Schedules: r.timed, Told: true, Alerts: true,
+		Others: others,
 	})...)
 	var orphans []string
 	err = anew(ctx, func() (err error) {
@@ -294,20 +309,21 @@ func anew(ctx context.Context, read func() error) error {
 	}
 }
 
-// delivered waits until the outbox is empty, and reads what the world heard of it.
+// delivered waits until the outbox is empty and the alerts are sent, and reads what the world heard
+// of it.
 func (s *supervisor) delivered(ctx context.Context, calls []judge.Call) ([]judge.Call, error) {
-	for range 300 {
-		info, err := s.store.Info(ctx)
+	for until := time.Now().Add(patience); time.Now().Before(until); {
+		sent, err := judge.AlertsAreSent(ctx, s.store)
 		if err != nil {
 			return calls, err
 		}
-		if info.Outbox == 0 {
+		if sent {
 			more, err := s.ledger.more()
 			return append(calls, more...), err
 		}
 		nap(ctx, 100*time.Millisecond)
 	}
-	return calls, errors.New("the outbox is not empty after 30 s")
+	return calls, fmt.Errorf("the outbox is not empty, or alerts are not sent, after %v", patience)
 }
 
 // orphans returns the open runs that nothing wakes, if two looks agree.

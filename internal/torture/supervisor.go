@@ -102,6 +102,9 @@ func newSupervisor(t *testing.T, o options) (*supervisor, error) {
 			args:       []string{"--store", s.Store, "--world", socket, "--kept", "1ms"},
 		})
 	}
+	if err := play.Alert(ctx, s.client); err != nil {
+		return nil, err
+	}
 	for _, n := range s.nodes {
 		if err := n.begin(); err != nil {
 			return nil, err

@@ -199,7 +199,7 @@ func TestEveryVerbIsPlayed(t *testing.T) {
 	for _, path := range []string{
 		module, module + "/dag", module + "/saga", module + "/tcc", module + "/barrier", module +
 			"/backpressure", module + "/pattern", module + "/admin", module + "/limit",
-		module + "/schedule", module + "/batch",
+		module + "/schedule", module + "/batch", module + "/alert",
 	} {
 		verbs := s.verbs(t, path)
 		waiting := strings.Fields(unplayed)

@@ -184,6 +184,8 @@ type Evidence struct {
 	Slots     []store.Slot   // that are held or waited for
 	Schedules []*actor.Timed // those beside the programs
 	Told      bool           // listeners report to the world how runs have ended
+	Alerts    bool           // a rule was set before, and alerts are sent to the world
+	Others    []*Run         // further runs that alerts may tell of
 }
 
 // Money is a row of the table that steps in transactions write.
@@ -242,7 +244,9 @@ func Judge(e Evidence) []string {
 			b.told[strings.TrimPrefix(c.Label, told)] = true
 			continue
 		}
-		b.calls[c.Label] = append(b.calls[c.Label], c)
+		if !strings.HasPrefix(c.Label, play.Alerted) {
+			b.calls[c.Label] = append(b.calls[c.Label], c)
+		}
 	}
 	for _, c := range e.Cases {
 		b.retried[c.ID] = c.Want.Retried || len(c.Program.Then) > 0
@@ -259,6 +263,7 @@ func Judge(e Evidence) []string {
 	b.money(seen)
 	b.limits()
 	b.schedules()
+	b.alerts()
 	slices.Sort(b.bad)
 	return b.bad
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/alert"
 	"github.com/perdure/perdure/batch"
 	"github.com/perdure/perdure/deadletter"
 	"github.com/perdure/perdure/internal/torture/program"
@@ -77,6 +78,8 @@ type Env struct {
 	mu   sync.Mutex
 	eng  perdure.Caller
 	once map[string]bool // actions of listeners that happen once in a process
+	// mails is the number of those that were to be sent.
+	mails int
 }
 
 // New makes the workflows. Without transactions, programs have no steps in any.
@@ -92,7 +95,7 @@ func New(w World, money perdure.Transactions[*sql.Tx], db *sql.DB) *Env {
 			return err
 		})
 	}, perdure.Retention{Period: -1})
-	out.failing = perdure.Define("failing", func(ctx context.Context, label string) (string,
+	out.failing = perdure.Define(Fails, func(ctx context.Context, label string) (string,
 		error) {
 		_, err := perdure.Step(ctx, "do", out.effect(label))
 		return label, errors.Join(err, perdure.Permanent(ErrMeant))
@@ -122,7 +125,7 @@ func (e *Env) caller() perdure.Caller {
 func (e *Env) Definitions() []perdure.Definition {
 	out := []perdure.Definition{
 		e.code, e.brief, e.failing, e.fleeting, e.narrow, e.tick, schedule.Workflow(),
-		batch.Workflow(),
+		batch.Workflow(), alert.Workflow(alert.Options{Mail: e}),
 	}
 	out = append(out, e.defineMerged()...)
 	for _, name := range slices.Sorted(maps.Keys(e.declared)) {
