@@ -106,8 +106,22 @@ func (r *limitRows) lock(b *batch) {
 	default:
 		runs := append(append([]int64{}, r.ended...), r.freeRun...)
 		counts := slices.ContainsFunc(r.workflow, func(w string) bool { return w != "" })
-		b.add(lockLimits, int32(countingLock), counts, runs, r.askName, r.askKey, r.name)
+		names, keys := r.asked()
+		b.add(lockLimits, int32(countingLock), counts, runs, names, keys, r.name)
 	}
+}
+
+// asked returns the limits that the group asks for, each once.
+func (r *limitRows) asked() (names, keys []string) {
+	type limit struct{ name, key string }
+	seen := map[limit]bool{}
+	for i, name := range r.askName {
+		if l := (limit{name, r.askKey[i]}); !seen[l] {
+			seen[l] = true
+			names, keys = append(names, name), append(keys, l.key)
+		}
+	}
+	return names, keys
 }
 
 // queue adds the work to the batch.

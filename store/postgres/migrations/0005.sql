@@ -37,46 +37,53 @@ create index slots_tokens on perdure.slots (lim, due) where due is not null;
 create index slots_line on perdure.slots (lim, priority desc, turn, ask) where not held;
 create index slots_share on perdure.slots (lim, priority, share, turn) where not held;
 
--- Sends a run the message that it has a slot. The message counts as not given to its engine.
-create function perdure.grant_slot(p_at bigint, p_run bigint, p_number bigint) returns bigint language plpgsql as $$
+-- Sends runs the messages that they have slots. The messages count as not given to their engines.
+-- Returns how many it has sent.
+create function perdure.grant_slots(p_at bigint, p_runs bigint[], p_numbers bigint[]) returns bigint language plpgsql as $$
 declare
-    to_run record;
+    sent bigint;
 begin
-    update perdure.heads set mail = mail + 1, wake = case when owner = 0 and (wake is null or wake > p_at) then p_at else wake end
-    where number = p_run and ended is null
-    returning mail, coalesce(inbox, number) as box, coalesce(nullif(chain, 0), number) as line into to_run;
-    if not found then
-        return 0;
-    end if;
+    with granted as (
+        select run, number, row_number() over (partition by run order by place) as nth
+        from unnest(p_runs, p_numbers) with ordinality as g (run, number, place)),
+    told as (
+        update perdure.heads h set mail = h.mail + g.count, wake = case when h.owner = 0 and (h.wake is null or h.wake > p_at) then p_at else h.wake end
+        from (select run, count(*) as count from unnest(p_runs) as g (run) group by run order by run) g
+        where h.number = g.run and h.ended is null
+        returning h.number, h.mail - g.count as before, coalesce(h.inbox, h.number) as box, coalesce(nullif(h.chain, 0), h.number) as line)
     insert into perdure.messages (holder, number, chain, kind, name, key, at)
-    values (to_run.box, to_run.mail, to_run.line, 64, 'perdure:slot', p_number::text, p_at);
-    return 1;
+    select t.box, t.before + g.nth, t.line, 64, 'perdure:slot', g.number::text, p_at
+    from granted g join told t on t.number = g.run;
+    get diagnostics sent = row_count;
+    return sent;
 end $$;
 
--- Gives the free slots of a limit to those in line. All but the slot that is asked for just now get
+-- Gives the free slots of limits to those in line. All but the slot that is asked for just now get
 -- a message. Returns the number of messages.
-create function perdure.give_slots(p_at bigint, p_lim bigint, p_run bigint, p_number bigint) returns bigint language plpgsql as $$
+create function perdure.give_slots(p_at bigint, p_lims bigint[], p_run bigint, p_number bigint) returns bigint language plpgsql as $$
 declare
-    lim_row record;
-    first record;
-    has bigint;
-    told bigint := 0;
+    lims bigint[];
+    runs bigint[];
+    numbers bigint[];
 begin
-    select most, held from perdure.limits where id = p_lim into lim_row;
-    has := lim_row.held;
-    while lim_row.most = 0 or has < lim_row.most loop
-        select run, number from perdure.slots where lim = p_lim and not held order by priority desc, turn, ask limit 1 into first;
-        exit when not found;
-        update perdure.slots set held = true where run = first.run and number = first.number;
-        has := has + 1;
-        if first.run <> p_run or first.number <> p_number then
-            told := told + perdure.grant_slot(p_at, first.run, first.number);
-        end if;
-    end loop;
-    if has <> lim_row.held then
-        update perdure.limits set held = has where id = p_lim;
+    select array_agg(l.id), array_agg(s.run), array_agg(s.number) from (
+        select l.id, l.most, l.held from perdure.limits l
+        where l.id = any(p_lims) and (l.most = 0 or l.held < l.most) order by l.name, l.key) l
+    cross join lateral (
+        select o.run, o.number from perdure.slots o where o.lim = l.id and not o.held
+        order by o.priority desc, o.turn, o.ask limit case when l.most > 0 then l.most - l.held end) s
+    into lims, runs, numbers;
+    if lims is null then
+        return 0;
     end if;
-    return told;
+    update perdure.slots s set held = true from unnest(runs, numbers) as g (run, number)
+    where s.run = g.run and s.number = g.number;
+    update perdure.limits l set held = l.held + g.count
+    from (select lim, count(*) as count from unnest(lims) as g (lim) group by lim) g where l.id = g.lim;
+    select array_agg(g.run order by g.place), array_agg(g.number order by g.place)
+    from unnest(runs, numbers) with ordinality as g (run, number, place)
+    where g.run <> p_run or g.number <> p_number into runs, numbers;
+    return perdure.grant_slots(p_at, runs, numbers);
 end $$;
 
 -- Returns the limit of a name and key, locked, and makes it if there is none.
@@ -112,7 +119,7 @@ begin
         perform pg_advisory_xact_lock_shared(p_lock, 0);
     end if;
     insert into perdure.limits (name, key)
-    select distinct a.name, a.key from unnest(p_names, p_keys) as a (name, key)
+    select a.name, a.key from unnest(p_names, p_keys) as a (name, key)
     where not exists (select from perdure.limits l where l.name = a.name and l.key = a.key)
     order by 1, 2 on conflict do nothing;
     perform from perdure.limits l where l.id = any (array(
@@ -135,10 +142,47 @@ begin
     for token in select run, number from perdure.slots where lim = p_lim and due > p_clock order by due, ask loop
         waiting := waiting + 1;
         update perdure.slots set due = p_clock + waiting * p_every where run = token.run and number = token.number;
-        told := told + perdure.grant_slot(p_at, token.run, token.number);
+        told := told + perdure.grant_slots(p_at, array[token.run], array[token.number]);
     end loop;
     update perdure.limits set every = p_every, burst = p_burst, clock = p_clock, "full" = p_clock + (waiting + p_burst) * p_every where id = p_lim;
     return told;
+end $$;
+
+-- Answers the asks of a group if all of them are for slots that are free, or that the runs have:
+-- without a look at each. Otherwise it does nothing and returns no row.
+create function perdure.grant_all(
+    p_at bigint, a_run bigint[], a_slot bigint[], a_name text[], a_key text[], a_most bigint[], a_priority int[], a_share text[], a_every bigint[], a_revision bigint[])
+returns table (place int, answer int, wait bigint) language plpgsql as $$
+begin
+    if 0 < any(a_every) then
+        return;
+    end if;
+    return query
+    with asked as materialized (
+        select n.*, l.id, s.run is not null as had,
+            case when l.asks > 0 and l.revision > n.revision then l.most else n.most end as may,
+            l.id is not null and h.number is not null and (s.run is null or s.held and s.due is null and s.lim = l.id) as plain
+        from unnest(a_run, a_slot, a_name, a_key, a_most, a_priority, a_share, a_revision)
+            with ordinality as n (run, slot, name, key, most, priority, share, revision, nth)
+        left join perdure.limits l on l.name = n.name and l.key = n.key
+        left join perdure.heads h on h.number = n.run
+        left join perdure.slots s on s.run = n.run and s.number = n.slot),
+    wanted as materialized (
+        select l.id, l.asks, min(a.may) as may, min(a.revision) as revision, count(*) filter (where not a.had) as more,
+            min(a.may) = max(a.may) and (l.asks = 0 or l.most = min(a.may))
+            and (min(a.may) = 0 or l.held + count(*) filter (where not a.had) <= min(a.may)) as fits
+        from asked a join perdure.limits l on l.id = a.id group by l.id),
+    everything as materialized (
+        select (select bool_and(plain) and count(*) = count(distinct (run, slot)) from asked) and (select bool_and(fits) from wanted) as fits),
+    counted as (
+        update perdure.limits l set most = w.may, held = l.held + w.more, asks = l.asks + w.more,
+            revision = case when l.asks = 0 then w.revision else l.revision end
+        from wanted w, everything e where e.fits and l.id = w.id and w.more > 0),
+    given as (
+        insert into perdure.slots (run, number, lim, ask, since, held, priority, share, turn)
+        select a.run, a.slot, a.id, w.asks + row_number() over (partition by a.id order by a.nth), p_at, true, a.priority, a.share, 0
+        from asked a join wanted w on w.id = a.id, everything e where e.fits and not a.had)
+    select a.nth::int, 1, 0::bigint from asked a, everything e where e.fits;
 end $$;
 
 -- Does the work of a group that is about limits: frees slots, changes limits, gives what is free,
@@ -151,32 +195,29 @@ create function perdure.limit_work(
 returns table (place int, answer int, wait bigint) language plpgsql as $$
 declare
     touched bigint[] := '{}';
-    more bigint[];
     told bigint := 0;
     now_here constant bigint := (extract(epoch from clock_timestamp()) * 1000000)::bigint * 1000;
     has record;
     got record;
+    a record;
     i int;
     id_here bigint;
     refused bigint := 0;
     round bigint;
 begin
-    with gone as (
-        delete from perdure.slots s using unnest(p_free_run, p_free_number) as f (run, number)
-        where s.run = f.run and s.number = f.number returning s.lim, s.held and s.due is null as held),
-    less as (
-        update perdure.limits l set held = l.held - g.held
-        from (select lim, count(*) filter (where gone.held) as held from gone group by lim) g where l.id = g.lim returning l.id)
-    select coalesce(array_agg(id), '{}') from less into more;
-    touched := more;
-    with gone as (
-        delete from perdure.slots s where s.run = any(p_ended) and (s.number > 0 or s.run <> all(coalesce(p_inherited, array[]::bigint[])))
-        returning s.lim, s.held and s.due is null as held),
-    less as (
-        update perdure.limits l set held = l.held - g.held
-        from (select lim, count(*) filter (where gone.held) as held from gone group by lim) g where l.id = g.lim returning l.id)
-    select coalesce(array_agg(id), '{}') from less into more;
-    touched := touched || more;
+    if cardinality(p_free_run) > 0 or cardinality(p_ended) > 0 then
+        with gone as (
+            delete from perdure.slots s using (
+                select f.run, f.number from unnest(p_free_run, p_free_number) as f (run, number)
+                union
+                select o.run, o.number from perdure.slots o
+                where o.run = any(p_ended) and (o.number > 0 or o.run <> all(coalesce(p_inherited, array[]::bigint[])))) f
+            where s.run = f.run and s.number = f.number returning s.lim, s.held and s.due is null as held),
+        less as (
+            update perdure.limits l set held = l.held - g.held
+            from (select lim, count(*) filter (where gone.held) as held from gone group by lim) g where l.id = g.lim returning l.id)
+        select coalesce(array_agg(id), '{}') from less into touched;
+    end if;
     for i in 1 .. coalesce(cardinality(p_name), 0) loop
         if p_workflow[i] <> '' then
             id_here := 0;
@@ -200,73 +241,75 @@ begin
             end if;
         end loop;
     end loop;
-    for has in select id from perdure.limits where id = any(touched) order by name, key loop
-        told := told + perdure.give_slots(p_at, has.id, 0, 0);
-    end loop;
-    for i in 1 .. coalesce(cardinality(a_run), 0) loop
-        place := i;
+    if cardinality(touched) > 0 then
+        told := told + perdure.give_slots(p_at, touched, 0, 0);
+    end if;
+    return query select * from perdure.grant_all(p_at, a_run, a_slot, a_name, a_key, a_most, a_priority, a_share, a_every, a_revision);
+    for a in select * from unnest(a_run, a_slot, a_name, a_key, a_most, a_priority, a_share, a_every, a_burst, a_revision)
+        with ordinality as n (run, slot, name, key, most, priority, share, every, burst, revision, nth) where not found order by nth loop
+        place := a.nth;
         answer := 0;
         wait := 0;
-        perform from perdure.heads where number = a_run[i];
-        if not found or a_run[i] = refused and a_slot[i] < 0 then
-            id_here := perdure.limit_of(a_name[i], a_key[i]);
+        perform from perdure.heads where number = a.run;
+        if not found or a.run = refused and a.slot < 0 then
+            id_here := perdure.limit_of(a.name, a.key);
             touched := touched || id_here;
             return next;
             continue;
         end if;
-        select lim, held, due from perdure.slots where run = a_run[i] and number = a_slot[i] into got;
+        select lim, held, due from perdure.slots where run = a.run and number = a.slot into got;
         if not found then
-            id_here := perdure.limit_of(a_name[i], a_key[i]);
+            id_here := perdure.limit_of(a.name, a.key);
             touched := touched || id_here;
             select * from perdure.limits where id = id_here into has;
             if has.asks = 0 then
-                has.revision := a_revision[i];
+                has.revision := a.revision;
                 update perdure.limits set revision = has.revision where id = id_here and revision <> has.revision;
             end if;
-            if has.revision > a_revision[i] then
-                a_most[i] := has.most;
-                a_every[i] := case when a_every[i] > 0 then coalesce(has.every, a_every[i]) else 0 end;
-                a_burst[i] := coalesce(has.burst, a_burst[i]);
+            if has.revision > a.revision then
+                a.most := has.most;
+                a.every := case when a.every > 0 then coalesce(has.every, a.every) else 0 end;
+                a.burst := coalesce(has.burst, a.burst);
             end if;
-            if a_every[i] > 0 then
+            if a.every > 0 then
                 has.full := coalesce(has.full, now_here);
                 if now_here < has.clock then
                     has.full := has.full + now_here - has.clock;
                 end if;
                 has.full := greatest(has.full, now_here);
-                update perdure.limits set every = a_every[i], burst = a_burst[i], clock = now_here, "full" = has.full + a_every[i], asks = has.asks + 1 where id = id_here;
+                update perdure.limits set every = a.every, burst = a.burst, clock = now_here, "full" = has.full + a.every, asks = has.asks + 1 where id = id_here;
                 insert into perdure.slots (run, number, lim, ask, since, held, due, priority, share, turn)
-                values (a_run[i], a_slot[i], id_here, has.asks + 1, p_at, true, greatest(has.full - (a_burst[i] - 1) * a_every[i], now_here), a_priority[i], a_share[i], 0);
+                values (a.run, a.slot, id_here, has.asks + 1, p_at, true, greatest(has.full - (a.burst - 1) * a.every, now_here), a.priority, a.share, 0);
                 touched := touched || array(select o.id from perdure.limits o where o.full <= now_here order by o.full limit 8 for update skip locked);
-            elsif has.asks = 0 or has.most = a_most[i] and (has.most = 0 or has.held < has.most) then
+            elsif has.asks = 0 or has.most = a.most and (has.most = 0 or has.held < has.most) then
                 -- a slot is free, so nobody waits
-                update perdure.limits set most = a_most[i], held = has.held + 1, asks = has.asks + 1 where id = id_here;
+                update perdure.limits set most = a.most, held = has.held + 1, asks = has.asks + 1 where id = id_here;
                 insert into perdure.slots (run, number, lim, ask, since, held, priority, share, turn)
-                values (a_run[i], a_slot[i], id_here, has.asks + 1, p_at, true, a_priority[i], a_share[i], 0);
+                values (a.run, a.slot, id_here, has.asks + 1, p_at, true, a.priority, a.share, 0);
                 answer := 1;
                 return next;
                 continue;
             else
                 update perdure.limits set asks = has.asks + 1 where id = id_here;
                 round := greatest(
-                    coalesce((select turn from perdure.slots where lim = id_here and not held and priority = a_priority[i] order by turn limit 1), 1),
-                    coalesce((select turn + 1 from perdure.slots where lim = id_here and not held and priority = a_priority[i] and share = a_share[i] order by turn desc limit 1), 1));
+                    coalesce((select turn from perdure.slots where lim = id_here and not held and priority = a.priority order by turn limit 1), 1),
+                    coalesce((select turn + 1 from perdure.slots where lim = id_here and not held and priority = a.priority and share = a.share order by turn desc limit 1), 1));
                 insert into perdure.slots (run, number, lim, ask, since, held, priority, share, turn)
-                values (a_run[i], a_slot[i], id_here, has.asks + 1, p_at, false, a_priority[i], a_share[i], round);
+                values (a.run, a.slot, id_here, has.asks + 1, p_at, false, a.priority, a.share, round);
             end if;
-            select lim, held, due from perdure.slots where run = a_run[i] and number = a_slot[i] into got;
+            select lim, held, due from perdure.slots where run = a.run and number = a.slot into got;
         end if;
         if got.due is not null then
             wait := greatest(got.due - now_here, 0);
             answer := case when wait > 0 then 3 else 1 end;
         else
-            update perdure.limits set most = a_most[i] where id = got.lim and name = a_name[i] and key = a_key[i] and revision <= a_revision[i] and most <> a_most[i];
-            told := told + perdure.give_slots(p_at, got.lim, a_run[i], a_slot[i]);
-            select held from perdure.slots where run = a_run[i] and number = a_slot[i] into got.held;
+            update perdure.limits set most = a.most where id = got.lim and name = a.name and key = a.key and revision <= a.revision and most <> a.most;
+            told := told + perdure.give_slots(p_at, array[got.lim], a.run, a.slot);
+            select held from perdure.slots where run = a.run and number = a.slot into got.held;
             answer := case when got.held then 1 else 2 end;
         end if;
-        if answer <> 1 and a_slot[i] < 0 then
-            refused := a_run[i];
+        if answer <> 1 and a.slot < 0 then
+            refused := a.run;
         end if;
         return next;
     end loop;
