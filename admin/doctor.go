@@ -171,14 +171,19 @@ func (c *Check) found(id, command string) {
 
 // number returns the count as text: 1 run, at least 12 runs.
 func (c *Check) number(one string) string {
-	text := fmt.Sprint(c.Count, " ", one)
-	if c.Count != 1 {
-		text += "s"
-	}
+	text := counted(c.Count, one)
 	if c.AtLeast {
 		text = "at least " + text
 	}
 	return text
+}
+
+// counted returns a number with its noun.
+func counted(n int, one string) string {
+	if n != 1 {
+		one += "s"
+	}
+	return fmt.Sprint(n, " ", one)
 }
 
 // judge sets the evidence of a check that counts what is wrong.
@@ -226,6 +231,13 @@ func (d *doctor) engines() (Check, error) {
 	c := Check{Name: "engines"}
 	living := d.living()
 	c.Evidence = fmt.Sprintf("%d with the store", len(living))
+	for _, e := range living {
+		if h := e.Drain; !h.Until.IsZero() {
+			c.Evidence += fmt.Sprintf("; engine %d drains until %s and still holds %s, %s in "+
+				"flight", e.ID, h.Until.UTC().Format(time.RFC3339), counted(h.Runs, "run"),
+				counted(h.Steps, "step"))
+		}
+	}
 	if d.client.Live != nil {
 		if h := d.client.Live.Held(); !h.Draining.IsZero() {
 			c.Evidence += fmt.Sprintf("; the one here drains until %s: %s",

@@ -56,6 +56,15 @@ type Engine struct {
 	Seen  string  `json:"seen,omitempty"`  // when it renewed its lease last
 	Until string  `json:"until,omitempty"` // when the lease expires
 	Left  float64 `json:"lease_s"`         // the seconds until then; 0 without a lease
+
+	Drain *Drain `json:"drain,omitempty"` // while it stops
+}
+
+// A Drain is the work that an engine still has while it stops.
+type Drain struct {
+	Until string `json:"until"` // when it waits no longer
+	Runs  int    `json:"runs"`  // the number of runs that it has in memory
+	Steps int    `json:"steps"` // the number of steps in flight
 }
 
 // Versions are the versions of code that runs need.

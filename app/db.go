@@ -80,6 +80,8 @@ func printDatabase(w io.Writer, d api.Database) error {
 		text := fmt.Sprintf("process %d on %s, since %s", e.PID, e.Host, e.Since)
 		if !e.Alive {
 			text = "none: " + text + ", has died; runs go on when another has it"
+		} else if e.Drain != nil {
+			text += ", drains " + drainText(e)
 		}
 		pairs = append(pairs, "engine", text)
 	}

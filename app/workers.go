@@ -27,8 +27,9 @@ func newWorkersList(db *database) *cobra.Command {
 		Short: "List the engines that use the database, and their runs",
 		Long: `Lists the engines that use the database: one on an SQLite file, any number on PostgreSQL.
 For each it shows its host and process, the number of its runs and its capacity, its last
-sign of life, and the rest of its lease, by the clock of the database. A dead engine is
-listed until another one takes over its runs.`,
+sign of life, and the rest of its lease, by the clock of the database. An engine that stops
+shows until when it waits, and what it still has in memory. A dead engine is listed until
+another one takes over its runs.`,
 		Example: "  perdure workers list -o jsonl",
 		Args:    exactly(),
 	}
@@ -64,6 +65,9 @@ func engineOf(e store.Engine, now time.Time) api.Engine {
 		Alive: !e.Expired,
 		Runs:  e.Runs, Slots: e.Slots, Seen: moment(e.Seen), Until: moment(e.Until),
 	}
+	if d := e.Drain; !d.Until.IsZero() {
+		told.Drain = &api.Drain{Until: moment(d.Until), Runs: d.Runs, Steps: d.Steps}
+	}
 	if !e.Until.IsZero() {
 		told.Left = max(e.Until.Sub(now), 0).Round(time.Millisecond).Seconds()
 	}
@@ -79,6 +83,7 @@ var engineColumns = []column[api.Engine]{
 	{"SINCE", func(e api.Engine) string { return e.Since }},
 	{"HEARD OF", func(e api.Engine) string { return e.Seen }},
 	{"LEASE", leaseText},
+	{"DRAINS", drainText},
 }
 
 // slots returns the number of runs, with the capacity if it is known.
@@ -87,6 +92,14 @@ func slots(runs int64, slots int) string {
 		return strconv.FormatInt(runs, 10)
 	}
 	return fmt.Sprintf("%d of %d", runs, slots)
+}
+
+// drainText returns what an engine that stops waits for.
+func drainText(e api.Engine) string {
+	if e.Drain == nil {
+		return ""
+	}
+	return fmt.Sprintf("until %s, steps left: %d", e.Drain.Until, e.Drain.Steps)
 }
 
 // leaseText returns the rest of an engine's lease as text. An SQLite file has no leases.

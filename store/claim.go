@@ -63,6 +63,8 @@ type Renew struct {
 	// Idle makes the lease IdleLeases times as long if the engine owns no open run and has
 	// nothing in the outbox.
 	Idle bool
+	// Drain replaces what the engine has said before. Info shows it.
+	Drain Drain
 }
 
 // Leave removes the engine's row. Its runs get no owner and are due at Now.

@@ -97,6 +97,15 @@ type Engine struct {
 	Expired bool      // its lease has passed without it leaving: its runs wait for another engine
 	Until   time.Time // when its lease passes, by the clock of Info.Now; zero: no lease
 	Seen    time.Time // when its lease was last renewed, by the same clock
+	Drain   Drain     // what its last Renew said
+}
+
+// A Drain is the work that an engine still has while it stops. The zero value means that it goes
+// on.
+type Drain struct {
+	Until time.Time // when it waits no longer for its steps
+	Runs  int       // in memory
+	Steps int       // in flight
 }
 
 // Info is a description of a store.

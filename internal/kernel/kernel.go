@@ -245,17 +245,20 @@ func (k *Kernel) join(ctx context.Context) (again bool, err error) {
 
 // How often a kernel that drains says what it holds, and how many steps it names.
 const (
-	drainTold  = 5 * time.Second
+	drainEvery = 5 * time.Second
 	drainNames = 10
 )
 
 // drain lets steps in flight end and begins no new ones. It returns when all have ended or the time
-// is up. Observers hear what it waits for, and what it leaves behind.
+// is up. Observers hear what it waits for, and what it leaves behind. Other processes see it in the
+// store, unless nothing is in flight.
 func (k *Kernel) drain() {
 	landed := k.drains()
+	telling, cancel := context.WithCancel(context.Background())
+	defer cancel()
 	over := time.NewTimer(k.cfg.Drain)
 	defer over.Stop()
-	again := time.NewTicker(drainTold)
+	again := time.NewTicker(drainEvery)
 	defer again.Stop()
 	for n := 1; ; n++ {
 		held := k.held()
@@ -264,6 +267,7 @@ func (k *Kernel) drain() {
 				Kind: observe.EngineDraining, At: time.Now(), Attempt: n, Due: held.Until,
 				Rows: len(held.Steps), Reason: held.Show(drainNames),
 			})
+			go k.renewOnTime(telling, drainEvery) // other processes see it then
 		}
 		select {
 		case <-landed:

@@ -253,15 +253,23 @@ func (k *Kernel) renewOnTime(
 	return idle, c.Lapse, err
 }
 
-// renew begins the lease anew, and takes over engines that have died. The answer has the number of
+// renew begins the lease anew, says what an engine that drains still holds, and takes over engines
+// that have died. The answer has the number of
 // those engines, and in how long the next lease of another engine passes.
 func (k *Kernel) renew(
 	ctx context.Context, timeout time.Duration, idle bool,
 ) (store.Claimed, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
+	var drain store.Drain
+	if _, draining := k.state(); draining {
+		h := k.held()
+		drain = store.Drain{Until: h.Until, Runs: h.Runs, Steps: len(h.Steps)}
+	}
 	sent := time.Now()
-	c, err := k.store.Claim(ctx, store.Renew{Engine: k.engine, Idle: idle, Now: sent})
+	c, err := k.store.Claim(ctx, store.Renew{
+		Engine: k.engine, Idle: idle, Now: sent, Drain: drain,
+	})
 	if err != nil {
 		return store.Claimed{}, err
 	}

@@ -37,7 +37,7 @@ func (d *data) locked() error {
 	return store.ErrLocked
 }
 
-// renew starts an engine's lease anew.
+// renew starts an engine's lease anew, and records whether it drains.
 func (s *Store) renew(c store.Renew) store.Claimed {
 	var out store.Claimed
 	lease := s.data.lease
@@ -45,6 +45,10 @@ func (s *Store) renew(c store.Renew) store.Claimed {
 		lease *= store.IdleLeases
 	}
 	s.data.lend(c.Engine, lease, &out)
+	self := s.data.engines[c.Engine]
+	self.Drain = c.Drain
+	self.Drain.Until = stored(self.Drain.Until)
+	s.data.engines[c.Engine] = self
 	if s.data.lease > 0 {
 		dead := s.takeOver(c.Now)
 		out.Expired, out.Freed = dead.Expired, dead.Freed

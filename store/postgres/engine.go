@@ -22,12 +22,12 @@ select $1, $2, $3, $4, $5, now, now + $6::bigint * interval '1 microsecond' from
 	// those.
 	renew = renewFor(`$2::bigint`)
 
-	// renewIdle sets the long lease, $3, if the engine owns no run and has no entry in the
+	// renewIdle sets the long lease, $6, if the engine owns no run and has no entry in the
 	// outbox.
 	renewIdle = renewFor(`case
         when (select true from perdure.heads h where h.owner = $1 and h.owner > 0 and h.ended is null limit 1) then $2::bigint
         when (select true from perdure.owed o where o.teller = $1 limit 1) then $2::bigint
-        else $3::bigint end`)
+        else $6::bigint end`)
 
 	// findDead returns the engines whose lease has passed, and the microseconds until the
 	// next lease passes.
@@ -154,7 +154,8 @@ func (s *Store) sweep(ctx context.Context, after int64) (last int64, more bool) 
 // it.
 func renewFor(lease string) string {
 	return `with renewed as (
-    update perdure.engines set seen = now, leased = now + i.lease * interval '1 microsecond'
+    update perdure.engines set seen = now, leased = now + i.lease * interval '1 microsecond',
+        drains = $3, held_runs = $4, held_steps = $5
     from clock_timestamp() now, (select ` + lease + ` as lease) i
     where id = $1 returning i.lease)
 select 1 / count(*), max(lease) from renewed`
@@ -164,7 +165,8 @@ select 1 / count(*), max(lease) from renewed`
 func (s *Store) renewal(ctx context.Context, c store.Renew) (store.Claimed, error) {
 	var b batch
 	lease, statement, args := s.options.Lease, renew, []any{
-		int64(c.Engine), s.options.Lease.Microseconds(),
+		int64(c.Engine), s.options.Lease.Microseconds(), nanos(c.Drain.Until),
+		int32(c.Drain.Runs), int32(c.Drain.Steps),
 	}
 	if c.Idle {
 		statement, args = renewIdle, append(args, (store.IdleLeases*lease).Microseconds())

@@ -20,7 +20,11 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 	case store.ReserveID:
 		return s.reserveID()
 	case store.Renew: // there are no leases
-		return take(s, c.Engine, func(*taking) error { return nil })
+		return take(s, c.Engine, func(t *taking) error {
+			_, err := t.conn.exec(updateDrain, nanos(c.Drain.Until), int64(c.Drain.Runs),
+				int64(c.Drain.Steps), int64(c.Engine))
+			return err
+		})
 	case store.Leave:
 		return store.Claimed{Engine: c.Engine}, s.quit(c)
 	case store.TakeRun:

@@ -40,6 +40,9 @@ union all select spill from perdure_unrouted where spill >= ?1)`
 	insertEngine = `insert into perdure_engines (host, pid, build, slots, since) values (?, ?, ?, ?, ?) returning id`
 )
 
+// updateDrain records what an engine says of itself while it stops.
+const updateDrain = `update perdure_engines set drains = ?, held_runs = ?, held_steps = ? where id = ?`
+
 // The statements for an engine that leaves.
 const (
 	releaseOwn   = `update perdure_heads set owner = 0, wake = ?, claimed = 0 where owner = ? and ended is null`

@@ -49,6 +49,12 @@ func hold(path string) error {
 	if err := s.Commit(context.Background(), start(s, got.Engine, 1)); err != nil {
 		return err
 	}
+	if _, err := s.Claim(context.Background(), store.Renew{
+		Engine: got.Engine, Now: noon,
+		Drain: store.Drain{Until: noon.Add(time.Minute), Runs: 7, Steps: 5},
+	}); err != nil {
+		return err
+	}
 	fmt.Println("joined")
 	_, err = bufio.NewReader(os.Stdin).ReadString('\n')
 	return err
@@ -65,6 +71,11 @@ func TestAnotherProcessHasIt(t *testing.T) {
 	}
 
 	// It can still read and start runs.
+	info, err := s.Info(t.Context())
+	if err != nil || len(info.Engines) != 1 || info.Engines[0].Drain.Runs != 7 ||
+		info.Engines[0].Drain.Steps != 5 {
+		t.Errorf("Info = %+v, %v", info, err)
+	}
 	if err := s.Commit(t.Context(), start(s, 0, 77)); err != nil {
 		t.Fatal(err)
 	}

@@ -199,6 +199,9 @@ func TestSuiteFailsBrokenDrivers(t *testing.T) {
 			broken{commit: neverNow},
 			"post/a run that nobody owns is due when the message comes",
 		},
+		"keeps no drain": {
+			broken{claim: keepsNoDrain}, "renew/the store shows that an engine drains",
+		},
 		"wakes whoever is unloaded": {
 			broken{commit: alwaysForces},
 			"post/a run with a cause to stay unloaded wakes by force only",

@@ -17,6 +17,7 @@ func joinChecks() []check {
 		{"join/runs that have ended or are nobody's stay as they are", joinLeavesAlone},
 		{"join/what was due by a clock that has been put back is due now", joinPutBack},
 		{"leave/the runs of an engine are due now and nobody's", leaveReleases},
+		{"renew/the store shows that an engine drains", renewDrains},
 		{"leave/an engine that was taken over cannot claim or leave", leaveFenced},
 	}
 }
@@ -51,6 +52,40 @@ func joinPutBack(w *world) {
 	w.same("wake of what sleeps", w.head(asleep).Wake, at(2*day))
 	w.die(50) // by the present clock, no more runs are due
 	w.same("due", len(w.take(51, 10).Runs), 1)
+}
+
+// spec: R-35
+func renewDrains(w *world) {
+	w.join(0)
+	reader := w
+	if w.db.Lapse != nil { // the store is for many
+		reader = &world{T: w.T, db: w.db}
+		reader.open()
+		w.besides = append(w.besides, reader.s)
+	}
+	drain := store.Drain{Until: at(30), Runs: 3, Steps: 2}
+	for _, d := range []store.Drain{{}, drain, {Until: at(30), Runs: 1}, {}} {
+		w.claim(store.Renew{Engine: w.engine, Now: at(1), Drain: d})
+		drains(reader, d)
+	}
+	w.claim(store.Renew{Engine: w.engine, Now: at(2), Drain: drain})
+	w.die(3)
+	drains(w, store.Drain{})
+}
+
+// drains fails the check unless the one engine drains like that, also by Brief.
+func drains(w *world, want store.Drain) {
+	w.Helper()
+	info, err := w.s.Info(w.Context())
+	w.ok(err)
+	brief, err := store.Brief(w.Context(), w.s)
+	w.ok(err)
+	w.same("engines", len(info.Engines)+len(brief.Engines), 2)
+	for _, e := range append(info.Engines, brief.Engines...) {
+		got := e.Drain
+		w.same("drains until", moment(got.Until), moment(want.Until))
+		w.same("held", []int{got.Runs, got.Steps}, []int{want.Runs, want.Steps})
+	}
 }
 
 func joinIDs(w *world) {

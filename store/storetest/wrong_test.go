@@ -96,6 +96,14 @@ func noMail(s store.Store, c store.Claim) (store.Claimed, error) {
 	return got, err
 }
 
+func keepsNoDrain(s store.Store, c store.Claim) (store.Claimed, error) {
+	if r, is := c.(store.Renew); is {
+		r.Drain = store.Drain{}
+		c = r
+	}
+	return s.Claim(context.Background(), c)
+}
+
 func noInbox(s store.Store, c store.Claim) (store.Claimed, error) {
 	got, err := s.Claim(context.Background(), c)
 	for i := range got.Runs {

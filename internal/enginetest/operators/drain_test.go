@@ -61,13 +61,18 @@ func TestAnEngineThatDrainsSaysWhatItStillHolds(t *testing.T) {
 			h.Steps != 2 {
 			t.Errorf("%+v", h)
 		}
-		is(t, check(t, a, "engines"), admin.Healthy, "drains until")
+		is(t, check(t, a, "engines"), admin.Healthy, "the one here drains until")
+		seen := admin.New(world.Must[*perdure.Client](t)(perdure.NewClient(t.Context(), w.DB)))
+		is(t, check(t, seen, "engines"), admin.Healthy, "1 with the store; engine 1 drains until "+
+			h.Until.UTC().Format(time.RFC3339)+" and still holds 3 runs, 2 steps in flight")
 		time.Sleep(6 * time.Second)
+		is(t, check(t, seen, "engines"), admin.Healthy, "2 steps in flight")
 		if h = held(); h.Steps != 1 || h.InFlight[0].WorkflowID != "hour" {
 			t.Errorf("%+v", h)
 		}
 		time.Sleep(4 * time.Second)
 		synctest.Wait()
+		is(t, check(t, seen, "engines"), admin.Failing, "no engine has the store")
 		told := w.Seen(observe.EngineDraining)
 		if len(told) != 2 || told[0].Rows != 2 || told[1].Rows != 2 || told[1].Attempt != 2 ||
 			!told[0].Due.Equal(h.Until) || !strings.Contains(told[0].Reason, "s of hour (slow)") {
@@ -79,6 +84,39 @@ func TestAnEngineThatDrainsSaysWhatItStillHolds(t *testing.T) {
 			t.Errorf("what was left was told as %+v", left)
 		}
 		time.Sleep(time.Hour)
+	})
+}
+
+// On a store with leases each renewal says again what an engine that drains holds, and the other
+// engines tell it, too.
+//
+// spec: R-35
+func TestTheOtherEnginesTellOfADrain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := perdure.Define("slow", func(ctx context.Context, d time.Duration) (int, error) {
+			return perdure.Step(ctx, "s", func(context.Context) (int, error) {
+				time.Sleep(d)
+				return 0, nil
+			})
+		})
+		c := world.NewCluster(t, 1, slow)
+		w := c.Nodes[0]
+		other := c.Node() // it executes nothing
+		other.Begin()
+		defer other.End()
+		world.Start(w, slow, time.Hour, perdure.ID("hour"))
+		world.Start(w, slow, 7*time.Second, perdure.ID("short"))
+		time.Sleep(time.Second)
+		a := admin.New(other.Engine)
+		defer time.Sleep(time.Hour)
+		if c := check(t, a, "engines"); strings.Contains(c.Evidence, "drains") {
+			t.Errorf("before it stops: %s", c.Evidence)
+		}
+		go w.End()
+		time.Sleep(time.Second)
+		is(t, check(t, a, "engines"), admin.Healthy, "and still holds 2 runs, 2 steps in flight")
+		time.Sleep(8 * time.Second)
+		is(t, check(t, a, "engines"), admin.Healthy, "and still holds 1 run, 1 step in flight")
 	})
 }
 

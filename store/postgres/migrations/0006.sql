@@ -1,3 +1,9 @@
+-- An engine that stops says until when it waits, and for what.
+alter table perdure.engines
+    add column drains     bigint, -- null while it does not stop
+    add column held_runs  integer not null default 0,
+    add column held_steps integer not null default 0;
+
 -- Settings: rules that operators set for all engines. A setting that is not set any more has no
 -- value.
 create table perdure.settings (

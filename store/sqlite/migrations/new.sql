@@ -15,7 +15,10 @@ create table perdure_engines (
     pid   integer not null,
     build text not null,
     since integer,
-    slots integer not null default 0 -- how many runs it has at a time
+    slots integer not null default 0, -- how many runs it has at a time
+    drains     integer,                    -- until when it waits, while it stops; null while it does not
+    held_runs  integer not null default 0, -- what it has in memory then
+    held_steps integer not null default 0  -- what it waits for
 ) strict;
 
 create table perdure_kinds    (kind    integer primary key, name text not null) strict;
