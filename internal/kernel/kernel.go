@@ -267,7 +267,7 @@ func (k *Kernel) drain() {
 				Kind: observe.EngineDraining, At: time.Now(), Attempt: n, Due: held.Until,
 				Rows: len(held.Steps), Reason: held.Show(drainNames),
 			})
-			go k.renewOnTime(telling, drainEvery) // other processes see it then
+			go func() { _, _, _ = k.renewOnTime(telling, drainEvery) }() // others see it then
 		}
 		select {
 		case <-landed:

@@ -21,7 +21,7 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 		return s.reserveID()
 	case store.Renew: // there are no leases
 		return take(s, c.Engine, func(t *taking) error {
-			_, err := t.conn.exec(updateDrain, nanos(c.Drain.Until), int64(c.Drain.Runs),
+			_, err := t.exec(updateDrain, nanos(c.Drain.Until), int64(c.Drain.Runs),
 				int64(c.Drain.Steps), int64(c.Engine))
 			return err
 		})
