@@ -254,8 +254,8 @@ func (k *Kernel) renewOnTime(
 }
 
 // renew begins the lease anew, says what an engine that drains still holds, and takes over engines
-// that have died. The answer has the number of
-// those engines, and in how long the next lease of another engine passes.
+// that have died. The answer has the number of those engines, and in how long the next lease of
+// another engine passes.
 func (k *Kernel) renew(
 	ctx context.Context, timeout time.Duration, idle bool,
 ) (store.Claimed, error) {

@@ -19,6 +19,7 @@ func limitChecks() []check {
 		{"limit/the end of a run frees its slots", limitEnds},
 		{"limit/who leaves the line or ends there is passed over", limitLeaves},
 		{"limit/a run that asks again gets the same answer", limitAgain},
+		{"limit/a run may ask for several slots in a group, and twice for one", limitSeveral},
 		{"limit/a start that finds a run asks nothing", limitVoid},
 		{"limit/after an ask for the run that is not granted no other is answered", limitFurther},
 		{"limit/who waits is in order of priority, then by shares in turn", limitOrder},
@@ -202,6 +203,42 @@ func limitAgain(w *world) {
 		"mail[] 3/-1 holds of 3 3+0;")
 	w.same("told", labels(w.inbox(all[1].Run)), []string{"1:" + store.SlotMessage})
 	w.same("not told, but answered", labels(w.inbox(all[2].Run)), []string{})
+}
+
+// spec: B-7
+func limitSeveral(w *world) {
+	w.join(0)
+	twice := func(limit string, most int) []store.Change {
+		c := w.start("")
+		for _, slot := range []int64{1, 2} {
+			c.Asks = append(c.Asks, store.Ask{Slot: slot, Limit: limit, Max: most})
+		}
+		return w.commit(c, store.Change{Run: c.Run, Asks: slices.Clone(c.Asks[:1])})
+	}
+	holds, waits := twice("mail", 2), twice("mail", 2)
+	answered(w, holds, "GGG")
+	answered(w, waits, "LLL")
+	holdsSlots(w, "mail[] 1/1 holds of 2 2+2;", "mail[] 1/2 holds of 2 2+2;",
+		"mail[] 2/1 waits 1 of 2 2+2;", "mail[] 2/2 waits 2 of 2 2+2;")
+	g := w.group(store.Change{Run: holds[0].Run, Frees: []int64{1, 2}})
+	w.ok(w.try(g))
+	w.same("grants", g.Grants, 2)
+	var told []string
+	for _, e := range w.inbox(waits[0].Run) {
+		told = append(told, fmt.Sprint(e.Seq, " ", e.Op.Key))
+	}
+	w.same("told", told, []string{"1 1", "2 2"})
+	answered(w, twice("all", 0), "GGG")
+	holdsSlots(w, "all[] 3/1 holds of 0 2+0;", "all[] 3/2 holds of 0 2+0;",
+		"mail[] 2/1 holds of 2 2+0;", "mail[] 2/2 holds of 2 2+0;")
+
+	first := tokenOf(w, "")
+	first.Asks = append(first.Asks, first.Asks[0], first.Asks[0])
+	first.Asks[1].Slot, first.Asks[2].Slot = 2, 3
+	token := w.commit(first)[0]
+	answered(w, []store.Change{token}, "GGT")
+	again := store.Change{Run: token.Run, Asks: []store.Ask{{Slot: 3, Limit: "calls"}}}
+	answered(w, w.commit(again), "T") // it is a token already
 }
 
 func limitVoid(w *world) {

@@ -160,7 +160,6 @@ begin
     return query
     with asked as materialized (
         select n.*, l.id, s.run is not null as had,
-            case when l.asks > 0 and l.revision > n.revision then l.most else n.most end as may,
             l.id is not null and h.number is not null and (s.run is null or s.held and s.due is null and s.lim = l.id) as plain
         from unnest(a_run, a_slot, a_name, a_key, a_most, a_priority, a_share, a_revision)
             with ordinality as n (run, slot, name, key, most, priority, share, revision, nth)
@@ -168,14 +167,14 @@ begin
         left join perdure.heads h on h.number = n.run
         left join perdure.slots s on s.run = n.run and s.number = n.slot),
     wanted as materialized (
-        select l.id, l.asks, min(a.may) as may, min(a.revision) as revision, count(*) filter (where not a.had) as more,
-            min(a.may) = max(a.may) and (l.asks = 0 or l.most = min(a.may))
-            and (min(a.may) = 0 or l.held + count(*) filter (where not a.had) <= min(a.may)) as fits
+        select l.id, l.asks, min(a.most) as most, min(a.revision) as revision, count(*) filter (where not a.had) as more,
+            min(a.most) = max(a.most) and (l.most = min(a.most) or l.asks = 0 and min(a.revision) = max(a.revision))
+            and (min(a.most) = 0 or l.held + count(*) filter (where not a.had) <= min(a.most)) as fits
         from asked a join perdure.limits l on l.id = a.id group by l.id),
     everything as materialized (
         select (select bool_and(plain) and count(*) = count(distinct (run, slot)) from asked) and (select bool_and(fits) from wanted) as fits),
     counted as (
-        update perdure.limits l set most = w.may, held = l.held + w.more, asks = l.asks + w.more,
+        update perdure.limits l set most = w.most, held = l.held + w.more, asks = l.asks + w.more,
             revision = case when l.asks = 0 then w.revision else l.revision end
         from wanted w, everything e where e.fits and l.id = w.id and w.more > 0),
     given as (
