@@ -75,7 +75,7 @@ func bills() *perdure.Workflow[int, int] {
 // alerts of each run that has failed, and of no other. Two more recipients fail: one answers 500,
 // and one is not there. That touches no other run.
 //
-// spec: R-31, B-9, B-10
+// spec: R-31
 func TestAlertsGoOnWhenTheirNodeDies(t *testing.T) {
 	url, ctx := testpg.URL(t), patient(t)
 	good := &receiver{told: map[string]bool{}}

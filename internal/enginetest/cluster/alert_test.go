@@ -40,7 +40,7 @@ func (p *postman) Mail(_ context.Context, m alert.Mail) error {
 // The node that has the run of alerts dies at any time while runs end. The others take that run
 // over. Each run that has failed is told of, and no other.
 //
-// spec: R-31, B-9
+// spec: R-31
 func TestEachFailedRunIsToldOfThoughTheNodeOfAlertsDies(t *testing.T) {
 	seeds := uint64(300)
 	if testing.Short() {
