@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"strconv"
 	"strings"
 	"testing"
@@ -103,8 +104,8 @@ func workUntilKilled(dir string) error {
 		return err
 	}
 	wf := booking(func(ctx context.Context, what string) error {
-		line := fmt.Sprintf("%d\t%s\t%s\n", time.Now().UnixNano(), perdure.IdempotencyKey(ctx),
-			what)
+		line := fmt.Sprintf("\n%d\t%s\t%s\t.", time.Now().UnixNano(),
+			perdure.IdempotencyKey(ctx), what)
 		if _, err := ledger.WriteString(line); err != nil {
 			return err
 		}
@@ -192,28 +193,50 @@ func killedWorker(t *testing.T, dir string, after time.Duration) []string {
 	return said
 }
 
-// A call is a line of the ledger.
+// A call is a line of the ledger. It ends with a point.
 type call struct {
 	at   time.Time
 	what string
 }
 
-func readLedger(t *testing.T, dir string) map[string][]call {
+// readLedger returns the calls by their keys. A kill in the middle of a write leaves a line without
+// its end: that call was not made.
+func readLedger(t *testing.T, dir string, kills int) map[string][]call {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(dir, "ledger"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	calls := map[string][]call{}
-	for line := range strings.Lines(string(data)) {
-		f := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
+	calls, torn := map[string][]call{}, 0
+	for _, line := range strings.Split(string(data), "\n")[1:] {
+		if !strings.HasSuffix(line, "\t.") {
+			torn++
+			continue
+		}
+		f := strings.Split(line, "\t")
 		at, err := strconv.ParseInt(f[0], 10, 64)
-		if len(f) != 3 || err != nil {
+		if len(f) != 4 || err != nil {
 			t.Fatalf("ledger: %q", line)
 		}
 		calls[f[1]] = append(calls[f[1]], call{time.Unix(0, at), f[2]})
 	}
+	if torn > kills {
+		t.Fatalf("%d kills left %d lines of the ledger without an end", kills, torn)
+	}
 	return calls
+}
+
+func TestALineOfTheLedgerThatAKillHasCutIsNoCall(t *testing.T) {
+	dir := t.TempDir()
+	data := "\n5\tk\ta\t.\n6\tk\ta ca\n7\tk\ta\t.\n8"
+	if err := os.WriteFile(filepath.Join(dir, "ledger"), []byte(data), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := readLedger(t, dir, 2)
+	want := map[string][]call{"k": {{time.Unix(0, 5), "a"}, {time.Unix(0, 7), "a"}}}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
 }
 
 // A worker is killed 300 times at any moment, while it has runs with branches, a shared slice and a
@@ -242,7 +265,7 @@ func TestThreeHundredKills(t *testing.T) {
 	if said := killedWorker(t, dir, 0); len(said) != 1 || said[0] != "finished" {
 		t.Fatalf("the last worker said %q", said)
 	}
-	calls := readLedger(t, dir)
+	calls := readLedger(t, dir, kills)
 	repeated := 0
 	for key, cs := range calls {
 		for _, c := range cs[1:] {
