@@ -349,12 +349,19 @@ func (c *Client) Describe(ctx context.Context, id string) (Description, error) {
 	if !loaded && !head.Status.IsTerminal() && head.Status != journal.Suspended &&
 		head.Status != journal.CompensationFailed {
 		info, e := c.sealed.FrontEnd.Info(ctx)
-		paused := pausedBy(info, head)
+		paused, lacking := pausedBy(info, head), ""
+		if head.Owner == 0 {
+			lacking = sealed.Lacking(info, head.Workflow)
+		}
 		switch {
 		case e != nil:
 			err = cmp.Or(err, e)
 		case paused != "":
 			d.Why = paused
+		case lacking != "" && (isDue(head) || d.Why == ""):
+			d.Why = lacking
+		case lacking != "":
+			d.Why += "; " + lacking
 		case !elsewhere:
 		case sealed.Living(info):
 			d.Why = cmp.Or(unheard(info, head.Owner), d.Why)
@@ -369,7 +376,7 @@ func (c *Client) Describe(ctx context.Context, id string) (Description, error) {
 
 // pausedBy describes the pause by which a run is not claimed; empty if there is none.
 func pausedBy(info store.Info, h journal.Head) string {
-	if h.Owner != 0 || h.Wake.IsZero() || h.Wake.After(time.Now()) {
+	if !isDue(h) {
 		return ""
 	}
 	for _, s := range info.Settings {
@@ -392,6 +399,11 @@ func pausedBy(info store.Info, h journal.Head) string {
 	return ""
 }
 
+// isDue reports whether an engine may claim the run now.
+func isDue(h journal.Head) bool {
+	return h.Owner == 0 && !h.Wake.IsZero() && !h.Wake.After(time.Now())
+}
+
 const unreadPage = 100
 
 // why returns the reason for which an open run does not go on by itself. Its end was decided at the
@@ -410,9 +422,6 @@ func (c *Client) why(d Description, closing time.Time) string {
 	case journal.Pending:
 		if held(d.Head) {
 			return "it " + cause
-		}
-		if c.sealed.Live != nil && c.sealed.Live.Lookup(d.Head.Workflow) == nil {
-			return "no engine here knows workflow " + d.Head.Workflow
 		}
 		return "it waits for an engine with a free slot"
 	case journal.Suspended, journal.CompensationFailed:

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/perdure/perdure/internal/failure"
 	"github.com/perdure/perdure/internal/kernel"
 	"github.com/perdure/perdure/internal/rules"
+	"github.com/perdure/perdure/internal/sealed"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
 )
@@ -385,7 +387,7 @@ func (d *doctor) overdue() (Check, error) {
 	for _, p := range pauses {
 		paused[p.Workflow] = true
 	}
-	oldest := d.now
+	oldest, lacking := d.now, map[string]string{}
 	err = d.find(&c, store.Filter{Busy: since}, func(h journal.Head) bool {
 		if h.Owner != 0 || !h.Status.IsActive() || paused[AllWorkflows] || paused[h.Workflow] {
 			return false
@@ -393,10 +395,16 @@ func (d *doctor) overdue() (Check, error) {
 		if h.Wake.Before(oldest) {
 			oldest = h.Wake
 		}
+		if why := sealed.Lacking(d.info, h.Workflow); why != "" {
+			lacking[h.Workflow] = why
+		}
 		return true
 	}, "why")
 	c.judge(Failing, "run", fmt.Sprintf("due, and no engine took them up: for up to %v",
 		d.now.Sub(oldest).Round(time.Second)))
+	for _, name := range slices.Sorted(maps.Keys(lacking)) {
+		c.Evidence += "; " + lacking[name]
+	}
 	return c, err
 }
 

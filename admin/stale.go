@@ -61,7 +61,7 @@ func (a *Client) someStale(ctx context.Context, after time.Duration, pages int) 
 			return nil, false, err
 		}
 		for _, h := range heads {
-			why := a.stale(h, since, sealed.Living(info))
+			why := a.stale(h, since, info)
 			if why == "" {
 				continue
 			}
@@ -92,7 +92,8 @@ func (a *Client) someStale(ctx context.Context, after time.Duration, pages int) 
 
 // stale returns the reason why a run is stale if its last entry is old; empty if the run waits for
 // something.
-func (a *Client) stale(h journal.Head, since time.Time, engines bool) string {
+func (a *Client) stale(h journal.Head, since time.Time, info store.Info) string {
+	engines, lacking := sealed.Living(info), sealed.Lacking(info, h.Workflow)
 	switch {
 	case h.Status == journal.Suspended, h.Status == journal.CompensationFailed:
 		return ""
@@ -112,8 +113,8 @@ func (a *Client) stale(h journal.Head, since time.Time, engines bool) string {
 		return ""
 	case !engines:
 		return "no engine has the store"
-	case a.client.Live != nil && a.client.Live.Lookup(h.Workflow) == nil:
-		return "no engine here knows workflow " + h.Workflow
+	case lacking != "":
+		return lacking
 	case h.Status == journal.Pending:
 		return ""
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/perdure/perdure/internal/failure"
 	"github.com/perdure/perdure/internal/kernel"
 	"github.com/perdure/perdure/internal/rules"
+	"github.com/perdure/perdure/internal/sealed"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
 )
@@ -45,6 +46,7 @@ type looker struct {
 	engine *perdure.Engine
 	front  *kernel.FrontEnd
 	rules  []Setting
+	info   store.Info // the engines
 	paused map[string]bool
 	known  map[string]bool
 	looked time.Time
@@ -103,6 +105,9 @@ func (l *looker) look() (finding, error) {
 	}
 	for _, p := range pauses {
 		l.paused[p.Name] = true
+	}
+	if l.info, err = l.front.Info(l.ctx); err != nil {
+		return finding{}, err
 	}
 	for key := range l.known {
 		l.count[causeOf(key)]++
@@ -223,7 +228,7 @@ func (a *raised) phrased() raised {
 		CauseStalled: "stalled", CauseDeadLettered: "a new dead letter",
 		CauseTooSlow:  "been open for too long",
 		CauseWaiting:  "waited for a slot or an engine for too long",
-		CauseNoEngine: "been due for a minute, and the engine here does not have the workflow",
+		CauseNoEngine: "been due for a minute, and no engine has the workflow",
 	}[a.Cause]
 	slices.SortStableFunc(a.Runs, func(x, y Run) int { return x.At.Compare(y.At) })
 	return *a
@@ -260,7 +265,7 @@ func (l *looker) stale() error {
 	all, more, err := admin.New(l.engine).FirstStale(l.ctx, 0)
 	for _, s := range all {
 		switch {
-		case kernel.IsOwn(s.Head.Workflow) || l.isPaused(s.Head) || !l.has(s.Head.Workflow):
+		case kernel.IsOwn(s.Head.Workflow) || l.isPaused(s.Head) || l.lacking(s.Head) != "":
 		case !l.isNew(suspect, s.Head):
 			l.found(CauseStalled, s.Head, s.Why)
 		}
@@ -269,10 +274,8 @@ func (l *looker) stale() error {
 	return err
 }
 
-// has reports whether the engine that looks has a workflow.
-func (l *looker) has(workflow string) bool {
-	return l.engine.Sealed().Live.Lookup(workflow) != nil
-}
+// lacking describes that no engine has the workflow of a run; empty if one has.
+func (l *looker) lacking(h journal.Head) string { return sealed.Lacking(l.info, h.Workflow) }
 
 func (l *looker) isPaused(h journal.Head) bool { return l.paused[""] || l.paused[h.Workflow] }
 
@@ -383,10 +386,11 @@ func (l *looker) due() error {
 		Busy: l.At.Add(-lookEvery),
 	}, func(h journal.Head) error {
 		since := "it has been due since " + h.Wake.UTC().Format(time.RFC3339)
+		lacking := l.lacking(h)
 		switch {
 		case h.Owner != 0 || !h.Status.IsActive() || l.isPaused(h):
-		case !l.has(h.Workflow):
-			l.found(CauseNoEngine, h, since+", and the engine here does not have the workflow")
+		case lacking != "":
+			l.found(CauseNoEngine, h, since+", and "+lacking)
 		default:
 			r, has := l.rule(CauseWaiting, h.Workflow)
 			if has && l.At.Sub(h.Wake) >= r.longest(CauseWaiting) {

@@ -32,8 +32,7 @@ const (
 	CauseTooSlow Cause = "too-slow"
 	// CauseWaiting: the run has waited for a slot or an engine for longer than Rule.LongestWait.
 	CauseWaiting Cause = "waiting"
-	// CauseNoEngine: the run has been due for a minute, and the engine that looks does not have the
-	// workflow.
+	// CauseNoEngine: the run has been due for a minute, and no engine has the workflow.
 	CauseNoEngine Cause = "no-engine"
 	// CauseTest: [Test] was called. No rule has it.
 	CauseTest Cause = "test"

@@ -303,8 +303,8 @@ func TestARunThatNoEngineHasAlerts(t *testing.T) {
 		_, err = c.Start(t.Context(), "gone", []byte("1"), perdure.ID("g1"))
 		world.NoError(t, err)
 		time.Sleep(3 * time.Minute)
-		b.hears("no-engine: 1 run of gone has been due for a minute, and the engine here does " +
-			"not have the workflow")
+		b.hears("no-engine: 1 run of gone has been due for a minute, and no engine has the " +
+			"workflow")
 		time.Sleep(time.Hour)
 		b.hears("waiting: 1 run of gone has waited for a slot or an engine for too long")
 		time.Sleep(time.Hour)

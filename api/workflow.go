@@ -58,6 +58,9 @@ type Engine struct {
 	Left  float64 `json:"lease_s"`         // the seconds until then; 0 without a lease
 
 	Drain *Drain `json:"drain,omitempty"` // while it stops
+
+	// the workflows that it has, without those that every engine has; null if it does not say
+	Workflows []string `json:"workflows"`
 }
 
 // A Drain is the work that an engine still has while it stops.

@@ -3,7 +3,9 @@ package app
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -28,8 +30,8 @@ func newWorkersList(db *database) *cobra.Command {
 		Long: `Lists the engines that use the database: one on an SQLite file, any number on PostgreSQL.
 For each it shows its host and process, the number of its runs and its capacity, its last
 sign of life, and the rest of its lease, by the clock of the database. An engine that stops
-shows until when it waits, and what it still has in memory. A dead engine is listed until
-another one takes over its runs.`,
+shows until when it waits, and what it still has in memory. With -o json it shows all workflows
+that the engine has. A dead engine is listed until another one takes over its runs.`,
 		Example: "  perdure workers list -o jsonl",
 		Args:    exactly(),
 	}
@@ -65,6 +67,11 @@ func engineOf(e store.Engine, now time.Time) api.Engine {
 		Alive: !e.Expired,
 		Runs:  e.Runs, Slots: e.Slots, Seen: moment(e.Seen), Until: moment(e.Until),
 	}
+	if e.Workflows != nil {
+		told.Workflows = slices.DeleteFunc(slices.Clone(e.Workflows), func(name string) bool {
+			return strings.HasPrefix(name, reservedNames)
+		})
+	}
 	if d := e.Drain; !d.Until.IsZero() {
 		told.Drain = &api.Drain{Until: moment(d.Until), Runs: d.Runs, Steps: d.Steps}
 	}
@@ -73,6 +80,9 @@ func engineOf(e store.Engine, now time.Time) api.Engine {
 	}
 	return told
 }
+
+// reservedNames begin the names of workflows that engines have by themselves.
+const reservedNames = "perdure."
 
 var engineColumns = []column[api.Engine]{
 	{"ENGINE", func(e api.Engine) string { return strconv.FormatInt(e.ID, 10) }},
@@ -84,6 +94,7 @@ var engineColumns = []column[api.Engine]{
 	{"HEARD OF", func(e api.Engine) string { return e.Seen }},
 	{"LEASE", leaseText},
 	{"DRAINS", drainText},
+	{"WORKFLOWS", workflowsText},
 }
 
 // slots returns the number of runs, with the capacity if it is known.
@@ -100,6 +111,16 @@ func drainText(e api.Engine) string {
 		return ""
 	}
 	return fmt.Sprintf("until %s, steps left: %d", e.Drain.Until, e.Drain.Steps)
+}
+
+// workflowsText returns the first names of an engine's workflows, and the number of the others.
+func workflowsText(e api.Engine) string {
+	const most = 4
+	names := e.Workflows
+	if left := len(names) - most; left > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), left)
+	}
+	return strings.Join(names, ", ")
 }
 
 // leaseText returns the rest of an engine's lease as text. An SQLite file has no leases.

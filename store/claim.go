@@ -65,6 +65,8 @@ type Renew struct {
 	Idle bool
 	// Drain replaces what the engine has said before. Info shows it.
 	Drain Drain
+	// Workflows replaces what the engine has said before, unless it is nil. Info shows it.
+	Workflows []string
 }
 
 // Leave removes the engine's row. Its runs get no owner and are due at Now.

@@ -91,6 +91,8 @@ type Engine struct {
 	Build string
 	Since time.Time
 	Slots int // how many runs it executes at a time; 0: unknown
+	// Workflows are the names of those that it has; nil: unknown.
+	Workflows []string
 
 	// Set by Info.
 	Runs    int64     // open runs that it owns

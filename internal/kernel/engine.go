@@ -59,6 +59,7 @@ func (e *Engine) Register(w *Workflow) error {
 	k, _ := e.current()
 	k.look()
 	k.readOn()
+	k.roster.tell()
 	return nil
 }
 

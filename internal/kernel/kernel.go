@@ -123,6 +123,7 @@ type Kernel struct {
 	counter atomic.Int64     // the count of numbers that this engine has used
 
 	lease   lease
+	roster  roster
 	loops   loops
 	lanes   lanes
 	gate    gate
@@ -145,7 +146,7 @@ func newKernel(s store.Store, cfg Config, all *shared) *Kernel {
 	}
 	k.claims, k.retrier = newClaims(k), retrier{k}
 	k.obedience = obedience{k: k, adjusting: lock.New()}
-	k.loops.k = k
+	k.loops.k, k.roster.k = k, k
 	k.loops.watch.again = make(chan struct{}, 1)
 	k.loops.retention.again = make(chan struct{}, 1)
 	k.prompt, k.observers = newPrompt(), observers{cfg.Observers}
@@ -224,7 +225,9 @@ func (k *Kernel) join(ctx context.Context) (again bool, err error) {
 		return !final(err), unavailable("run", err)
 	}
 	sent := time.Now()
-	claimed, err := k.store.Claim(ctx, store.Join{Self: k.cfg.Self, Now: sent})
+	self := k.cfg.Self
+	self.Workflows = k.names()
+	claimed, err := k.store.Claim(ctx, store.Join{Self: self, Now: sent})
 	if err != nil {
 		if errors.Is(err, store.ErrLocked) {
 			return false, &journal.Error{
@@ -237,9 +240,11 @@ func (k *Kernel) join(ctx context.Context) (again bool, err error) {
 	k.engine = claimed.Engine
 	k.db.Store(&info.Database)
 	k.lease.extend(sent, &claimed, func() { k.holds() })
+	k.roster.told.Store(int64(len(self.Workflows)))
 	k.learn(info.Settings) // before anybody starts a run
 	go k.loops.forget(&info)
 	close(k.ready)
+	k.roster.tell()
 	return false, nil
 }
 

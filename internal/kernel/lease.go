@@ -253,9 +253,9 @@ func (k *Kernel) renewOnTime(
 	return idle, c.Lapse, err
 }
 
-// renew begins the lease anew, says what an engine that drains still holds, and takes over engines
-// that have died. The answer has the number of those engines, and in how long the next lease of
-// another engine passes.
+// renew begins the lease anew, says which workflows the engine has and what it still holds if it
+// drains, and takes over engines that have died. The answer has the number of those engines, and in
+// how long the next lease of another engine passes.
 func (k *Kernel) renew(
 	ctx context.Context, timeout time.Duration, idle bool,
 ) (store.Claimed, error) {
@@ -266,12 +266,16 @@ func (k *Kernel) renew(
 		h := k.held()
 		drain = store.Drain{Until: h.Until, Runs: h.Runs, Steps: len(h.Steps)}
 	}
+	names := k.roster.untold()
 	sent := time.Now()
 	c, err := k.store.Claim(ctx, store.Renew{
-		Engine: k.engine, Idle: idle, Now: sent, Drain: drain,
+		Engine: k.engine, Idle: idle, Now: sent, Drain: drain, Workflows: names,
 	})
 	if err != nil {
 		return store.Claimed{}, err
+	}
+	if names != nil {
+		k.roster.told.Store(int64(len(names)))
 	}
 	if !k.holds() { // it was asked for too late
 		return store.Claimed{}, store.ErrFenced

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/perdure/perdure/internal/rules"
 	"github.com/perdure/perdure/journal"
@@ -51,7 +52,7 @@ func (s *shared) Lookup(name string) *Workflow {
 	return s.workflows[name]
 }
 
-// names returns the names of the workflows that the engine knows.
+// names returns the names of the workflows that the engine knows, in order.
 func (s *shared) names() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -59,7 +60,38 @@ func (s *shared) names() []string {
 	for name := range s.workflows {
 		names = append(names, name)
 	}
+	slices.Sort(names)
 	return names
+}
+
+// A roster writes to the store which workflows the engine has, so that others see it there. It does
+// so when the engine joins, and again when a workflow was registered since.
+type roster struct {
+	k    *Kernel
+	told atomic.Int64 // how many workflows the store has heard of
+}
+
+// tellWithin is the time after which the names of workflows wait for the next renewal.
+const tellWithin = 5 * time.Second
+
+// untold returns the names of all workflows if there are some that the store has not heard of.
+func (r *roster) untold() []string {
+	if names := r.k.names(); int64(len(names)) != r.told.Load() {
+		return names
+	}
+	return nil
+}
+
+// tell lets the store hear of workflows that were registered since the engine has joined.
+func (r *roster) tell() {
+	select {
+	case <-r.k.ready:
+	default:
+		return // the join tells them
+	}
+	if r.untold() != nil {
+		go func() { _, _, _ = r.k.renewOnTime(context.Background(), tellWithin) }()
+	}
 }
 
 // runnable returns the names of the workflows whose runs may be claimed.

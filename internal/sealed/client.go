@@ -2,11 +2,9 @@ package sealed
 
 import (
 	"context"
-	"slices"
 
 	"github.com/perdure/perdure/internal/kernel"
 	"github.com/perdure/perdure/journal"
-	"github.com/perdure/perdure/store"
 )
 
 // A Client is the access of packages of this module to an engine, or to a client without an
@@ -40,9 +38,4 @@ type Runs interface {
 	Cancel(ctx context.Context, id string, why kernel.Why) error
 	Suspend(ctx context.Context, id string, why kernel.Why) error
 	Resume(ctx context.Context, id string, why kernel.Why) error
-}
-
-// Living reports whether an engine has the store.
-func Living(info store.Info) bool {
-	return slices.ContainsFunc(info.Engines, func(e store.Engine) bool { return !e.Expired })
 }

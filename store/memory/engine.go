@@ -2,6 +2,7 @@ package memory
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/perdure/perdure/journal"
@@ -19,6 +20,7 @@ func (s *Store) join(c store.Join) (store.Claimed, error) {
 	d.joined++
 	self := c.Self
 	self.ID, self.Since = d.joined, stored(self.Since)
+	self.Workflows = slices.Clone(self.Workflows)
 	d.engines[self.ID] = self
 	if d.lease == 0 {
 		d.holder = s
@@ -37,7 +39,7 @@ func (d *data) locked() error {
 	return store.ErrLocked
 }
 
-// renew starts an engine's lease anew, and records whether it drains.
+// renew starts an engine's lease anew, and records what it says of itself.
 func (s *Store) renew(c store.Renew) store.Claimed {
 	var out store.Claimed
 	lease := s.data.lease
@@ -48,6 +50,9 @@ func (s *Store) renew(c store.Renew) store.Claimed {
 	self := s.data.engines[c.Engine]
 	self.Drain = c.Drain
 	self.Drain.Until = stored(self.Drain.Until)
+	if c.Workflows != nil {
+		self.Workflows = slices.Clone(c.Workflows)
+	}
 	s.data.engines[c.Engine] = self
 	if s.data.lease > 0 {
 		dead := s.takeOver(c.Now)

@@ -13,8 +13,8 @@ import (
 )
 
 var (
-	insertEngine = `insert into perdure.engines (host, pid, build, slots, since, seen, leased)
-select $1, $2, $3, $4, $5, now, now + $6::bigint * interval '1 microsecond' from clock_timestamp() now returning id`
+	insertEngine = `insert into perdure.engines (host, pid, build, slots, since, workflows, seen, leased)
+select $1, $2, $3, $4, $5, $6::text[], now, now + $7::bigint * interval '1 microsecond' from clock_timestamp() now returning id`
 
 	nextEngine = `select nextval('perdure.engines_id_seq')`
 
@@ -22,12 +22,12 @@ select $1, $2, $3, $4, $5, now, now + $6::bigint * interval '1 microsecond' from
 	// those.
 	renew = renewFor(`$2::bigint`)
 
-	// renewIdle sets the long lease, $6, if the engine owns no run and has no entry in the
+	// renewIdle sets the long lease, $7, if the engine owns no run and has no entry in the
 	// outbox.
 	renewIdle = renewFor(`case
         when (select true from perdure.heads h where h.owner = $1 and h.owner > 0 and h.ended is null limit 1) then $2::bigint
         when (select true from perdure.owed o where o.teller = $1 limit 1) then $2::bigint
-        else $6::bigint end`)
+        else $7::bigint end`)
 
 	// findDead returns the engines whose lease has passed, and the microseconds until the
 	// next lease passes.
@@ -113,9 +113,8 @@ func (s *Store) join(ctx context.Context, c store.Join) (store.Claimed, error) {
 	b.add(resetClock, nanos(c.Now))
 	var id int64
 	b.add(insertEngine, c.Self.Host, int32(c.Self.PID), c.Self.Build, int32(c.Self.Slots),
-		nanos(c.Self.Since), s.options.Lease.Microseconds()).each(func(rows pgx.Rows) error {
-		return rows.Scan(&id)
-	})
+		nanos(c.Self.Since), c.Self.Workflows, s.options.Lease.Microseconds()).
+		each(func(rows pgx.Rows) error { return rows.Scan(&id) })
 	if err := b.send(ctx, s.pool); err != nil {
 		return store.Claimed{}, err
 	}
@@ -155,7 +154,7 @@ func (s *Store) sweep(ctx context.Context, after int64) (last int64, more bool) 
 func renewFor(lease string) string {
 	return `with renewed as (
     update perdure.engines set seen = now, leased = now + i.lease * interval '1 microsecond',
-        drains = $3, held_runs = $4, held_steps = $5
+        drains = $3, held_runs = $4, held_steps = $5, workflows = coalesce($6::text[], workflows)
     from clock_timestamp() now, (select ` + lease + ` as lease) i
     where id = $1 returning i.lease)
 select 1 / count(*), max(lease) from renewed`
@@ -166,7 +165,7 @@ func (s *Store) renewal(ctx context.Context, c store.Renew) (store.Claimed, erro
 	var b batch
 	lease, statement, args := s.options.Lease, renew, []any{
 		int64(c.Engine), s.options.Lease.Microseconds(), nanos(c.Drain.Until),
-		int32(c.Drain.Runs), int32(c.Drain.Steps),
+		int32(c.Drain.Runs), int32(c.Drain.Steps), c.Workflows,
 	}
 	if c.Idle {
 		statement, args = renewIdle, append(args, (store.IdleLeases*lease).Microseconds())

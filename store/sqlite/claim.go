@@ -21,8 +21,8 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 		return s.reserveID()
 	case store.Renew: // there are no leases
 		return take(s, c.Engine, func(t *taking) error {
-			_, err := t.exec(updateDrain, nanos(c.Drain.Until), int64(c.Drain.Runs),
-				int64(c.Drain.Steps), int64(c.Engine))
+			_, err := t.exec(updateEngine, nanos(c.Drain.Until), int64(c.Drain.Runs),
+				int64(c.Drain.Steps), namesText(c.Workflows), int64(c.Engine))
 			return err
 		})
 	case store.Leave:

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"database/sql/driver"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -37,11 +38,12 @@ union all select spill from perdure_unrouted where spill >= ?1)`
 	selectClock = `select value from perdure_meta where key = 'clock'`
 	updateClock = `insert or replace into perdure_meta (key, value) values ('clock', ?)`
 
-	insertEngine = `insert into perdure_engines (host, pid, build, slots, since) values (?, ?, ?, ?, ?) returning id`
+	insertEngine = `insert into perdure_engines (host, pid, build, slots, since, workflows) values (?, ?, ?, ?, ?, ?) returning id`
 )
 
-// updateDrain records what an engine says of itself while it stops.
-const updateDrain = `update perdure_engines set drains = ?, held_runs = ?, held_steps = ? where id = ?`
+// updateEngine records what an engine says of itself.
+const updateEngine = `update perdure_engines set drains = ?, held_runs = ?, held_steps = ?,
+    workflows = coalesce(?, workflows) where id = ?`
 
 // The statements for an engine that leaves.
 const (
@@ -117,7 +119,7 @@ func takeOver(db *conn, c store.Join) (journal.EngineID, error) {
 		return 0, err
 	}
 	id, err := db.value(insertEngine, c.Self.Host, int64(c.Self.PID), c.Self.Build,
-		int64(c.Self.Slots), nanos(c.Self.Since))
+		int64(c.Self.Slots), nanos(c.Self.Since), namesText(c.Self.Workflows))
 	if err != nil {
 		return 0, err
 	}
@@ -240,4 +242,21 @@ func locked(db *conn) error {
 		return err
 	}
 	return fmt.Errorf("%w: %s", store.ErrLocked, who)
+}
+
+// namesText returns names as the table of engines has them: in JSON, or null for nil.
+func namesText(names []string) driver.Value {
+	if names == nil {
+		return nil
+	}
+	text, _ := json.Marshal(names) // strings have always a form in JSON
+	return string(text)
+}
+
+// namesOf returns the names that namesText has written.
+func namesOf(v driver.Value) (names []string, err error) {
+	if v != nil {
+		err = json.Unmarshal([]byte(str(v)), &names)
+	}
+	return names, err
 }

@@ -160,11 +160,11 @@ func (s *Store) Spill(_ context.Context, engine journal.EngineID, id journal.Num
 	})
 }
 
-const selectEngines = `select id, host, pid, build, slots, since, drains, held_runs, held_steps,
+const selectEngines = `select id, host, pid, build, slots, since, drains, held_runs, held_steps, workflows,
     (select count(*) from perdure_heads where owner = perdure_engines.id and ended is null)
 from perdure_engines order by id`
 
-const selectEnginesAlone = `select id, host, pid, build, slots, since, drains, held_runs, held_steps, 0 from perdure_engines order by id`
+const selectEnginesAlone = `select id, host, pid, build, slots, since, drains, held_runs, held_steps, workflows, 0 from perdure_engines order by id`
 
 // Info returns facts about the store and its engines.
 func (s *Store) Info(ctx context.Context) (store.Info, error) {
@@ -204,15 +204,17 @@ func (s *Store) info(ctx context.Context, engines string,
 			return err
 		}
 		return c.query(func(row []driver.Value) error {
+			workflows, err := namesOf(row[9])
 			info.Engines = append(info.Engines, store.Engine{
 				ID: journal.EngineID(integer(row[0])), Host: str(row[1]), PID: int(integer(row[2])),
 				Build: str(row[3]), Slots: int(integer(row[4])), Since: moment(row[5]),
 				Drain: store.Drain{
 					Until: moment(row[6]), Runs: int(integer(row[7])), Steps: int(integer(row[8])),
 				},
-				Runs: integer(row[9]),
+				Workflows: workflows,
+				Runs:      integer(row[10]),
 			})
-			return nil
+			return err
 		}, engines)
 	})
 	if err != nil {

@@ -202,6 +202,9 @@ func TestSuiteFailsBrokenDrivers(t *testing.T) {
 		"keeps no drain": {
 			broken{claim: keepsNoDrain}, "renew/the store shows that an engine drains",
 		},
+		"keeps no workflows": {
+			broken{claim: keepsNoWorkflows}, "renew/the store shows which workflows an engine has",
+		},
 		"wakes whoever is unloaded": {
 			broken{commit: alwaysForces},
 			"post/a run with a cause to stay unloaded wakes by force only",

@@ -46,7 +46,7 @@ func handleInfo(w *world) {
 	e.Seen, e.Until = time.Time{}, time.Time{}
 	w.same("engine", e, store.Engine{
 		ID: w.engine, Host: "host", PID: 42, Build: "b1", Slots: 7, Runs: 2, Since: at(0).
-			Truncate(0),
+			Truncate(0), Workflows: []string{"v", "w"},
 	})
 	w.reopen()
 	info, err = w.s.Info(w.Context())

@@ -18,6 +18,7 @@ func joinChecks() []check {
 		{"join/what was due by a clock that has been put back is due now", joinPutBack},
 		{"leave/the runs of an engine are due now and nobody's", leaveReleases},
 		{"renew/the store shows that an engine drains", renewDrains},
+		{"renew/the store shows which workflows an engine has", renewTells},
 		{"leave/an engine that was taken over cannot claim or leave", leaveFenced},
 	}
 }
@@ -85,6 +86,36 @@ func drains(w *world, want store.Drain) {
 		got := e.Drain
 		w.same("drains until", moment(got.Until), moment(want.Until))
 		w.same("held", []int{got.Runs, got.Steps}, []int{want.Runs, want.Steps})
+	}
+}
+
+// spec: B-7
+func renewTells(w *world) {
+	w.join(0)
+	odd := []string{"a,b", `"c"`, "{d}", "é", ""}
+	for _, c := range []struct{ told, want []string }{
+		{nil, []string{"v", "w"}}, {[]string{"x"}, []string{"x"}}, {nil, []string{"x"}},
+		{odd, odd}, {[]string{}, []string{}},
+	} {
+		w.claim(store.Renew{Engine: w.engine, Now: at(1), Workflows: c.told})
+		tells(w, c.want)
+	}
+	w.reopen()
+	_, err := w.s.Claim(w.Context(), store.Join{Now: at(2)})
+	w.ok(err)
+	tells(w, nil)
+}
+
+// tells fails the check unless the one engine has these workflows, also by Brief.
+func tells(w *world, want []string) {
+	w.Helper()
+	info, err := w.s.Info(w.Context())
+	w.ok(err)
+	brief, err := store.Brief(w.Context(), w.s)
+	w.ok(err)
+	w.same("engines", len(info.Engines)+len(brief.Engines), 2)
+	for _, e := range append(info.Engines, brief.Engines...) {
+		w.same("workflows", e.Workflows, want)
 	}
 }
 

@@ -59,8 +59,11 @@ func (w *world) reopen() {
 func (w *world) join(seconds int) {
 	w.Helper()
 	got, err := w.s.Claim(w.Context(), store.Join{
-		Self: store.Engine{Host: "host", PID: 42, Build: "b1", Slots: 7, Since: at(seconds)},
-		Now:  at(seconds),
+		Self: store.Engine{
+			Host: "host", PID: 42, Build: "b1", Slots: 7, Since: at(seconds),
+			Workflows: []string{"v", "w"},
+		},
+		Now: at(seconds),
 	})
 	if err != nil {
 		w.Fatalf("join: %v", err)

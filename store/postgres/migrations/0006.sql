@@ -1,8 +1,9 @@
--- An engine that stops says until when it waits, and for what.
+-- An engine that stops says until when it waits, and for what. Each says which workflows it has.
 alter table perdure.engines
     add column drains     bigint, -- null while it does not stop
     add column held_runs  integer not null default 0,
-    add column held_steps integer not null default 0;
+    add column held_steps integer not null default 0,
+    add column workflows  text[]; -- null if it did not say
 
 -- Settings: rules that operators set for all engines. A setting that is not set any more has no
 -- value.

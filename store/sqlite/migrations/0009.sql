@@ -1,7 +1,8 @@
--- An engine that stops says until when it waits, and for what.
+-- An engine that stops says until when it waits, and for what. Each says which workflows it has.
 alter table perdure_engines add column drains integer; -- null while it does not stop
 alter table perdure_engines add column held_runs integer not null default 0;
 alter table perdure_engines add column held_steps integer not null default 0;
+alter table perdure_engines add column workflows text; -- a list in JSON; null if it did not say
 
 -- Settings: rules that operators set for all engines. A setting that is not set any more has no
 -- value.

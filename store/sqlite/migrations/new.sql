@@ -18,7 +18,8 @@ create table perdure_engines (
     slots integer not null default 0, -- how many runs it has at a time
     drains     integer,                    -- until when it waits, while it stops; null while it does not
     held_runs  integer not null default 0, -- what it has in memory then
-    held_steps integer not null default 0  -- what it waits for
+    held_steps integer not null default 0, -- what it waits for
+    workflows  text                        -- those that it has, in JSON; null if it did not say
 ) strict;
 
 create table perdure_kinds    (kind    integer primary key, name text not null) strict;
