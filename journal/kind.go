@@ -174,6 +174,12 @@ func (k Kind) IsMessage() bool {
 	return false
 }
 
+// IsOrder reports whether a message of this kind tells a run to end, to park or to go on, whatever
+// its code waits for.
+func (k Kind) IsOrder() bool {
+	return k == CancelAsked || k == SuspendAsked || k == ResumeAsked
+}
+
 // onlyMessage reports whether entries of this kind are in inboxes only. The journal has an entry of
 // another kind for their effect.
 func (k Kind) onlyMessage() bool {

@@ -82,13 +82,18 @@ type ReserveID struct{}
 // that have been due for the longest time come first. A run is due if it has no owner, and its wake
 // time is set and not after Now. One claim returns at most about 32 MB, but at least one run.
 //
+// Of the workflows in Paused, it takes only due runs with an unseen order, and those come before
+// the others. An order is unseen from its delivery (see [journal.Kind.IsOrder]) until an engine
+// that owns the run gives it back.
+//
 // It also returns, in Claimed.Mail, the messages of the engine's runs that were not given to the
 // engine before. Messages of a run that is being written just now are left out; Claimed.Next is
 // then the time to ask again.
 type TakeDue struct {
 	Engine    journal.EngineID
 	Workflows []string
-	Max       int // runs; 0: messages only
+	Paused    []string // further workflows
+	Max       int      // runs; 0: messages only
 	Now       time.Time
 }
 

@@ -140,9 +140,9 @@ func (q *claims) wakeBy(t time.Time) {
 // more at once.
 func (q *claims) claimDue() (again bool, err error) {
 	k := q.k
-	names := k.runnable()
+	names, paused := k.runnable()
 	most := k.batch()
-	if k.isHeavy(k.cfg.MaxLoaded) || len(names) == 0 {
+	if k.isHeavy(k.cfg.MaxLoaded) || len(names)+len(paused) == 0 {
 		most = 0
 	}
 	room := k.reserve(most)
@@ -157,7 +157,7 @@ func (q *claims) claimDue() (again bool, err error) {
 		return false, err
 	}
 	claimed, err := k.claim(store.TakeDue{
-		Engine: k.engine, Workflows: names, Max: room, Now: time.Now(),
+		Engine: k.engine, Workflows: names, Paused: paused, Max: room, Now: time.Now(),
 	})
 	if err != nil {
 		return false, err

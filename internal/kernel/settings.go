@@ -19,8 +19,8 @@ import (
 // An operator may pause a workflow. Its runs begin no step then: steps in flight end, and their
 // results are recorded. A run that has come to a step leaves memory, due at once. No engine claims
 // runs of a workflow that is paused, so it is claimed when the pause is over. A start of a workflow
-// that is paused makes a run that is not loaded. A run that an operator cancels or terminates
-// through an engine is loaded all the same.
+// that is paused makes a run that is not loaded. A run with an order of an operator, or of its
+// parent, is loaded all the same.
 //
 // The journal has no pause. But a step whose first attempt has an entry of its own gets an entry
 // when it is held back, since entries are in the order in which the code asks for steps.

@@ -94,10 +94,18 @@ func (r *roster) tell() {
 	}
 }
 
-// runnable returns the names of the workflows whose runs may be claimed.
-func (s *shared) runnable() []string {
+// runnable returns the names of the workflows whose runs may be claimed, and of those that are
+// paused.
+func (s *shared) runnable() (names, paused []string) {
 	x := s.rules.Load()
-	return slices.DeleteFunc(s.names(), x.IsPaused)
+	for _, name := range s.names() {
+		if x.IsPaused(name) {
+			paused = append(paused, name)
+		} else {
+			names = append(names, name)
+		}
+	}
+	return names, paused
 }
 
 // limited returns the workflows that the engine knows, with their limits.

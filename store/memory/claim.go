@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -73,8 +74,9 @@ func (d *data) take(c store.TakeDue) store.Claimed {
 		return out
 	}
 	size := 0
-	next := d.first(c.Workflows)
-	for ; next != nil && !next.head.Wake.After(c.Now); next = d.first(c.Workflows) {
+	first := func() *run { return cmp.Or(firstOrdered(d, c), d.first(c.Workflows)) }
+	next := first()
+	for ; next != nil && !next.head.Wake.After(c.Now); next = first() {
 		if len(out.Runs) == c.Max || size >= claimBytes {
 			out.More = true
 			break
@@ -87,10 +89,26 @@ func (d *data) take(c store.TakeDue) store.Claimed {
 		}
 		out.Runs = append(out.Runs, got)
 	}
-	if next != nil {
+	if next := d.first(c.Workflows); next != nil {
 		out.Next = next.head.Wake
 	}
 	return out
+}
+
+// firstOrdered returns the run of a paused workflow that is due first among those with an unseen
+// order; nil if there is none.
+func firstOrdered(d *data, c store.TakeDue) (first *run) {
+	for r := range d.ordered {
+		switch {
+		case !r.ordered || !r.isOpen():
+			delete(d.ordered, r)
+		case !r.isFree() || r.head.Wake.After(c.Now):
+		case !slices.Contains(c.Paused, r.head.Workflow):
+		case first == nil || (wait{r.head.Wake, r}).before(wait{first.head.Wake, first}):
+			first = r
+		}
+	}
+	return first
 }
 
 // unseen returns the runs that the engine owns and that have messages which it was not given, with

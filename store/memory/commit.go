@@ -346,6 +346,7 @@ func (tx *transaction) head(i int, c *store.Change) error {
 		return nil
 	}
 	r.head.Owner, r.head.Wake = h.Owner, h.Wake
+	r.ordered = r.ordered && h.Owner != 0
 	return nil
 }
 
@@ -376,6 +377,9 @@ func (tx *transaction) settle() bool {
 		}
 		if t.run.hasMail() {
 			tx.data.mail[t.run] = true
+		}
+		if t.run.ordered {
+			tx.data.ordered[t.run] = true
 		}
 		tell = tell || tx.concerns(t.run)
 	}

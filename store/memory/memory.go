@@ -52,6 +52,7 @@ type data struct {
 	due      map[string]*queue // by workflow: runs that may be claimed
 	// mail is a set of runs. It contains all runs with messages that their engine was not given.
 	mail       map[*run]bool
+	ordered    map[*run]bool          // contains all runs with an order that no owner has seen
 	known      map[sent]*message      // all messages with a sender's ID
 	waiting    map[string][]*unrouted // by workflow ID, in order of their numbers
 	unrouted   int64                  // the number of the last unrouted message
@@ -83,6 +84,7 @@ func NewShared(lease time.Duration) *Store {
 		byID:     map[string][]*run{},
 		due:      map[string]*queue{},
 		mail:     map[*run]bool{},
+		ordered:  map[*run]bool{},
 		known:    map[sent]*message{},
 		waiting:  map[string][]*unrouted{},
 		outbox:   map[int64]outboxEntry{},

@@ -190,6 +190,7 @@ func (tx *transaction) deliver(r *run, id string, row row, force bool) int64 {
 		d.known[key] = m
 		tx.undo = append(tx.undo, func() { delete(d.known, key) })
 	}
+	r.ordered = r.ordered || m.row.entry.Kind.IsOrder()
 	now := stored(tx.group.Now)
 	if h.Owner == 0 && (h.Cause == "" || force) && (h.Wake.IsZero() || h.Wake.After(now)) {
 		h.Wake = now
@@ -203,6 +204,7 @@ func (tx *transaction) pass(from, to *run) {
 	tx.touch(from)
 	to.inbox, to.read, to.head.Mail, to.given = from.inbox, from.read, from.head.Mail,
 		from.head.Mail
+	to.ordered = from.ordered
 	if len(to.inbox) > 0 {
 		to.given = to.inbox[0].number - 1
 	}

@@ -25,6 +25,7 @@ type run struct {
 	// given is the number of the last message that its engine was given.
 	given   int64
 	claimed bool  // claimed, and its head was not written since
+	ordered bool  // has an order that no owner has seen
 	commit  int64 // the last group that changed it
 }
 

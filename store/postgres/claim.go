@@ -77,9 +77,9 @@ update perdure.heads h set given = h.mail from unseen u where h.number = u.numbe
 
 	// selectDue locks due runs, up to the maximum for each workflow. It skips the runs that
 	// another engine is about to take.
-	selectDue = `select %s from unnest($1::text[]) as w (name)
+	selectDue = `select %[1]s from unnest($1::text[]) as w (name)
 cross join lateral (
-    select * from perdure.heads where owner = 0 and workflow = w.name and wake <= $2 and ended is null
+    select * from perdure.heads where %[2]s owner = 0 and workflow = w.name and wake <= $2 and ended is null
     order by wake, number limit $3 for no key update skip locked) h
 order by h.wake, h.number limit $3`
 
@@ -87,9 +87,11 @@ order by h.wake, h.number limit $3`
 		`update perdure.heads set owner = $1, given = mail, claimed = true where number = any($2::bigint[])`
 
 	// look reads in one statement whether the engine lives, whether it has messages that it
-	// was not given, and when the next run is due.
+	// was not given or a workflow that is paused has a run with an order, and when the next
+	// run is due.
 	look = `select exists (select from perdure.engines where id = $1), (select coalesce(max(revision), 0) from perdure.settings),
-    exists (select from perdure.heads where owner = $1 and mail > given and owner > 0 and ended is null),
+    exists (select from perdure.heads where owner = $1 and mail > given and owner > 0 and ended is null)
+    or exists (select from perdure.heads where ordered and owner = 0 and workflow = any($3::text[]) and ended is null),
     (select min(n.wake) from unnest($2::text[]) as w (name) cross join lateral (
         select h.wake from perdure.heads h where h.owner = 0 and h.workflow = w.name and h.wake is not null and h.ended is null
         order by h.wake, h.number limit 1) n)`
@@ -133,11 +135,11 @@ func (s *Store) looks(ctx context.Context, c store.TakeDue) (out store.Claimed, 
 	var alive, mail bool
 	var revision int64
 	var next pgtype.Int8
-	names := c.Workflows
+	names, paused := c.Workflows, c.Paused
 	if c.Max <= 0 {
-		names = nil
+		names, paused = nil, nil
 	}
-	if err := s.pool.QueryRow(ctx, look, int64(c.Engine), names).Scan(&alive,
+	if err := s.pool.QueryRow(ctx, look, int64(c.Engine), names, paused).Scan(&alive,
 		&revision, &mail, &next); err != nil {
 		return out, false, err
 	}
@@ -198,6 +200,9 @@ func (t *taking) due(ctx context.Context, c store.TakeDue) error {
 	var left bool
 	b.add(mailLeft, int64(t.engine)).each(func(rows pgx.Rows) error { return rows.Scan(&left) })
 	if c.Max > 0 {
+		if len(c.Paused) > 0 {
+			b.add(orderedHeads, c.Paused, nanos(c.Now), c.Max+1).each(t.heads(&due))
+		}
 		b.add(dueHeads, c.Workflows, nanos(c.Now), c.Max+1).each(t.heads(&due))
 		t.next(&b, c)
 	}

@@ -2,7 +2,10 @@ package postgres
 
 import (
 	"fmt"
+	"math"
 	"reflect"
+	"strconv"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -108,8 +111,8 @@ moving as (
 counting as (
     update perdure.heads h set mail = c.mail / (h.mail = c.was and h.ended is null)::int,
         given = case when h.owner = $1 and $1 <> 0 and h.given = h.mail then h.given + c.given else h.given end,
-        wake = case when c.woken then $2 else h.wake end
-    from (select target, min(mail) as was, max(number) as mail, bool_or(woken) as woken, count(*) filter (where not moved) as given from judged where verdict = %[3]d group by target) c
+        wake = case when c.woken then $2 else h.wake end, ordered = h.ordered or c.ordered
+    from (select target, min(mail) as was, max(number) as mail, bool_or(woken) as woken, bool_or(kind in (%[8]s)) as ordered, count(*) filter (where not moved) as given from judged where verdict = %[3]d group by target) c
     where h.number = c.target
 )
 select j.place, j.verdict, coalesce(j.known, j.waits, k.number, j.number),
@@ -119,7 +122,18 @@ from judged j
 left join kept k using (place)
 left join lateral (select * from perdure.heads h where h.number = j.target and j.verdict in (%[2]d, %[3]d, %[4]d) and not j.away offset 0) r on true
 order by j.place`, journal.ContinuedAsNew, store.Duplicate, store.Delivered, store.Closed,
-	store.Nobody, store.Unrouted, store.FollowChain)
+	store.Nobody, store.Unrouted, store.FollowChain, orders())
+
+// orders returns the numbers of the kinds of messages that are orders, as a list in SQL.
+func orders() string {
+	var all []string
+	for k := range journal.Kind(math.MaxUint8) {
+		if k.IsOrder() {
+			all = append(all, strconv.Itoa(int(k)))
+		}
+	}
+	return strings.Join(all, ", ")
+}
 
 // sendPosts delivers the messages of a group, and moves messages that had found no run. A
 // message may depend on whether a new run (creator) is created. If it is created, its Posts

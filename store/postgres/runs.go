@@ -10,7 +10,10 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-var dueHeads = fmt.Sprintf(selectDue, of("h", headColumns))
+var (
+	dueHeads     = fmt.Sprintf(selectDue, of("h", headColumns), "")
+	orderedHeads = fmt.Sprintf(selectDue, of("h", headColumns), "ordered and")
+)
 
 const (
 	selectJournals = `select run, ` + entryColumns +

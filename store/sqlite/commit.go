@@ -16,7 +16,7 @@ const (
 	insertHead = `insert into perdure_heads (number, workflow_id, workflow, pattern, status, owner, wake, created, ended, last, cause, crashes, seen, chain, parent, keep, retain, expires, error)
 values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?, ?, ?, ?) on conflict (workflow_id) where ended is null do nothing`
 
-	updateHead = `update perdure_heads set status = ?, owner = ?, wake = ?, ended = ?, last = ?, cause = ?, keep = ?, retain = ?, expires = ?, pattern = ?, error = ?, claimed = 0 where number = ?`
+	updateHead = `update perdure_heads set status = ?1, owner = ?2, ordered = iif(?2 = 0, 0, ordered), wake = ?, ended = ?, last = ?, cause = ?, keep = ?, retain = ?, expires = ?, pattern = ?, error = ?, claimed = 0 where number = ?`
 
 	// unloadHead updates the head only if the engine owns the run and knows of all its messages.
 	// stayHead updates the head of a run with a message that the engine does not know of.
@@ -49,8 +49,8 @@ const (
 where holder = box and taken is null and number > past order by number limit 1`
 
 	// inheritInbox counts messages that were not taken as not given.
-	inheritInbox = `update perdure_heads set (mail, inbox, past, given) = (
-    select mail, coalesce(inbox, number), coalesce(?1, mail), coalesce(?1, mail) from perdure_heads where number = ?2) where number = ?3`
+	inheritInbox = `update perdure_heads set (mail, inbox, past, given, ordered) = (
+    select mail, coalesce(inbox, number), coalesce(?1, mail), coalesce(?1, mail), ordered from perdure_heads where number = ?2) where number = ?3`
 	leaveInbox = `update perdure_heads set inbox = -1 where number = ?`
 )
 

@@ -36,6 +36,7 @@ values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)` + unlessKnown
 
 	countMail    = `update perdure_heads set mail = ?, given = ? where number = ?`
 	countAndWake = `update perdure_heads set mail = ?, given = ?, wake = ? where number = ?`
+	markOrdered  = `update perdure_heads set ordered = 1 where number = ?`
 
 	insertSpilled = `insert or replace into perdure_spilled (id, data) values (?, ?)`
 
@@ -55,7 +56,7 @@ values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) returning number`
 	selectWaitingFor = `select number from perdure_unrouted where workflow_id = ? and until > ?`
 
 	moveUnrouted = `insert into perdure_messages (holder, number, chain, id, kind, scope, name, key, occ, at, spill, detail, data)
-select ?, ?, ?, id, kind, scope, name, key, occ, at, spill, detail, data from perdure_unrouted where number = ?` + unlessKnown
+select ?, ?, ?, id, kind, scope, name, key, occ, at, spill, detail, data from perdure_unrouted where number = ?` + unlessKnown + ` returning kind`
 
 	deleteUnrouted = `delete from perdure_unrouted where number = ?`
 
@@ -108,6 +109,7 @@ type receiver struct {
 	inbox int64 // the run that holds the messages that were not taken
 	woken bool  // woken by a message of the group
 	dirty bool  // has messages of the group
+	order bool  // one of them is an order
 }
 
 // chain returns the number of the chain. Within a chain, a message ID counts once.
@@ -211,6 +213,9 @@ func (tx *transaction) part() (err error) {
 		} else {
 			_, err = tx.exec(countMail, r.Mail, r.given, int64(r.Number))
 		}
+		if err == nil && r.order {
+			_, err = tx.exec(markOrdered, int64(r.Number))
+		}
 		if err != nil {
 			return err
 		}
@@ -264,6 +269,7 @@ func (tx *transaction) post(p *store.Post) error {
 // it. The head is written once, when the group has posted everything.
 func (tx *transaction) count(p *store.Post, r *receiver) {
 	r.Mail++
+	r.order = r.order || p.Message.Kind.IsOrder()
 	now := stored(tx.group.Now)
 	if r.Owner == 0 && (r.Cause == "" || p.Force) && (r.Wake.IsZero() || r.Wake.After(now)) {
 		r.Wake, r.woken = now, true
@@ -384,9 +390,11 @@ func (tx *transaction) move(p *store.Post, r *receiver) error {
 		p.Verdict, p.To = store.Closed, r.Head
 		return nil
 	default:
-		if _, err := tx.exec(moveUnrouted, r.inbox, r.Mail+1, r.chain(), p.Unrouted); err != nil {
+		kind, err := tx.value(moveUnrouted, r.inbox, r.Mail+1, r.chain(), p.Unrouted)
+		if err != nil {
 			return err
 		}
+		r.order = r.order || journal.Kind(integer(kind)).IsOrder()
 		tx.count(p, r)
 	}
 	_, err = tx.exec(deleteUnrouted, p.Unrouted)

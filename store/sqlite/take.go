@@ -23,6 +23,9 @@ const (
 	selectDue = `select ` + headColumns + ` from perdure_heads
 where owner = 0 and workflow = ? and wake <= ? and ended is null order by wake, number limit ? + 0`
 
+	selectOrdered = `select ` + headColumns + ` from perdure_heads
+where ordered = 1 and owner = 0 and workflow = ? and wake <= ? and ended is null order by wake, number limit ? + 0`
+
 	selectNext = `select wake from perdure_heads
 where owner = 0 and workflow = ? and wake is not null and ended is null order by wake limit 1`
 
@@ -126,26 +129,37 @@ func (t *taking) own(runs []store.Run) error {
 	return nil
 }
 
-// candidates returns the heads of the runs that are due, longest due first: at most one more than
-// the claim may take.
+// candidates returns the heads of the runs that may be taken, in the order in which they are: at
+// most one more than the claim may take.
 func (t *taking) candidates(c store.TakeDue) ([]journal.Head, error) {
+	ordered, err := t.heads(selectOrdered, c.Paused, c)
+	if err != nil {
+		return nil, err
+	}
+	due, err := t.heads(selectDue, c.Workflows, c)
+	all := append(ordered, due...)
+	return all[:min(len(all), c.Max+1)], err
+}
+
+// heads returns the heads of due runs that a statement selects of each of the workflows, longest
+// due first.
+func (t *taking) heads(sql string, workflows []string, c store.TakeDue) ([]journal.Head, error) {
 	var due []journal.Head
-	most := int64(c.Max) + 1
-	for _, workflow := range c.Workflows {
+	for _, workflow := range workflows {
 		err := t.query(func(row []driver.Value) error {
 			due = append(due, t.store.head(row))
 			return nil
-		}, selectDue, workflow, c.Now.UnixNano(), most)
+		}, sql, workflow, c.Now.UnixNano(), int64(c.Max)+1)
 		if err != nil {
 			return nil, err
 		}
 	}
-	if len(c.Workflows) > 1 {
+	if len(workflows) > 1 {
 		slices.SortFunc(due, func(a, b journal.Head) int {
 			return cmp.Or(a.Wake.Compare(b.Wake), cmp.Compare(a.Number, b.Number))
 		})
 	}
-	return due[:min(int64(len(due)), most)], nil
+	return due, nil
 }
 
 // next returns the earliest wake time of the runs of the workflows that have no owner.

@@ -184,6 +184,9 @@ func (p *player) message() journal.Entry {
 	if p.chance(8) {
 		m.Spill = p.number()
 	}
+	if p.chance(6) {
+		m.Kind = journal.CancelAsked
+	}
 	return m
 }
 
@@ -209,7 +212,11 @@ func (p *player) post() store.Post {
 
 func (p *player) takeSome() string {
 	names := []string{"v", "w", "none"}[p.random.IntN(2):]
-	c := store.TakeDue{Engine: p.engine, Workflows: names, Max: p.random.IntN(5), Now: at(p.now)}
+	c := store.TakeDue{
+		Engine: p.engine, Workflows: names, Paused: []string{"w", "v", "none"}[p.random.IntN(4):],
+		Max: p.random.IntN(5), Now: at(p.now),
+	}
+	c.Paused = slices.DeleteFunc(c.Paused, func(s string) bool { return slices.Contains(names, s) })
 	got := p.claim(c)
 	slices.SortFunc(got.Mail, byRun)
 	s := "mail"

@@ -22,6 +22,8 @@ func takeChecks() []check {
 		{"take/about 32 MB of journals come at a time", func(w *world) { takeBytes(w, false) }},
 		{"take/about 32 MB of messages come at a time", func(w *world) { takeBytes(w, true) }},
 		{"take/each run is given once, however many ask", takeOnce},
+		{"take/of a workflow that is paused come runs with an unseen order", takePaused},
+		{"take/an order is unseen until its run is given back", takeOrdered},
 		{"one/a run comes whatever its wake time", oneAsleep},
 		{"one/a run that the engine owns comes again", oneAgain},
 		{"claim/a request that is nil or a pointer is refused", claimInvalid},
@@ -146,6 +148,63 @@ func takeBytes(w *world, messages bool) {
 	rest := w.take(10, 10)
 	w.same("all of them", append(numbers(got), numbers(rest)...), want)
 	w.same("more", rest.More, false)
+}
+
+// whilePaused takes at most that many runs; the workflow w is paused.
+func whilePaused(w *world, seconds, most int) store.Claimed {
+	w.Helper()
+	return w.claim(store.TakeDue{
+		Engine: w.engine, Workflows: []string{"v"}, Paused: []string{"w", "u"}, Max: most,
+		Now: at(seconds),
+	})
+}
+
+// spec: R-40
+func takePaused(w *world) {
+	w.join(0)
+	due, told, other, cancelled, resumed, asleep := w.free("", 1), w.free("", 1), w.free("", 1),
+		w.free("", 9), w.free("", 8), w.free("", 0)
+	other.Head.Workflow, asleep.Head.Wake = "v", time.Time{}
+	w.written(due, told, other, cancelled, resumed, asleep)
+	w.same("before", numbers(whilePaused(w, 10, 0)), []journal.Number{})
+	for run, kind := range map[journal.Number]journal.Kind{
+		cancelled.Run: journal.CancelAsked, resumed.Run: journal.ResumeAsked,
+		asleep.Run: journal.SuspendAsked, told.Run: journal.SignalReceived,
+	} {
+		p := toRun(run, journal.Entry{Kind: kind, Op: journal.Op{Name: "x"}, At: at(10)})
+		p.Force = true
+		w.judged(w.posted(10, p)[0], store.Delivered, run, 1)
+	}
+	got := whilePaused(w, 20, 2)
+	w.same("the first", numbers(got), []journal.Number{resumed.Run, cancelled.Run})
+	w.same("inbox", len(got.Runs[0].Inbox), 1)
+	w.same("more", got.More, true)
+	got = whilePaused(w, 20, 5)
+	w.same("the others", numbers(got), []journal.Number{asleep.Run, other.Run})
+	w.same("more", got.More, false)
+	w.same("next", moment(got.Next), "never")
+	w.same("when it is resumed", numbers(w.take(20, 5)), []journal.Number{due.Run, told.Run})
+}
+
+// spec: R-40
+func takeOrdered(w *world) {
+	w.join(0)
+	head := w.written(w.free("", 1))[0]
+	order := toRun(head.Number, journal.Entry{Kind: journal.CancelAsked, At: at(1)})
+	order.Force = true
+	giveBack := func(seen, seq int64) store.Verdict {
+		return w.commit(unloading(w.head(head.Number), seen, seq))[0].Verdict
+	}
+	w.same("claimed", numbers(w.take(1, 1)), []journal.Number{head.Number})
+	w.posted(2, order)
+	w.same("given back without the order", giveBack(0, 2), store.Mail)
+	w.die(3)
+	w.same("after a crash", numbers(whilePaused(w, 4, 1)), []journal.Number{head.Number})
+	w.die(5)
+	w.same("after another", numbers(whilePaused(w, 6, 1)), []journal.Number{head.Number})
+	w.same("given back with the order", giveBack(1, 3), store.Written)
+	w.same("seen", numbers(whilePaused(w, 90, 1)), []journal.Number{})
+	w.same("due all the same", numbers(w.take(90, 1)), []journal.Number{head.Number})
 }
 
 func takeOnce(w *world) {

@@ -188,7 +188,7 @@ func TestUnregisteredWorkflow(t *testing.T) {
 		}
 		d, err := w.Engine.Describe(context.Background(), "x")
 		if err != nil || d.Head.Status != journal.Pending ||
-			!strings.Contains(d.Why, "knows workflow later") {
+			!strings.Contains(d.Why, "no engine has workflow later") {
 			t.Errorf("%v: %s, %v", d.Head.Status, d.Why, err)
 		}
 		w.Deploy("test", known)

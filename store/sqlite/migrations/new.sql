@@ -51,7 +51,8 @@ create table perdure_heads (
     expires     integer,                    -- when it may be removed; null while it is open or for ever
     inbox       integer,                    -- the run that holds what it has not taken: null is itself, -1 none, as it was continued
     past        integer not null default 0, -- the messages up to this number were taken before it began
-    error       text                        -- the failure with which the run ended; null while it is open, or where it reached its goal
+    error       text,                       -- the failure with which the run ended; null while it is open, or where it reached its goal
+    ordered     integer not null default 0  -- 1 where it has an order that no owner has seen
 ) strict;
 
 -- Who has a workflow ID: the open run, of which there is one at most, else those
@@ -70,6 +71,9 @@ create index perdure_heads_by_status on perdure_heads (status) where status > 3 
 
 -- Whose owner is to be given messages: hardly ever any.
 create index perdure_heads_unseen on perdure_heads (owner) where mail > given and owner > 0 and ended is null;
+
+-- What is taken of a workflow that is paused: hardly ever any.
+create index perdure_heads_ordered on perdure_heads (workflow, wake) where ordered = 1 and owner = 0 and ended is null;
 create index perdure_heads_by_parent on perdure_heads (parent) where parent > 0;
 
 -- What retention looks at: what may go, and what ended before there was a retention.
