@@ -3,6 +3,7 @@ package actor
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"regexp"
 	"strconv"
 	"strings"
@@ -50,13 +51,26 @@ func (x *dealing) retry(ctx context.Context) error {
 				_, err = admin.New(c).Act(ctx, x.ID, do)
 			}
 		}
-		if is(err, journal.CodeWrongState) || is(err, journal.CodeConflict) {
+		switch {
+		case is(err, journal.CodeWrongState):
 			return nil
+		case is(err, journal.CodeConflict):
+			return x.goesOn(ctx, c, err)
 		}
 		return err
 	})
 	x.retried++
 	x.sent = 0
+	return err
+}
+
+// goesOn returns nil if the run of the case has gone on, by the same order with an unknown outcome.
+// Otherwise it returns an error that passes: a child of the run is being ended.
+func (x *dealing) goesOn(ctx context.Context, c *perdure.Client, conflict error) error {
+	d, err := c.Describe(ctx, x.ID)
+	if err == nil && d.Head.Status == journal.Failed {
+		return errors.New(conflict.Error())
+	}
 	return err
 }
 
