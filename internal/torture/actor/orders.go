@@ -3,7 +3,6 @@ package actor
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"regexp"
 	"strconv"
 	"strings"
@@ -34,44 +33,53 @@ func (x *dealing) retry(ctx context.Context) error {
 			return err
 		}
 	}
+	waits := false
 	err = x.insist(ctx, string(do.Action), func(c *perdure.Client) error {
-		letters, _, err := admin.New(c).DeadLetters(ctx, admin.DeadLetterQuery{WorkflowID: x.ID})
-		if err != nil {
-			return err
-		}
-		switch n := x.rng.IntN(4); {
-		case n == 0 && len(letters) > 0 && plain:
-			_, err = admin.New(c).RetryDeadLetter(ctx, letters[0].ID)
-		case n == 1 && len(letters) > 0:
-			_, err = admin.New(c).ActOnDeadLetter(ctx, letters[0].ID, do)
-		case n == 2 && plain:
-			_, err = c.Retry(ctx, x.ID)
-		default:
-			if _, err = admin.New(c).Preview(ctx, x.ID, do); err == nil {
-				_, err = admin.New(c).Act(ctx, x.ID, do)
-			}
-		}
+		err := x.repairBy(ctx, c, do, plain)
 		switch {
 		case is(err, journal.CodeWrongState):
 			return nil
 		case is(err, journal.CodeConflict):
-			return x.goesOn(ctx, c, err)
+			waits, err = x.isFailed(ctx, c)
 		}
 		return err
 	})
+	if waits { // for a child that is being ended, and may need the actor for that
+		return err
+	}
 	x.retried++
 	x.sent = 0
 	return err
 }
 
-// goesOn returns nil if the run of the case has gone on, by the same order with an unknown outcome.
-// Otherwise it returns an error that passes: a child of the run is being ended.
-func (x *dealing) goesOn(ctx context.Context, c *perdure.Client, conflict error) error {
-	d, err := c.Describe(ctx, x.ID)
-	if err == nil && d.Head.Status == journal.Failed {
-		return errors.New(conflict.Error())
+// repairBy gives the order to the run of the case in one of several ways.
+func (x *dealing) repairBy(ctx context.Context, c *perdure.Client, do admin.Order,
+	plain bool) error {
+	op := admin.New(c)
+	letters, _, err := op.DeadLetters(ctx, admin.DeadLetterQuery{WorkflowID: x.ID})
+	if err != nil {
+		return err
+	}
+	switch n := x.rng.IntN(4); {
+	case n == 0 && len(letters) > 0 && plain:
+		_, err = op.RetryDeadLetter(ctx, letters[0].ID)
+	case n == 1 && len(letters) > 0:
+		_, err = op.ActOnDeadLetter(ctx, letters[0].ID, do)
+	case n == 2 && plain:
+		_, err = c.Retry(ctx, x.ID)
+	default:
+		if _, err = op.Preview(ctx, x.ID, do); err == nil {
+			_, err = op.Act(ctx, x.ID, do)
+		}
 	}
 	return err
+}
+
+// isFailed reports whether the run of the case has not gone on, by an order before whose outcome
+// was not known.
+func (x *dealing) isFailed(ctx context.Context, c *perdure.Client) (bool, error) {
+	d, err := c.Describe(ctx, x.ID)
+	return err == nil && d.Head.Status == journal.Failed, err
 }
 
 // repair returns the order by which a failed run goes on, and whether it is a retry of the run as
