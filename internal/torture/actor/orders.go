@@ -52,7 +52,7 @@ func (x *dealing) retry(ctx context.Context) error {
 	return err
 }
 
-// repairBy gives the order to the run of the case in one of several ways.
+// repairBy calls one of several verbs that carry out the order.
 func (x *dealing) repairBy(ctx context.Context, c *perdure.Client, do admin.Order,
 	plain bool) error {
 	op := admin.New(c)
