@@ -3,6 +3,7 @@ package schedule_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -399,5 +400,40 @@ func TestADeclaredScheduleKeepsWhatAnOperatorHasChanged(t *testing.T) {
 		deploy("4 * * * *")
 		is("4 * * * *", 1)
 		w.End()
+	})
+}
+
+// The run of a schedule ends on a node that does not have schedules, while no other node is there.
+// The times after its end are not times of an open run: the rule for late times counts for them.
+//
+// spec: R-34
+func TestTimesAfterTheEndOfARunCountAsLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		long := job("long", 25*time.Minute)
+		c := world.NewCluster(t, 1, long, schedule.Workflow())
+		defer c.End()
+		c.Node(long).Begin()
+		first := c.Nodes[0]
+		world.NoError(t, schedule.Set(t.Context(), first.Engine, "s", schedule.Spec{
+			Workflow: "long", Cron: "*/10 * * * *",
+		}, schedule.Note{}))
+		time.Sleep(15 * time.Minute) // the run of 00:10 goes on
+		c.Kill(first)
+		time.Sleep(50 * time.Minute) // it ends at 00:35
+		first.Begin()
+		time.Sleep(time.Minute)
+		s := world.Must[schedule.Schedule](t)(schedule.Get(t.Context(), first.Engine, "s"))
+		var misses []string
+		for _, m := range s.Misses {
+			to := m.To.Format("15:04")
+			misses = append(misses, fmt.Sprintf("%d until %s: %s", m.N, to, m.Why))
+		}
+		want := []string{
+			"2 until 00:30: a run of the schedule was open",
+			"2 until 00:50: no engine had the schedule at the time",
+		}
+		if !slices.Equal(misses, want) || s.Open == nil || s.Open.Time.Format("15:04") != "01:00" {
+			t.Errorf("missed %q, open %+v", misses, s.Open)
+		}
 	})
 }

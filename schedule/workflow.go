@@ -273,7 +273,7 @@ func (s *state) declare(c change, known *Spec) {
 // childEnded takes in the end of the run that is waited for.
 func (f *follower) childEnded(ctx context.Context, out kernel.Outcome) error {
 	f.child = nil
-	now, err := perdure.Now(ctx)
+	end, err := f.endOf(ctx, f.Open.ID)
 	if err != nil {
 		return err
 	}
@@ -284,8 +284,41 @@ func (f *follower) childEnded(ctx context.Context, out kernel.Outcome) error {
 	if out.Failure != nil {
 		problem = failure.Clip(out.Failure.Text())
 	}
-	f.ended(f.Open.ID, status, problem, now.UTC())
+	f.ended(f.Open.ID, status, problem, end)
 	return nil
+}
+
+// An end is the moment at which the end of a run is taken in.
+type end struct {
+	Now  time.Time `json:"now"`
+	Late bool      `json:"late,omitempty"` // times of the schedule have come before
+}
+
+// endOf returns when the run ended of which the schedule has just heard. If times have come in the
+// meantime, it asks the store: the run may have ended long ago, while no engine had the schedule.
+// Times after its end are not those of an open run.
+func (f *follower) endOf(ctx context.Context, id string) (time.Time, error) {
+	heard, err := perdure.SideEffect(ctx, "end", func() (end, error) {
+		now := time.Now().Round(0).UTC()
+		t, err := f.timetable()
+		return end{now, err == nil && t.between(f.Floor, now).n > 0}, nil
+	})
+	if err != nil || !heard.Late {
+		return heard.Now, err
+	}
+	all, err := perdure.Step(ctx, "look-up", func(ctx context.Context) ([]found, error) {
+		return find(ctx, []string{id})
+	})
+	if err != nil {
+		return heard.Now, err
+	}
+	for _, r := range all {
+		status, is := journal.ParseStatus(r.Status)
+		if is && status.IsTerminal() && r.Ended.Before(heard.Now) {
+			return r.Ended, nil
+		}
+	}
+	return heard.Now, nil
 }
 
 // close ends the waits, so that the run can continue as another one. It returns true if a change
