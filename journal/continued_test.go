@@ -149,3 +149,24 @@ func TestASkipFindsTheStepOfARunWithALimit(t *testing.T) {
 		t.Errorf("it skips %q, %v", c.Step, err)
 	}
 }
+
+// spec: B-8
+func TestAPreviewShowsRollbacksOnlyIfNothingElseRunsAgain(t *testing.T) {
+	was := []journal.Entry{
+		{Kind: journal.RunStarted, Status: journal.Running}, row(sc, "a"), row(sf, "b", failing("no")),
+		row(sc, "undo:a", phase("UNDO")), row(journal.ScopeOpened, "undo:z", phase("UNDO")),
+		row(sc, "inner", in(5)), row(sf, "undo:y", phase("UNDO"), failing("no")),
+	}
+	for i := range was {
+		was[i].Run, was[i].Seq, was[i].At = 1, int64(i+1), time.Unix(int64(i), 0)
+	}
+	for kept, want := range map[int][]string{
+		1: {"a", "b"}, 2: {"b"}, 3: {"undo:a", "undo:z/inner", "undo:y"},
+		4: {"undo:z/inner", "undo:y"},
+	} {
+		p, err := journal.PreviewOf("db-1-1", was, was[:kept], nil)
+		if err != nil || !slices.Equal(p.Again, want) {
+			t.Errorf("%d entries kept: %q runs again, want %q; %v", kept, p.Again, want, err)
+		}
+	}
+}

@@ -6,7 +6,9 @@ type Preview struct {
 	Run RunID // from which the new run would go on
 	// Kept are the steps and children whose results the new run has from the start.
 	Kept []string
-	// Again are those that the run has come to, and that run again if the code comes to them.
+	// Again are those that the run has come to, and that run again if the code comes to them. What
+	// has undone or cancelled others is among them only if nothing else runs again: the new run then
+	// goes on with its rollback.
 	Again []string
 	// Inherited are the kept steps that have a compensation: the new run would undo them.
 	Inherited []string
@@ -29,17 +31,24 @@ func PreviewOf(run RunID, entries, kept []Entry, redone []string) (Preview, erro
 	if err != nil {
 		return p, err
 	}
-	is := map[string]bool{}
+	is, again := map[string]bool{}, map[string]bool{}
 	for _, path := range has {
 		is[path] = true
 	}
-	again := map[string]bool{}
+	isBack := s.rollsBack()
+	var back []string
 	for _, path := range before {
-		if is[path] {
+		switch {
+		case is[path]:
 			p.Kept = append(p.Kept, path)
-		} else {
+		case isBack(path):
+			back = append(back, path)
+		default:
 			p.Again, again[path] = append(p.Again, path), true
 		}
+	}
+	if len(p.Again) == 0 {
+		p.Again = back
 	}
 	p.Inherited = after.Undoable()
 	for _, path := range s.Undoable() {
@@ -48,6 +57,23 @@ func PreviewOf(run RunID, entries, kept []Entry, redone []string) (Preview, erro
 		}
 	}
 	return p, nil
+}
+
+// rollsBack returns a function that reports whether a path is that of a step that undoes or cancels
+// another one, or is within such a step.
+func (s Snapshot) rollsBack() func(path string) bool {
+	steps := map[string]bool{}
+	for _, step := range s.Steps {
+		steps[step.Path] = step.Phase == PhaseUndo || step.Phase == PhaseCancel
+	}
+	return func(path string) bool {
+		for i := range path {
+			if path[i] == '/' && steps[path[:i]] {
+				return true
+			}
+		}
+		return steps[path]
+	}
 }
 
 // ended returns the paths of the steps and children of a journal that have ended, in the order of
