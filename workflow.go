@@ -134,16 +134,6 @@ func define[I, O any](name string, fn func(context.Context, I) (O, error),
 			})
 		}
 	}
-	for _, opt := range opts {
-		if opt == nil {
-			w.refuse(failure.Invalid(op, "an option is nil"))
-		} else if err := opt.ApplyToWorkflow(&w.def); err != nil {
-			w.refuse(err)
-		}
-	}
-	w.def.Examined = sync.OnceValues(func() (definition.Outline, []definition.Issue) {
-		return examine(&w.def)
-	})
 	w.def.Decodes = func(input []byte) error {
 		in, err := payload.Decode[I](input)
 		if err == nil {
@@ -155,6 +145,16 @@ func define[I, O any](name string, fn func(context.Context, I) (O, error),
 			Hint: "pass the JSON of a value of that type",
 		}
 	}
+	for _, opt := range opts {
+		if opt == nil {
+			w.refuse(failure.Invalid(op, "an option is nil"))
+		} else if err := opt.ApplyToWorkflow(&w.def); err != nil {
+			w.refuse(err)
+		}
+	}
+	w.def.Examined = sync.OnceValues(func() (definition.Outline, []definition.Issue) {
+		return examine(&w.def)
+	})
 	body := func(ctx context.Context, input []byte) ([]byte, *journal.Failure) {
 		in, err := payload.Decode[I](input)
 		if err != nil {

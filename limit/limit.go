@@ -302,6 +302,9 @@ func (c Control) ApplyToWorkflow(w *sealed.Workflow) error {
 		return failure.Invalid(op, "a workflow with a Singleton, Debounce or Gather has a name "+
 			"of at most %d bytes", rules.LongestLimit)
 	}
+	if gather != nil && gather.Union != nil && w.Decodes([]byte("[]")) != nil {
+		return failure.Invalid(op, "a workflow with a Gather has a list as its input")
+	}
 	w.Limits, w.Limit, w.Bounds = c.asks, c.Name, c.bounds()
 	w.Singleton, w.Gather = kernel.Singleton(c.Singleton), gather
 	return nil

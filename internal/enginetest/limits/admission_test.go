@@ -346,6 +346,7 @@ func TestABadControlIsRefused(t *testing.T) {
 		{Debounce: limit.Debounce{Quiet: 2, Longest: 1}}, {Gather: limit.Gather{Most: 2}},
 		{Gather: limit.Gather{Most: 1, Within: 1}}, {Gather: limit.Gather{Most: -1, Within: 1}},
 		{Gather: limit.Gather{Most: limit.MostGathered + 1, Within: 1}},
+		{Gather: limit.Gather{Within: time.Second}}, // its input is no list
 		{Concurrency: 1, Priority: 1, Rank: limit.RankBy(func(string) int { return 1 })},
 	} {
 		if got := perdure.Check(job(newGauge(), c)); len(got) == 0 {
