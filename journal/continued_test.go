@@ -153,7 +153,8 @@ func TestASkipFindsTheStepOfARunWithALimit(t *testing.T) {
 // spec: B-8
 func TestAPreviewShowsRollbacksOnlyIfNothingElseRunsAgain(t *testing.T) {
 	was := []journal.Entry{
-		{Kind: journal.RunStarted, Status: journal.Running}, row(sc, "a"), row(sf, "b", failing("no")),
+		{Kind: journal.RunStarted, Status: journal.Running}, row(sc, "a"),
+		row(sf, "b", failing("no")),
 		row(sc, "undo:a", phase("UNDO")), row(journal.ScopeOpened, "undo:z", phase("UNDO")),
 		row(sc, "inner", in(5)), row(sf, "undo:y", phase("UNDO"), failing("no")),
 	}

@@ -7,8 +7,8 @@ type Preview struct {
 	// Kept are the steps and children whose results the new run has from the start.
 	Kept []string
 	// Again are those that the run has come to, and that run again if the code comes to them. What
-	// has undone or cancelled others is among them only if nothing else runs again: the new run then
-	// goes on with its rollback.
+	// has undone or cancelled others is among them only if nothing else runs again: the new run
+	// then goes on with its rollback.
 	Again []string
 	// Inherited are the kept steps that have a compensation: the new run would undo them.
 	Inherited []string
