@@ -92,7 +92,7 @@ func (a *Client) SetLimit(ctx context.Context, name string, b limit.Bounds, by N
 
 // ResetLimit makes the numbers of the code hold again. It does nothing if none are set. Runs that
 // wait for a limit of a step, or a semaphore, keep the number that was set until the next run asks.
-// If no engine runs, so do those in line for a workflow.
+// If no engine runs, those in line for a workflow keep it until the next engine joins.
 func (a *Client) ResetLimit(ctx context.Context, name string, by Note) error {
 	op := "reset limit " + shown(name)
 	if err := checkSetting(op, name, by); err != nil {
