@@ -79,9 +79,15 @@ update perdure.heads h set given = h.mail from unseen u where h.number = u.numbe
 	// another engine is about to take.
 	selectDue = `select %[1]s from unnest($1::text[]) as w (name)
 cross join lateral (
-    select * from perdure.heads where %[2]s owner = 0 and workflow = w.name and wake <= $2 and ended is null
+    select * from perdure.heads where %[2]s and workflow = w.name and wake <= $2
     order by wake, number limit $3 for no key update skip locked) h
 order by h.wake, h.number limit $3`
+
+	claimable = `owner = 0 and ended is null`
+
+	// hasOrder hides from the planner that the runs are open and nobody's: the index of those
+	// has all that are due.
+	hasOrder = `ordered and case when ordered then owner = 0 and ended is null end`
 
 	own = shorten +
 		`update perdure.heads set owner = $1, given = mail, claimed = true where number = any($2::bigint[])`
@@ -91,7 +97,8 @@ order by h.wake, h.number limit $3`
 	// run is due.
 	look = `select exists (select from perdure.engines where id = $1), (select coalesce(max(revision), 0) from perdure.settings),
     exists (select from perdure.heads where owner = $1 and mail > given and owner > 0 and ended is null)
-    or exists (select from perdure.heads where ordered and owner = 0 and workflow = any($3::text[]) and ended is null),
+    or exists (select from unnest($3::text[]) as w (name) cross join lateral (
+        select from perdure.heads where ` + hasOrder + ` and workflow = w.name and wake is not null limit 1) o),
     (select min(n.wake) from unnest($2::text[]) as w (name) cross join lateral (
         select h.wake from perdure.heads h where h.owner = 0 and h.workflow = w.name and h.wake is not null and h.ended is null
         order by h.wake, h.number limit 1) n)`

@@ -11,8 +11,8 @@ import (
 )
 
 var (
-	dueHeads     = fmt.Sprintf(selectDue, of("h", headColumns), "")
-	orderedHeads = fmt.Sprintf(selectDue, of("h", headColumns), "ordered and")
+	dueHeads     = fmt.Sprintf(selectDue, of("h", headColumns), claimable)
+	orderedHeads = fmt.Sprintf(selectDue, of("h", headColumns), hasOrder)
 )
 
 const (

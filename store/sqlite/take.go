@@ -23,8 +23,10 @@ const (
 	selectDue = `select ` + headColumns + ` from perdure_heads
 where owner = 0 and workflow = ? and wake <= ? and ended is null order by wake, number limit ? + 0`
 
+	// selectOrdered hides by "+" that the runs are open and nobody's: the index of those has all
+	// that are due.
 	selectOrdered = `select ` + headColumns + ` from perdure_heads
-where ordered = 1 and owner = 0 and workflow = ? and wake <= ? and ended is null order by wake, number limit ? + 0`
+where ordered = 1 and +owner = 0 and workflow = ? and wake <= ? and +ended is null order by wake, number limit ? + 0`
 
 	selectNext = `select wake from perdure_heads
 where owner = 0 and workflow = ? and wake is not null and ended is null order by wake limit 1`

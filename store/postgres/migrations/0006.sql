@@ -23,4 +23,4 @@ create unique index settings_by_revision on perdure.settings (revision);
 -- An order of an operator reaches a run of a workflow that is paused.
 alter table perdure.heads add column ordered boolean not null default false; -- has an order that no owner has seen
 
-create index heads_ordered on perdure.heads (workflow, wake, number) where ordered and owner = 0 and ended is null;
+create index heads_ordered on perdure.heads (workflow, wake, number) where ordered;

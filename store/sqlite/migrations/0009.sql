@@ -22,4 +22,4 @@ create unique index perdure_settings_by_revision on perdure_settings (revision);
 -- An order of an operator reaches a run of a workflow that is paused.
 alter table perdure_heads add column ordered integer not null default 0; -- 1 where it has an order that no owner has seen
 
-create index perdure_heads_ordered on perdure_heads (workflow, wake) where ordered = 1 and owner = 0 and ended is null;
+create index perdure_heads_ordered on perdure_heads (workflow, wake) where ordered = 1;

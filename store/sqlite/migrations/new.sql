@@ -73,7 +73,7 @@ create index perdure_heads_by_status on perdure_heads (status) where status > 3 
 create index perdure_heads_unseen on perdure_heads (owner) where mail > given and owner > 0 and ended is null;
 
 -- What is taken of a workflow that is paused: hardly ever any.
-create index perdure_heads_ordered on perdure_heads (workflow, wake) where ordered = 1 and owner = 0 and ended is null;
+create index perdure_heads_ordered on perdure_heads (workflow, wake) where ordered = 1;
 create index perdure_heads_by_parent on perdure_heads (parent) where parent > 0;
 
 -- What retention looks at: what may go, and what ended before there was a retention.
