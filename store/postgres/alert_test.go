@@ -103,7 +103,11 @@ func TestAlertsGoOnWhenTheirNodeDies(t *testing.T) {
 		t.Fatal(err)
 	}
 	lives, _ := mortal(t, url, bill, alerts())
-	owner := ownerOf(t, lives, "perdure.alert")
+	var owner journal.EngineID
+	for owner == 0 {
+		rest(ctx, t)
+		owner = ownerOf(t, lives, "perdure.alert")
+	}
 	runs := map[journal.Status][]string{}
 	for n := range 60 {
 		if n == 30 {

@@ -387,6 +387,7 @@ func TestAResetWhileNoEngineRunsIsCarriedOutByTheNextOne(t *testing.T) {
 					world.NoError(t, admin.New(w.Engine).SetLimit(t.Context(), name, limit.Bounds{
 						Concurrency: number(1),
 					}, operator))
+					synctest.Wait() // until the engine has heard of it
 					for range 4 {
 						world.StartAndSettle(w, def, "x")
 					}
