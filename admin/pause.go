@@ -20,9 +20,10 @@ type Pause struct {
 }
 
 // PauseWorkflow makes the runs of a workflow begin no steps, on all engines: steps in flight end,
-// and their results are recorded. [AllWorkflows] pauses all of them. Runs may be started, signalled
-// and cancelled meanwhile, and their timers pass: all that has an effect when the pause is over.
-// The status of the runs stays.
+// and their results are recorded. [AllWorkflows] pauses all of them. Runs may be started and
+// signalled meanwhile, and their timers pass: all that has an effect when the pause is over. Orders
+// to cancel, terminate, suspend and resume runs are carried out at once, but for the steps of
+// clean-ups and compensations. Otherwise the status of the runs stays.
 //
 // It is durable on return. Engines obey it within the time that they need to hear of a message. It
 // does not matter whether an engine or the database has the workflow.

@@ -93,7 +93,7 @@ func (a *Client) someStale(ctx context.Context, after time.Duration, pages int) 
 // stale returns the reason why a run is stale if its last entry is old; empty if the run waits for
 // something.
 func (a *Client) stale(h journal.Head, since time.Time, info store.Info) string {
-	engines, lacking := sealed.Living(info), sealed.Lacking(info, h.Workflow)
+	engines := sealed.Living(info)
 	switch {
 	case h.Status == journal.Suspended, h.Status == journal.CompensationFailed:
 		return ""
@@ -113,10 +113,10 @@ func (a *Client) stale(h journal.Head, since time.Time, info store.Info) string 
 		return ""
 	case !engines:
 		return "no engine has the store"
-	case lacking != "":
+	}
+	lacking := sealed.Lacking(info, h.Workflow)
+	if lacking != "" || h.Status == journal.Pending {
 		return lacking
-	case h.Status == journal.Pending:
-		return ""
 	}
 	return "it has been due since " + h.Wake.UTC().Format(time.RFC3339) +
 		", and no engine took it up"

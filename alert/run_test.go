@@ -313,6 +313,32 @@ func TestARunThatNoEngineHasAlerts(t *testing.T) {
 	})
 }
 
+// The node that looks does not have the workflow, and the one that has it is full.
+//
+// spec: R-31
+func TestAWorkflowThatAnotherEngineHasIsNotMissing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		post := &office{}
+		c := world.NewCluster(t, 1, alert.Workflow(alert.Options{Mail: post}))
+		defer c.End()
+		busy := perdure.Define("busy", func(ctx context.Context, _ int) (int, error) {
+			return perdure.Step(ctx, "s", world.Work("s", time.Hour, nil))
+		})
+		full := c.Node(busy)
+		full.Options.Capacity = 1
+		full.Begin()
+		b := bench{c.Nodes[0], t, post}
+		b.set(alert.Default, alert.Rule{LongestWait: 2 * time.Minute})
+		for range 2 {
+			_, err := c.Nodes[0].Engine.Start(t.Context(), "busy", []byte("1"))
+			world.NoError(t, err)
+			time.Sleep(time.Second)
+		}
+		time.Sleep(10 * time.Minute)
+		b.hears("waiting: 1 run of busy has waited for a slot or an engine for too long")
+	})
+}
+
 // A recipient that cannot be reached is a dead letter of its own run. The run that the alert is
 // about, the other recipients, and the alerts after it notice nothing.
 //

@@ -84,7 +84,7 @@ type ReserveID struct{}
 //
 // Of the workflows in Paused, it takes only due runs with an unseen order, and those come before
 // the others. An order is unseen from its delivery (see [journal.Kind.IsOrder]) until an engine
-// that owns the run gives it back.
+// that owns the run gives it back, or the run ends: a run that continues another one has none.
 //
 // It also returns, in Claimed.Mail, the messages of the engine's runs that were not given to the
 // engine before. Messages of a run that is being written just now are left out; Claimed.Next is

@@ -204,7 +204,6 @@ func (tx *transaction) pass(from, to *run) {
 	tx.touch(from)
 	to.inbox, to.read, to.head.Mail, to.given = from.inbox, from.read, from.head.Mail,
 		from.head.Mail
-	to.ordered = from.ordered
 	if len(to.inbox) > 0 {
 		to.given = to.inbox[0].number - 1
 	}

@@ -21,11 +21,11 @@ where h.workflow_id = s.workflow_id and h.ended is not null and h.inbox is disti
 
 	// inheritInbox writes no message, however many there are. Messages that were not taken
 	// count as not given.
-	inheritInbox = `update perdure.heads h set mail = e.mail, inbox = e.box, past = e.past, given = e.past, ordered = e.ordered
+	inheritInbox = `update perdure.heads h set mail = e.mail, inbox = e.box, past = e.past, given = e.past
 from unnest($1::bigint[], $2::bigint[]) as s (number, ended) cross join lateral (
-    select b.mail, b.box, b.ordered, coalesce((
+    select b.mail, b.box, coalesce((
         select m.number - 1 from perdure.messages m where m.holder = b.box and m.number > b.past and m.taken is null order by m.number limit 1), b.mail) as past
-    from (select mail, past, ordered, coalesce(inbox, number) as box from perdure.heads where number = s.ended offset 0) b) e
+    from (select mail, past, coalesce(inbox, number) as box from perdure.heads where number = s.ended offset 0) b) e
 where h.number = s.number`
 
 	leaveInbox = `update perdure.heads set inbox = -1 where number = any($1::bigint[])`

@@ -49,8 +49,8 @@ const (
 where holder = box and taken is null and number > past order by number limit 1`
 
 	// inheritInbox counts messages that were not taken as not given.
-	inheritInbox = `update perdure_heads set (mail, inbox, past, given, ordered) = (
-    select mail, coalesce(inbox, number), coalesce(?1, mail), coalesce(?1, mail), ordered from perdure_heads where number = ?2) where number = ?3`
+	inheritInbox = `update perdure_heads set (mail, inbox, past, given) = (
+    select mail, coalesce(inbox, number), coalesce(?1, mail), coalesce(?1, mail) from perdure_heads where number = ?2) where number = ?3`
 	leaveInbox = `update perdure_heads set inbox = -1 where number = ?`
 )
 

@@ -249,7 +249,7 @@ func namesText(names []string) driver.Value {
 	if names == nil {
 		return nil
 	}
-	text, _ := json.Marshal(names) // strings have always a form in JSON
+	text, _ := json.Marshal(names) // a string always has a form in JSON
 	return string(text)
 }
 

@@ -202,6 +202,13 @@ func TestSuiteFailsBrokenDrivers(t *testing.T) {
 		"keeps no drain": {
 			broken{claim: keepsNoDrain}, "renew/the store shows that an engine drains",
 		},
+		"takes what is paused": {
+			broken{claim: takesPaused},
+			"take/of a workflow that is paused come runs with an unseen order",
+		},
+		"leaves orders": {
+			broken{claim: leavesOrders}, "take/an order is unseen until its run is given back",
+		},
 		"keeps no workflows": {
 			broken{claim: keepsNoWorkflows}, "renew/the store shows which workflows an engine has",
 		},

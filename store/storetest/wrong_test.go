@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"math"
+	"slices"
 
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
@@ -100,6 +101,22 @@ func keepsNoDrain(s store.Store, c store.Claim) (store.Claimed, error) {
 	if r, is := c.(store.Renew); is {
 		r.Drain = store.Drain{}
 		c = r
+	}
+	return s.Claim(context.Background(), c)
+}
+
+func takesPaused(s store.Store, c store.Claim) (store.Claimed, error) {
+	if t, is := c.(store.TakeDue); is {
+		t.Workflows, t.Paused = slices.Concat(t.Workflows, t.Paused), nil
+		c = t
+	}
+	return s.Claim(context.Background(), c)
+}
+
+func leavesOrders(s store.Store, c store.Claim) (store.Claimed, error) {
+	if t, is := c.(store.TakeDue); is {
+		t.Paused = nil
+		c = t
 	}
 	return s.Claim(context.Background(), c)
 }

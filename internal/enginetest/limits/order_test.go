@@ -2,6 +2,7 @@ package limits
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/perdure/perdure/admin"
 	"github.com/perdure/perdure/internal/enginetest/world"
 	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/saga"
 )
 
 // An operator in another process gives orders to runs of a workflow that is paused. Each is carried
@@ -96,6 +98,45 @@ func TestOrdersReachRunsOfAPausedWorkflow(t *testing.T) {
 		})
 		if begun["other"] != 1 || begun["parks"] != 1 || len(begun) != 2 || cleaned != 1 {
 			t.Errorf("begun: %v, clean-ups: %d", begun, cleaned)
+		}
+	})
+}
+
+// A cancel with compensation of a run whose workflow is paused is taken in, and what it undoes is
+// undone when the pause is over.
+//
+// spec: R-40, R-11
+func TestCompensationsWaitForTheEndOfAPause(t *testing.T) {
+	undone := 0
+	trip := saga.New[string]("trip", perdure.Timeout(24*time.Hour))
+	saga.Add(trip, "hotel", func(context.Context, string) (int, error) { return 1, nil }).
+		Undo(func(context.Context, string, int) error { undone++; return nil })
+	saga.Add(trip, "visa", func(context.Context, string) (int, error) {
+		return 0, errors.New("the office is closed")
+	}).Retry(perdure.Retry{Attempts: 9, First: 10 * time.Minute})
+	world.EachIdleTimeout(t, func(t *testing.T, o perdure.Options) {
+		undone = 0
+		w := world.With(t, o, trip)
+		defer func() { w.End() }()
+		outside := world.Must[*perdure.Client](t)(perdure.NewClient(t.Context(), w.DB))
+		op := admin.New(outside)
+		_, err := outside.Start(t.Context(), "trip", []byte(`"oslo"`), perdure.ID("t"))
+		world.NoError(t, err)
+		time.Sleep(time.Second)
+		world.NoError(t, op.PauseWorkflow(t.Context(), "trip", operator))
+		time.Sleep(15 * time.Minute)
+		if d := w.Describe("t"); d.Head.Status == journal.Compensating || d.Head.Owner != 0 {
+			t.Fatalf("before the cancel it is %v, with engine %d", d.Head.Status, d.Head.Owner)
+		}
+		world.NoError(t, outside.Cancel(t.Context(), "t", "not needed"))
+		time.Sleep(15 * time.Minute)
+		if d := w.Describe("t"); undone != 0 || d.Head.Status != journal.Compensating {
+			t.Errorf("while paused it is %v, and %d steps are undone", d.Head.Status, undone)
+		}
+		world.NoError(t, op.ResumeWorkflow(t.Context(), "trip", operator))
+		time.Sleep(15 * time.Minute)
+		if d := w.Describe("t"); undone != 1 || d.Head.Status != journal.Cancelled {
+			t.Errorf("at the end it is %v, and %d steps are undone", d.Head.Status, undone)
 		}
 	})
 }

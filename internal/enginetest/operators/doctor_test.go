@@ -91,6 +91,19 @@ func TestTheDoctorFindsRunsThatStandStill(t *testing.T) {
 		is(t, check(t, a, "overdue"), admin.Failing, "1 run due")
 		is(t, check(t, a, "engines"), admin.Failing, "some that could")
 		w.Begin()
+
+		a = admin.New(w.Engine)
+		for _, id := range []string{"b", "a"} {
+			_, err := w.Engine.Start(t.Context(), "gone", []byte("1"), perdure.ID(id))
+			world.NoError(t, err)
+		}
+		time.Sleep(2 * time.Minute)
+		c = check(t, a, "overdue")
+		is(t, c, admin.Failing, "2 runs due")
+		if !strings.Contains(c.Evidence, "; no engine has workflow gone: engine ") ||
+			strings.Count(c.Evidence, "no engine has workflow") != 1 {
+			t.Errorf("evidence %q", c.Evidence)
+		}
 	})
 }
 
