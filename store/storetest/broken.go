@@ -4,12 +4,16 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
+	"sync"
 	"testing"
 )
 
-// A recorder is a T that records failures instead of failing.
+// A recorder is a T that records failures instead of failing. Like those of a T, its methods may be
+// called on many goroutines, and some may still go on when the check has ended.
 type recorder struct {
 	ctx      context.Context
+	mu       sync.Mutex
 	failures []string
 }
 
@@ -17,6 +21,8 @@ func (r *recorder) Helper()                  {}
 func (r *recorder) Context() context.Context { return r.ctx }
 
 func (r *recorder) Errorf(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.failures = append(r.failures, fmt.Sprintf(format, args...))
 }
 
@@ -36,7 +42,9 @@ func (c check) failures(ctx context.Context, db Database) []string {
 		c.try(r, db)
 	}()
 	<-done
-	return r.failures
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.failures)
 }
 
 // Catches reports whether a row of the contract, chosen by its name, fails with a driver that
