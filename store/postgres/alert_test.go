@@ -85,10 +85,11 @@ func TestAlertsGoOnWhenTheirNodeDies(t *testing.T) {
 		return s.URL
 	}
 	gone := httptest.NewServer(good)
-	gone.Close()
 	failing := serve(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusInternalServerError)
 	}))
+	working := serve(good)
+	gone.Close() // the last, so that no other recipient gets its port
 	bill := bills()
 	alerts := func() perdure.Definition {
 		return alert.Workflow(alert.Options{
@@ -97,7 +98,7 @@ func TestAlertsGoOnWhenTheirNodeDies(t *testing.T) {
 	}
 	dies, died := mortal(t, url, bill, alerts())
 	if err := alert.Set(ctx, dies, "bill", alert.Rule{
-		To:     []string{failing, serve(good), gone.URL},
+		To:     []string{failing, working, gone.URL},
 		Causes: []alert.Cause{alert.CauseEnded},
 	}, admin.Note{}); err != nil {
 		t.Fatal(err)
