@@ -30,7 +30,7 @@ const (
 	endSessions = `select pg_terminate_backend(pid, 1000) from pg_stat_activity where pid = any($1::int[]) and usename = current_user`
 
 	findEntries = `select e.run from unnest($1::bigint[], $2::bigint[]) as f (run, seq)
-join perdure.entries e on e.run = f.run and e.seq = f.seq`
+cross join lateral (select e.run from perdure.entries e where e.run = f.run and e.seq = f.seq offset 0) e`
 
 	// ownMessages finds the messages that posts by workflow ID have become: in a run that has
 	// or had the ID, or unrouted and waiting for such a run. It identifies them by their

@@ -269,12 +269,12 @@ var selectOutbox = `with mine as (
     where workflow = any($2::text[]) and (teller = 0 or teller = $1 and number > $3)
     order by number limit $4 for no key update skip locked),
 taken as (
-    update perdure.owed o set teller = $1 from mine m where o.number = m.number and o.teller = 0)
+    update perdure.owed o set teller = $1 from mine m where o.number = any(array[m.number]) and o.teller = 0)
 select m.number, m.run, ` + of("h", headColumns) + `, ` + of("e", entryColumns) + `, s.data
 from mine m
-left join perdure.heads h on h.number = m.run
-left join perdure.entries e on e.run = m.run and e.seq = m.seq
-left join perdure.spilled s on s.id = e.spill
+left join lateral (select * from perdure.heads where number = m.run offset 0) h on true
+left join lateral (select * from perdure.entries where run = m.run and seq = m.seq offset 0) e on true
+left join lateral (select data from perdure.spilled where id = e.spill offset 0) s on true
 order by m.number`
 
 // outbox returns entries of the outbox. It leaves out an unreadable entry: reading the

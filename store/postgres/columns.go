@@ -273,7 +273,7 @@ where not e.fresh or (select true from perdure.heads h where h.number = e.run)`
     update perdure.messages m set holder = t.run, taken = t.seq, spill = null, detail = null, data = null
     from (select k.*, (select coalesce(h.inbox, h.number) from perdure.heads h where h.number = k.run) as box
         from unnest($1::bigint[], $2::bigint[], $3::bigint[]) as k (run, number, seq) offset 0) t
-    where m.holder = t.box and m.number = t.number and m.taken is null returning 1)
+    where m.holder = any(array[t.box]) and m.number = any(array[t.number]) and m.taken is null returning 1)
 select 1 / (count(*) = $4)::int from taken`
 
 	insertOutbox = `insert into perdure.owed (run, seq, workflow, teller)
@@ -282,11 +282,11 @@ cross join lateral (select number, workflow from perdure.heads where number = o.
 
 	setAttributes = `insert into perdure.attributes (run, name, value)
 select a.run, a.name, a.value from unnest($1::bigint[], $2::text[], $3::text[]) as a (run, name, value)
-join perdure.heads h on h.number = a.run
+where (select true from perdure.heads h where h.number = a.run)
 on conflict (run, name) do update set value = excluded.value`
 
 	removeAttributes = `delete from perdure.attributes a using unnest($1::bigint[], $2::text[]) as r (run, name)
-where a.run = r.run and a.name = r.name`
+where a.run = any(array[r.run]) and a.name = any(array[r.name])`
 )
 
 // spilledRows are large payloads that come with entries and messages.

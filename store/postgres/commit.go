@@ -94,7 +94,7 @@ var updateHeads = `with written as (
     from (select * from unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::text[], $8::boolean[], $9::bigint[], $10::bigint[],
             $11::text[], $12::bigint[], $13::smallint[], $14::text[])
         as u (number, status, owner, wake, ended, last, cause, unload, mail, keep, retain, expires, pattern, error) order by number) u
-    where h.number = u.number and (not u.unload or h.owner = $16)
+    where h.number = any(array[u.number]) and (not u.unload or h.owner = $16)
     returning u.unload and h.mail <> u.mail as stays, h.*)
 select coalesce(w.stays, false), ` + of("w", headColumns) + `, 1 / (n.count = $15)::int
 from (select count(*) from perdure.heads where number = any($1::bigint[])) n left join written w on w.stays`
@@ -112,7 +112,7 @@ left join lateral (
     (select o.* from perdure.heads o where o.workflow_id = n.workflow_id and o.ended >= n.since and o.workflow = n.workflow
     order by o.ended desc, o.number desc limit 1)
     limit 1) f on true
-where not exists (select from perdure.heads h where h.number = n.number)`
+where (select true from perdure.heads h where h.number = n.number) is null`
 
 // outboxLocks is the class of the advisory locks on the outbox entries of engines.
 // successionLocks is the class of the advisory locks on expired engines.

@@ -58,16 +58,16 @@ insert into perdure.fallen (id, now) select id, $2 from gone returning id`
 	free = `with taken as (
     select h.number, f.now, (h.status = $2 or h.claimed) as crashed,
         (select coalesce(max(e.seq), 0) from perdure.entries e where e.run = h.number) as last
-    from perdure.fallen f join perdure.heads h on h.owner = f.id and h.owner > 0 and h.ended is null
-    order by h.number limit $1 for update of h skip locked)
+    from perdure.fallen f join perdure.heads h on h.owner = any(array[f.id]) and h.owner > 0 and h.ended is null
+    order by h.number + 0 limit $1 for update of h skip locked)
 update perdure.heads h set owner = 0, wake = t.now, claimed = false,
     crashes = case when not t.crashed then h.crashes when t.last > h.seen then 1 else h.crashes + 1 end,
     seen = case when t.crashed then t.last else h.seen end
-from taken t where h.number = t.number`
+from taken t where h.number = any(array[t.number])`
 
 	// forget removes engines from the table fallen that own no run any more.
 	forget = `with gone as (
-    delete from perdure.fallen f where not exists (select from perdure.heads h where h.owner = f.id and h.owner > 0 and h.ended is null)
+    delete from perdure.fallen f where (select true from perdure.heads h where h.owner = f.id and h.owner > 0 and h.ended is null limit 1) is null
     returning 1)
 select (select count(*) from perdure.fallen) > (select count(*) from gone)`
 
@@ -91,8 +91,8 @@ and h.owner = 0 and h.ended is null and h.wake > $1 and h.wake <= (select m.valu
 
 	resetClock = `update perdure.meta set value = $1::bigint::text where key = 'clock' and $1 < value::bigint`
 
-	releaseOwn = `with own as (select number from perdure.heads where owner = $1 and owner > 0 and ended is null order by number for no key update)
-update perdure.heads h set owner = 0, wake = $2, claimed = false from own where h.number = own.number`
+	releaseOwn = `with own as (select number from perdure.heads where owner = $1 and owner > 0 and ended is null order by number + 0 for no key update)
+update perdure.heads h set owner = 0, wake = $2, claimed = false from own where h.number = any(array[own.number])`
 
 	disown = `update perdure.owed set teller = 0 where teller = $1`
 

@@ -79,10 +79,10 @@ func (q *search) page() ([]journal.Head, journal.Cursor, error) {
 		}
 		part := new(conditions)
 		part.walk(f)
-		bound := "offset 0"
+		bound := newestFirst + "offset 0"
 		if end.IsZero() { // the walk ends before that many looks, unless runs have come meanwhile
 			part.between(from, after)
-			bound = "limit " + strconv.Itoa(2*store.MaxLooks)
+			bound = newestFirst + "limit " + strconv.Itoa(2*store.MaxLooks)
 		} else {
 			part.between(end, after)
 		}
@@ -132,6 +132,9 @@ func (q *search) query(sql string, args []any, each func(pgx.Rows) error) error 
 	return b.send(q.ctx, q.store.pool)
 }
 
+// newestFirst is the order of a list.
+const newestFirst = " order by created desc, number desc "
+
 // read reads the heads of a part of the runs that match and are in a range of the list, until there
 // is one more than the page has. The part is a query of its own, which ends with bound, so that no
 // other condition decides which index is read.
@@ -141,9 +144,8 @@ func (q *search) read(c *conditions, bound string, from, after journal.Cursor) e
 	match(c, &q.filter)
 	c.between(from, after)
 	limit := c.argument(q.filter.Page() + 1 - len(q.heads))
-	const order = " order by created desc, number desc "
-	return q.query("select "+headColumns+" from (select * from perdure.heads"+part+order+
-		bound+") heads"+c.where()+order+"limit "+limit, c.args, func(rows pgx.Rows) error {
+	return q.query("select "+headColumns+" from (select * from perdure.heads"+part+" "+
+		bound+") heads"+c.where()+newestFirst+"limit "+limit, c.args, func(rows pgx.Rows) error {
 		h, err := q.store.scanHead(rows)
 		q.heads = append(q.heads, h)
 		return err
@@ -158,7 +160,7 @@ func (q *search) end(from, after journal.Cursor, looks int) (end journal.Cursor,
 	c.between(from, after)
 	offset := c.argument(looks - 1)
 	err = q.query("select created, number from perdure.heads"+c.where()+
-		" order by created desc, number desc limit 1 offset "+offset, c.args,
+		newestFirst+"limit 1 offset "+offset, c.args,
 		func(rows pgx.Rows) error { return rows.Scan(&end.Created, &end.Number) })
 	return end, err
 }

@@ -24,7 +24,7 @@ const (
     $6::text[], $7::bigint[], $8::bigint[], $9::bigint[], $10::text[], $11::bigint[], $12::smallint,
     $13::bigint[], $14::bigint[], $15::text[], $16::text[], $17::bigint[], $18::int[], $19::text[], $20::bigint[], $21::bigint[], $22::bigint[], $23::bigint[])`
 
-	inheritSlots = `update perdure.slots s set run = n.number from unnest($1::bigint[], $2::bigint[]) as n (number, ended) where s.run = n.ended`
+	inheritSlots = `update perdure.slots s set run = n.number from unnest($1::bigint[], $2::bigint[]) as n (number, ended) where s.run = any(array[n.ended])`
 
 	selectSlots = `select l.name, l.key, l.most, l.held, s.run, s.number, s.since, s.held, s.due,
     case when not s.held then 1 + (select count(*) from perdure.slots o where o.lim = s.lim and not o.held

@@ -63,6 +63,7 @@ var settings = map[string]string{
 	"enable_seqscan":    "off",
 	"enable_bitmapscan": "off", // it reads a whole index as if that were a table
 	"enable_indexscan":  "on",
+	"enable_mergejoin":  "off", // it reads a table in order
 	"timezone":          "UTC",
 
 	// These override settings that a role or a database has for other applications. A call

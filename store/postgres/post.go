@@ -41,9 +41,10 @@ found as materialized (
             (select o.number from perdure.heads o where o.workflow_id = m.workflow_id and o.ended is null and o.number > 0),
             (select o.number from perdure.heads o where o.workflow_id = m.workflow_id and o.ended is not null order by o.ended desc, o.number desc limit 1))
         when m.follow <> 0 then coalesce(
-            (select o.number from perdure.heads c join perdure.heads o on o.workflow_id = c.workflow_id and o.ended is null
-            and coalesce(nullif(o.chain, 0), o.number) = coalesce(nullif(c.chain, 0), c.number)
-            where c.number = m.run and c.ended is not null and (m.follow = %[7]d or c.status <> %[1]d)), m.run)
+            (select o.number from (select * from perdure.heads c where c.number = m.run offset 0) c
+            cross join lateral (select * from perdure.heads o where o.workflow_id = c.workflow_id and o.ended is null offset 0) o
+            where coalesce(nullif(o.chain, 0), o.number) = coalesce(nullif(c.chain, 0), c.number)
+            and c.ended is not null and (m.follow = %[7]d or c.status <> %[1]d)), m.run)
         else m.run
     end as number) t
     left join lateral (select * from perdure.heads h where h.number = t.number offset 0) r on true
@@ -63,63 +64,60 @@ first as materialized (
         when run <> 0 and target is not null then %[4]d
         when run <> 0 or until is null then %[5]d
         else %[6]d
-    end as verdict
+    end as alone
     from known k
 ),
 second as materialized (
-    select place, case
+    select *, case
         when unrouted <> 0
-            and count(*) filter (where verdict in (%[2]d, %[3]d)) over (partition by unrouted order by place rows between unbounded preceding and 1 preceding) > 0
+            and count(*) filter (where alone in (%[2]d, %[3]d)) over (partition by unrouted order by place rows between unbounded preceding and 1 preceding) > 0
         then %[5]d
-        when id is not null and verdict in (%[3]d, %[4]d)
-            and count(*) filter (where verdict = %[3]d) over (partition by line, id order by place rows between unbounded preceding and 1 preceding) > 0
+        when id is not null and alone in (%[3]d, %[4]d)
+            and count(*) filter (where alone = %[3]d) over (partition by line, id order by place rows between unbounded preceding and 1 preceding) > 0
         then %[2]d
         when kept > 0 then %[2]d
-        else verdict
-    end as verdict, verdict = %[6]d or waits is not null or kept > 0 as away
+        else alone
+    end as verdict, alone = %[6]d or waits is not null or kept > 0 as away
     from (
-        select *, case when id is not null and run = 0 and verdict in (%[5]d, %[6]d)
-            then count(*) filter (where verdict = %[6]d) over (partition by workflow_id, id order by place rows between unbounded preceding and 1 preceding) else 0 end as kept
+        select *, case when id is not null and run = 0 and alone in (%[5]d, %[6]d)
+            then count(*) filter (where alone = %[6]d) over (partition by workflow_id, id order by place rows between unbounded preceding and 1 preceding) else 0 end as kept
         from first) first
 ),
 judged as materialized (
-    select f.place, f.run, f.follow, f.workflow_id, f.until, f.force, f.unrouted, f.kind, f.id, f.scope, f.name, f.key, f.occ, f.at, f.spill, f.detail, f.data,
-        f.target, f.box, f.line, f.owner, f.cause, f.wake, f.mail, f.given, f.known, f.waits, s.verdict, s.away,
-        f.mail + count(*) filter (where s.verdict = %[3]d) over t as number,
-        bool_or(s.verdict = %[3]d and f.owner = 0 and (f.cause = '' or f.force)) over t and (f.wake is null or f.wake > $2) as woken,
-        bool_or(s.verdict = %[3]d and f.unrouted <> 0) over t as moved
-    from first f join second s using (place)
-    window t as (partition by f.target order by f.place)
+    select *,
+        mail + count(*) filter (where verdict = %[3]d) over t as number,
+        bool_or(verdict = %[3]d and owner = 0 and (cause = '' or force)) over t and (wake is null or wake > $2) as woken,
+        bool_or(verdict = %[3]d and unrouted <> 0) over t as moved
+    from second
+    window t as (partition by target order by place)
 ),
-kept as materialized (
-    select place, nextval('perdure.unrouted_number_seq') /
-        (select count(*) from perdure.heads o where o.workflow_id = j.workflow_id and o.ended is null and o.number < 0) as number
-    from (select place, workflow_id from judged where verdict = %[6]d order by place) j
+numbered as materialized (
+    select *, case when verdict = %[6]d then nextval('perdure.unrouted_number_seq') /
+        (select count(*) from perdure.heads o where o.workflow_id = j.workflow_id and o.ended is null and o.number < 0) end as stored
+    from (select * from judged order by place) j
 ),
 delivering as (
     insert into perdure.messages (holder, number, chain, id, kind, scope, name, key, occ, at, spill, detail, data)
-    select box, number, line, id, kind, scope, name, key, occ, at, spill, detail, data from judged where verdict = %[3]d
+    select box, number, line, id, kind, scope, name, key, occ, at, spill, detail, data from numbered where verdict = %[3]d
 ),
 keeping as (
     insert into perdure.unrouted (number, workflow_id, until, id, kind, scope, name, key, occ, at, spill, detail, data) overriding system value
-    select k.number, j.workflow_id, j.until, j.id, j.kind, j.scope, j.name, j.key, j.occ, j.at, j.spill, j.detail, j.data
-    from kept k join judged j using (place)
+    select stored, workflow_id, until, id, kind, scope, name, key, occ, at, spill, detail, data from numbered where verdict = %[6]d
 ),
 moving as (
-    delete from perdure.unrouted where number = any (array(select unrouted from judged where unrouted <> 0 and verdict in (%[2]d, %[3]d)))
+    delete from perdure.unrouted where number = any (array(select unrouted from numbered where unrouted <> 0 and verdict in (%[2]d, %[3]d)))
 ),
 counting as (
     update perdure.heads h set mail = c.mail / (h.mail = c.was and h.ended is null)::int,
         given = case when h.owner = $1 and $1 <> 0 and h.given = h.mail then h.given + c.given else h.given end,
         wake = case when c.woken then $2 else h.wake end, ordered = h.ordered or c.ordered
-    from (select target, min(mail) as was, max(number) as mail, bool_or(woken) as woken, bool_or(kind in (%[8]s)) as ordered, count(*) filter (where not moved) as given from judged where verdict = %[3]d group by target) c
-    where h.number = c.target
+    from (select target, min(mail) as was, max(number) as mail, bool_or(woken) as woken, bool_or(kind in (%[8]s)) as ordered, count(*) filter (where not moved) as given from numbered where verdict = %[3]d group by target) c
+    where h.number = any(array[c.target])
 )
-select j.place, j.verdict, coalesce(j.known, j.waits, k.number, j.number),
+select j.place, j.verdict, coalesce(j.known, j.waits, j.stored, j.number),
     r.number, r.workflow_id, r.workflow, r.pattern, r.status, r.owner, case when j.woken then $2 else r.wake end, r.created, r.ended, r.last, r.cause, r.crashes,
     j.number, r.chain, r.parent, r.keep, r.retain, r.error
-from judged j
-left join kept k using (place)
+from numbered j
 left join lateral (select * from perdure.heads h where h.number = j.target and j.verdict in (%[2]d, %[3]d, %[4]d) and not j.away offset 0) r on true
 order by j.place`, journal.ContinuedAsNew, store.Duplicate, store.Delivered, store.Closed,
 	store.Nobody, store.Unrouted, store.FollowChain, orders())

@@ -14,7 +14,7 @@ import (
 // chain still has an open run if the run is the first of that chain or has not continued as
 // new.
 var selectOver = fmt.Sprintf(
-	`select number from perdure.heads h where expires <= $1 and not exists (select from perdure.owed o where o.run = h.number)
+	`select number from perdure.heads h where expires <= $1 and (select true from perdure.owed o where o.run = h.number limit 1) is null
 and (select true from perdure.heads o where o.workflow_id = h.workflow_id and o.ended is null
     and (o.chain = h.number or o.chain = h.chain and h.chain > 0 and h.status <> %d)) is null
 order by expires limit $2 for update skip locked`, journal.ContinuedAsNew)
@@ -47,49 +47,49 @@ from unnest($1::bigint[], $3::bigint[]) as k (run, inbox) cross join lateral (
 
 	sizeOf = `coalesce(octet_length(data), 0) + coalesce((select octet_length(s.data) from perdure.spilled s where s.id = e.spill), 0)`
 
-	clearAttributes = `delete from perdure.attributes a using unnest($1::bigint[], $2::text[]) as k (run, name) where a.run = k.run and a.name = k.name`
+	clearAttributes = `delete from perdure.attributes a using unnest($1::bigint[], $2::text[]) as k (run, name) where a.run = any(array[k.run]) and a.name = any(array[k.name])`
 
 	// forgetGone ends the purge of runs of which no rows are left.
 	forgetGone = `delete from perdure.gone g where run = any($1::bigint[])
-and not exists (select from perdure.entries where run = g.run)
-and not exists (select from perdure.messages where holder = g.run and taken is not null)
-and not exists (select from perdure.messages where holder = coalesce(g.inbox, g.run) and taken is null)
-and not exists (select from perdure.attributes where run = g.run)
+and (select true from perdure.entries where run = g.run limit 1) is null
+and (select true from perdure.messages where holder = g.run and taken is not null limit 1) is null
+and (select true from perdure.messages where holder = coalesce(g.inbox, g.run) and taken is null limit 1) is null
+and (select true from perdure.attributes where run = g.run limit 1) is null
 returning run`
 
 	selectExpired = `select number, 1 + (spill is not null)::int, ` + sizeOf +
 		` from perdure.unrouted e where until <= $1 order by until limit $2 for update skip locked`
 
 	purgeExpired = `with gone as (delete from perdure.unrouted where number = any($1::bigint[]) returning spill)
-delete from perdure.spilled s using gone g where s.id = g.spill
-and not exists (select from perdure.entries e where e.spill = s.id)
-and not exists (select from perdure.messages m where m.spill = s.id)
-and not exists (select from perdure.unrouted u where u.spill = s.id and u.number <> all($1::bigint[]))
+delete from perdure.spilled s using gone g where s.id = any(array[g.spill])
+and (select true from perdure.entries e where e.spill = s.id limit 1) is null
+and (select true from perdure.messages m where m.spill = s.id limit 1) is null
+and (select true from perdure.unrouted u where u.spill = s.id and u.number <> all($1::bigint[]) limit 1) is null
 returning s.id`
 
 	// selectUnsaid locks runs that have ended without a retention.
 	selectUnsaid = `select ` + headColumns +
 		` from perdure.heads where retain = '' and ended is not null and workflow = any($1::text[]) limit $2 for update skip locked`
 	sayRetention = `update perdure.heads h set retain = u.retain, expires = nullif(u.expires, -9223372036854775808)
-from unnest($1::bigint[], $2::text[], $3::bigint[]) as u (number, retain, expires) where h.number = u.number`
+from unnest($1::bigint[], $2::text[], $3::bigint[]) as u (number, retain, expires) where h.number = any(array[u.number])`
 )
 
 // clearParts are the statements that remove rows, given by their keys, of removed runs ($3),
 // whose inboxes are $4. Payloads that only these rows name are removed before the rows.
 var clearParts = [...]string{
 	`with gone as (
-    delete from perdure.entries e using unnest($1::bigint[], $2::bigint[]) as k (run, key) where e.run = k.run and e.seq = k.key returning e.spill)
-delete from perdure.spilled s using gone g where s.id = g.spill
+    delete from perdure.entries e using unnest($1::bigint[], $2::bigint[]) as k (run, key) where e.run = any(array[k.run]) and e.seq = any(array[k.key]) returning e.spill)
+delete from perdure.spilled s using gone g where s.id = any(array[g.spill])
 ` + unnamed,
 	`with gone as (
-    delete from perdure.messages e using unnest($1::bigint[], $2::bigint[]) as k (run, key) where e.holder = k.run and e.number = k.key returning e.spill)
-delete from perdure.spilled s using gone g where s.id = g.spill
+    delete from perdure.messages e using unnest($1::bigint[], $2::bigint[]) as k (run, key) where e.holder = any(array[k.run]) and e.number = any(array[k.key]) returning e.spill)
+delete from perdure.spilled s using gone g where s.id = any(array[g.spill])
 ` + unnamed,
 }
 
-const unnamed = `and not exists (select from perdure.entries e where e.spill = s.id and e.run <> all($3::bigint[]))
-and not exists (select from perdure.messages m where m.spill = s.id and m.holder <> all($4::bigint[]))
-and not exists (select from perdure.unrouted u where u.spill = s.id)
+const unnamed = `and (select true from perdure.entries e where e.spill = s.id and e.run <> all($3::bigint[]) limit 1) is null
+and (select true from perdure.messages m where m.spill = s.id and m.holder <> all($4::bigint[]) limit 1) is null
+and (select true from perdure.unrouted u where u.spill = s.id limit 1) is null
 returning s.id`
 
 // Purge removes data whose retention is over.

@@ -26,7 +26,7 @@ from unnest($1::bigint[], $2::bigint[]) as s (number, ended) cross join lateral 
     select b.mail, b.box, coalesce((
         select m.number - 1 from perdure.messages m where m.holder = b.box and m.number > b.past and m.taken is null order by m.number limit 1), b.mail) as past
     from (select mail, past, coalesce(inbox, number) as box from perdure.heads where number = s.ended offset 0) b) e
-where h.number = s.number`
+where h.number = any(array[s.number])`
 
 	leaveInbox = `update perdure.heads set inbox = -1 where number = any($1::bigint[])`
 )

@@ -49,7 +49,7 @@ begin
     told as (
         update perdure.heads h set mail = h.mail + g.count, wake = case when h.owner = 0 and (h.wake is null or h.wake > p_at) then p_at else h.wake end
         from (select run, count(*) as count from unnest(p_runs) as g (run) group by run order by run) g
-        where h.number = g.run and h.ended is null
+        where h.number = any(array[g.run]) and num_nulls(h.ended) = 1
         returning h.number, h.mail - g.count as before, coalesce(h.inbox, h.number) as box, coalesce(nullif(h.chain, 0), h.number) as line)
     insert into perdure.messages (holder, number, chain, kind, name, key, at)
     select t.box, t.before + g.nth, t.line, 64, 'perdure:slot', g.number::text, p_at
@@ -68,7 +68,7 @@ declare
 begin
     select array_agg(l.id), array_agg(s.run), array_agg(s.number) from (
         select l.id, l.most, l.held from perdure.limits l
-        where l.id = any(p_lims) and (l.most = 0 or l.held < l.most) order by l.name, l.key) l
+        where l.id = any(p_lims) and (l.most = 0 or l.held < l.most) order by (l.name, l.key)) l
     cross join lateral (
         select o.run, o.number from perdure.slots o where o.lim = l.id and not o.held
         order by o.priority desc, o.turn, o.ask limit case when l.most > 0 then l.most - l.held end) s
@@ -77,9 +77,9 @@ begin
         return 0;
     end if;
     update perdure.slots s set held = true from unnest(runs, numbers) as g (run, number)
-    where s.run = g.run and s.number = g.number;
+    where s.run = any(array[g.run]) and s.number = any(array[g.number]);
     update perdure.limits l set held = l.held + g.count
-    from (select lim, count(*) as count from unnest(lims) as g (lim) group by lim) g where l.id = g.lim;
+    from (select lim, count(*) as count from unnest(lims) as g (lim) group by lim) g where l.id = any(array[g.lim]);
     select array_agg(g.run order by g.place), array_agg(g.number order by g.place)
     from unnest(runs, numbers) with ordinality as g (run, number, place)
     where g.run <> p_run or g.number <> p_number into runs, numbers;
@@ -105,7 +105,7 @@ create function perdure.lock_ending(p_lock int, p_runs bigint[]) returns void la
 begin
     perform pg_advisory_xact_lock_shared(p_lock, 0);
     perform from perdure.limits l where l.id = any (array(select s.lim from perdure.slots s where s.run = any(p_runs)))
-    order by l.name, l.key for update;
+    order by (l.name, l.key) for update;
 end $$;
 
 -- Locks the limits that a group asks for, frees slots of or changes, in order of their names, before
@@ -120,15 +120,15 @@ begin
     end if;
     insert into perdure.limits (name, key)
     select a.name, a.key from unnest(p_names, p_keys) as a (name, key)
-    where not exists (select from perdure.limits l where l.name = a.name and l.key = a.key)
+    where (select true from perdure.limits l where l.name = a.name and l.key = a.key) is null
     order by 1, 2 on conflict do nothing;
     perform from perdure.limits l where l.id = any (array(
         select s.lim from perdure.slots s where s.run = any(p_runs)
         union all
-        select o.id from unnest(p_names, p_keys) as a (name, key) join perdure.limits o on o.name = a.name and o.key = a.key
+        select o.id from unnest(p_names, p_keys) as a (name, key) join perdure.limits o on o.name = any(array[a.name]) and o.key = any(array[a.key])
         union all
         select o.id from perdure.limits o where o.name = any(p_adjusted)))
-    order by l.name, l.key for update;
+    order by (l.name, l.key) for update;
 end $$;
 
 -- Gives a bucket other bounds, and the tokens that wait for their times other times. The bucket is
@@ -160,23 +160,26 @@ begin
     return query
     with asked as materialized (
         select n.*, l.id, s.run is not null as had,
-            l.id is not null and h.number is not null and (s.run is null or s.held and s.due is null and s.lim = l.id) as plain
+            l.id is not null and h.found is not null and (s.run is null or s.held and s.due is null and s.lim = l.id) as plain
         from unnest(a_run, a_slot, a_name, a_key, a_most, a_priority, a_share, a_revision)
             with ordinality as n (run, slot, name, key, most, priority, share, revision, nth)
-        left join perdure.limits l on l.name = n.name and l.key = n.key
-        left join perdure.heads h on h.number = n.run
-        left join perdure.slots s on s.run = n.run and s.number = n.slot),
+        left join perdure.limits l on l.name = any(array[n.name]) and l.key = any(array[n.key])
+        cross join lateral (select (select true from perdure.heads o where o.number = n.run) as found) h
+        left join perdure.slots s on s.run = any(array[n.run]) and s.number = any(array[n.slot])),
     wanted as materialized (
-        select l.id, l.asks, min(a.most) as most, min(a.revision) as revision, count(*) filter (where not a.had) as more,
-            min(a.most) = max(a.most) and (l.most = min(a.most) or l.asks = 0 and min(a.revision) = max(a.revision))
-            and (min(a.most) = 0 or l.held + count(*) filter (where not a.had) <= min(a.most)) as fits
-        from asked a join perdure.limits l on l.id = a.id group by l.id),
+        select l.id, l.asks, a.most, a.revision, a.more,
+            a.same and (l.most = a.most or l.asks = 0 and a.alike) and (a.most = 0 or l.held + a.more <= a.most) as fits
+        from (
+            select id, min(most) as most, min(revision) as revision, count(*) filter (where not had) as more,
+                min(most) = max(most) as same, min(revision) = max(revision) as alike
+            from asked group by id) a
+        join perdure.limits l on l.id = any(array[a.id])),
     everything as materialized (
         select (select bool_and(plain) and count(*) = count(distinct (run, slot)) from asked) and (select bool_and(fits) from wanted) as fits),
     counted as (
         update perdure.limits l set most = w.most, held = l.held + w.more, asks = l.asks + w.more,
             revision = case when l.asks = 0 then w.revision else l.revision end
-        from wanted w, everything e where e.fits and l.id = w.id and w.more > 0),
+        from wanted w, everything e where e.fits and l.id = any(array[w.id]) and w.more > 0),
     given as (
         insert into perdure.slots (run, number, lim, ask, since, held, priority, share, turn)
         select a.run, a.slot, a.id, w.asks + row_number() over (partition by a.id order by a.nth), p_at, true, a.priority, a.share, 0
@@ -211,10 +214,10 @@ begin
                 union
                 select o.run, o.number from perdure.slots o
                 where o.run = any(p_ended) and (o.number > 0 or o.run <> all(coalesce(p_inherited, array[]::bigint[])))) f
-            where s.run = f.run and s.number = f.number returning s.lim, s.held and s.due is null as held),
+            where s.run = any(array[f.run]) and s.number = any(array[f.number]) returning s.lim, s.held and s.due is null as held),
         less as (
             update perdure.limits l set held = l.held - g.held
-            from (select lim, count(*) filter (where gone.held) as held from gone group by lim) g where l.id = g.lim returning l.id)
+            from (select lim, count(*) filter (where gone.held) as held from gone group by lim) g where l.id = any(array[g.lim]) returning l.id)
         select coalesce(array_agg(id), '{}') from less into touched;
     end if;
     for i in 1 .. coalesce(cardinality(p_name), 0) loop
@@ -222,7 +225,7 @@ begin
             id_here := 0;
             for got in select number from perdure.heads h where h.workflow = p_workflow[i] and h.ended is null and h.number > 0 and h.status <> p_pending
                 and (h.number <> all(coalesce(p_ended, array[]::bigint[])) or h.number = any(p_inherited))
-                and not exists (select from perdure.slots o where o.run = h.number and o.number = p_slot[i]) order by number loop
+                and (select true from perdure.slots o where o.run = h.number and o.number = p_slot[i]) is null order by number loop
                 if id_here = 0 then
                     id_here := perdure.limit_of(p_name[i], '');
                     perform from perdure.limits where id = id_here and revision > p_revision[i];
@@ -313,7 +316,8 @@ begin
         return next;
     end loop;
     delete from perdure.limits l where l.id = any(touched) and l.held = 0 and (l.full is null or l.full <= now_here)
-        and not exists (select from perdure.slots o where o.lim = l.id);
+        and (select true from perdure.slots o where o.lim = l.id and not o.held limit 1) is null
+        and (select true from perdure.slots o where o.lim = l.id and o.due is not null limit 1) is null;
     place := 0;
     answer := told;
     wait := 0;
