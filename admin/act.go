@@ -24,7 +24,7 @@ import (
 //     The step is not undone later.
 //   - [journal.ActionFork] does a step of a run again, and what came after it. The run is
 //     COMPLETED, FAILED, CANCELLED, TIMED_OUT, COMPENSATED or CANCELED. Steps that run again have
-//     the idempotency keys of the old run, unless they were undone.
+//     new idempotency keys.
 //   - [journal.ActionCompensate] undoes the steps of a COMPLETED graph or saga. The new run ends as
 //     COMPENSATED. If a compensation fails, it waits as COMPENSATION_FAILED for an operator.
 //   - [journal.ActionTerminate] ends an open run as CANCELLED at once: it neither cleans up nor

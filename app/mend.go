@@ -99,7 +99,7 @@ func (m *mending) show(ctx context.Context, c *client, h journal.Head, do admin.
 		return fields(w, "run", shown.RunID, "kept", strings.Join(shown.Kept, ", "),
 			"runs again", strings.Join(shown.Again, ", "),
 			"would undo", strings.Join(shown.Inherited, ", "),
-			"stays until done again", strings.Join(shown.Left, ", "),
+			"stays", strings.Join(shown.Left, ", "),
 			"with new keys", strings.Join(shown.Renewed, ", "),
 			"children retried", strings.Join(shown.Children, ", "))
 	})

@@ -77,8 +77,8 @@ type StartDetail struct {
 	Undoes RunID `json:"undoes,omitempty"`
 	// The run whose idempotency keys the steps use; empty for the run itself.
 	Keys RunID `json:"keys,omitempty"`
-	// Overrides Keys. Its keys are paths of steps that were undone since, or of the steps that
-	// these are phases of.
+	// Overrides Keys for some steps: those that were undone since, or, in a fork, those that it
+	// keeps and may undo. Its keys are paths of steps, or of the steps that these are phases of.
 	Renewed map[string]RunID `json:"renewed,omitempty"`
 	// workflow IDs of the dead letters that the retry settles
 	DeadLetters []string `json:"letters,omitempty"`

@@ -13,9 +13,10 @@ type Preview struct {
 	// Inherited are the kept steps that have a compensation: the new run would undo them.
 	Inherited []string
 	// Left are the steps among Again whose effects are there and could be undone. Neither run
-	// undoes such an effect before the new run has done the step again.
+	// undoes such an effect, unless the new run does the step again under the same key.
 	Left []string
-	// Renewed are the steps that were undone: they get new idempotency keys.
+	// Renewed are the steps that run again under new idempotency keys: those that were undone, and
+	// all in a fork.
 	Renewed  []string
 	Children []RunID // children that are retried with the run
 }
@@ -74,6 +75,18 @@ func (s Snapshot) rollsBack() func(path string) bool {
 		}
 		return steps[path]
 	}
+}
+
+// Inherited returns the paths of the steps of a journal that could be undone, without their phases:
+// of a TCC, of its participants.
+func Inherited(kept []Entry) ([]string, error) {
+	_, s, err := ended(kept)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	s.undoable(func(t *Step) { out = append(out, t.participant()) })
+	return out, nil
 }
 
 // ended returns the paths of the steps and children of a journal that have ended, in the order of

@@ -97,21 +97,25 @@ type Neighbours struct {
 // have a compensation, and participants of a TCC that have tried and neither confirmed nor
 // cancelled. They are in the order of their first entries.
 func (s *Snapshot) Undoable() []string {
+	var out []string
+	s.undoable(func(t *Step) { out = append(out, t.Path) })
+	return out
+}
+
+func (s *Snapshot) undoable(each func(*Step)) {
 	settled := map[string]bool{} // paths of participants without their phase
 	for i := range s.Steps {
 		if t := &s.Steps[i]; t.Status == StepIsCanceled || t.Status == StepIsConfirmed {
 			settled[t.participant()] = true
 		}
 	}
-	var out []string
 	for i := range s.Steps {
 		t := &s.Steps[i]
 		tried := t.Status == StepIsTried && !settled[t.participant()]
 		if tried || t.Undo && (t.Status == StepIsDone || t.Status == StepIsCompensationFailed) {
-			out = append(out, t.Path)
+			each(t)
 		}
 	}
-	return out
 }
 
 // participant returns the path of a step without its phase.

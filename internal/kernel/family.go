@@ -27,6 +27,7 @@ type family struct {
 type plan struct {
 	entries, kept []journal.Entry // of the old run and of the new one
 	redone        []string        // the paths of steps that were undone
+	inherited     []string        // in a fork: the paths of kept steps that may be undone
 	failed        []journal.Head  // the children that are retried
 }
 
@@ -100,6 +101,11 @@ func (f *family) plan(ctx context.Context, old journal.Head) (plan, error) {
 	}
 	if refused != nil {
 		return p, refused
+	}
+	if f.request.Action == journal.ActionFork {
+		if p.inherited, err = journal.Inherited(p.kept); err != nil {
+			return p, &journal.Error{Code: journal.CodeCorrupt, Op: f.op, Err: err}
+		}
 	}
 	return p, f.mayCompensate(old, p.entries)
 }
@@ -240,14 +246,28 @@ func (f *family) start(old journal.Head, p plan, id journal.RunID) *journal.Deta
 	if old.Status != journal.Completed {
 		start.DeadLetters = openDeadLetters(p.entries)
 	}
-	start.Keys, start.Renewed = cmp.Or(start.Keys, old.ID), maps.Clone(start.Renewed)
-	for _, path := range p.redone {
-		if start.Renewed == nil {
-			start.Renewed = map[string]journal.RunID{}
-		}
-		start.Renewed[path] = id
-	}
+	start.Keys, start.Renewed = keys(&start, q.Action, old.ID, id, p)
 	return &start
+}
+
+// keys returns the runs whose idempotency keys a new run uses, by the start of the old one: those of
+// the old run, but for steps that were undone. A fork repeats steps on purpose, so it uses its own,
+// but for what it may still do about steps that it keeps.
+func keys(
+	before *journal.Detail, by journal.Action, old, id journal.RunID, p plan,
+) (all journal.RunID, except map[string]journal.RunID) {
+	except = map[string]journal.RunID{}
+	if by == journal.ActionFork {
+		for _, path := range p.inherited {
+			except[path] = cmp.Or(before.KeysOf(path), old)
+		}
+		return "", except
+	}
+	maps.Copy(except, before.Renewed)
+	for _, path := range p.redone {
+		except[path] = id
+	}
+	return cmp.Or(before.Keys, old), except
 }
 
 // openChildren returns the children that the run of a journal waits for.

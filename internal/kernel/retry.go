@@ -228,6 +228,9 @@ func (d *FrontEnd) Preview(ctx context.Context, id string, q Request) (journal.P
 		return journal.Preview{}, err
 	}
 	out, err := journal.PreviewOf(old.ID, p.entries, p.kept, p.redone)
+	if q.Action == journal.ActionFork {
+		out.Renewed = out.Again
+	}
 	for _, child := range p.failed {
 		out.Children = append(out.Children, child.ID)
 	}

@@ -20,6 +20,7 @@ var ErrBroken = errors.New("broken")
 type Ledger struct {
 	mu   sync.Mutex
 	keys map[string]string // the name that took effect, by key
+	by   map[string]string // the run whose keys the name had that took effect last, by name
 	bad  []string
 	ran  []string // names tried since the last Reset or Break
 }
@@ -28,7 +29,7 @@ type Ledger struct {
 func (l *Ledger) Reset(broken ...string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.keys = nil
+	l.keys, l.by = nil, nil
 	l.bad, l.ran = broken, nil
 }
 
@@ -47,7 +48,8 @@ func (l *Ledger) Ran() string {
 }
 
 // Book makes a name take effect in the body of a step, under the step's idempotency key. It fails
-// for a broken name, and for a key under which another name has taken effect.
+// for a broken name, for a key under which another name has taken effect, and for "undo x" if its
+// keys are of another run than those of x.
 func (l *Ledger) Book(ctx context.Context, what string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -60,9 +62,15 @@ func (l *Ledger) Book(ctx context.Context, what string) error {
 		return perdure.Permanent(fmt.Errorf("the key of %s is that of %s", what, was))
 	}
 	if l.keys == nil {
-		l.keys = map[string]string{}
+		l.keys, l.by = map[string]string{}, map[string]string{}
 	}
-	l.keys[key] = what
+	info, _ := perdure.StepOf(ctx)
+	done, isUndo := strings.CutPrefix(what, "undo ")
+	if by := l.by[done]; isUndo && by != "" && by != info.Keys {
+		return perdure.Permanent(fmt.Errorf("%s has the keys of %s, and %s those of %s", what,
+			info.Keys, done, by))
+	}
+	l.keys[key], l.by[what] = what, info.Keys
 	return nil
 }
 

@@ -172,10 +172,10 @@ func TestAFailedStepIsSkipped(t *testing.T) {
 	}
 }
 
-// A completed run is forked from a step: that step and what follows run again, under their keys,
-// and what came before does not. The fork inherits the undo stack, so the source is not undone.
+// A completed run is forked from a step: that step and what follows run again, under new keys, and
+// what came before does not. The fork inherits the undo stack, so the source is not undone.
 //
-// spec: B-8, L-1
+// spec: B-8, L-1, R-15
 func TestACompletedRunIsForkedFromAStep(t *testing.T) {
 	var l patterntest.Ledger
 	for name, d := range declarations(&l) {
@@ -199,7 +199,7 @@ func TestACompletedRunIsForkedFromAStep(t *testing.T) {
 				}
 				acted := act(env, id, do)
 				becomes(env, acted.RunID, journal.Completed)
-				if got := l.String(); got != "a 1, b 1, c 1" {
+				if got := l.String(); got != "a 1, b 2, c 2" {
 					env.Errorf("took effect: %s", got)
 				}
 				if ran := l.Ran(); strings.Contains(ran, "a") || !strings.Contains(ran, "c") {
@@ -211,11 +211,51 @@ func TestACompletedRunIsForkedFromAStep(t *testing.T) {
 					back := act(env, acted.RunID, admin.Order{Action: journal.ActionCompensate})
 					becomes(env, back.RunID, journal.Compensated)
 					if got := l.String(); got !=
-						"a 1, b 1, c 1, undo a 1, undo b 1, undo c 1" {
+						"a 1, b 2, c 2, undo a 1, undo b 1, undo c 1" {
 						env.Errorf("after the rollback: %s", got)
 					}
 				}
 				return nil
+			}, d.of)
+		})
+	}
+}
+
+// A fork that fails and is retried keeps its own keys, and a rollback of it undoes the step that it
+// has kept under the keys of the source. A fork of a retry has keys of its own.
+//
+// spec: R-15, B-8
+func TestAForkThatIsRetriedKeepsItsKeys(t *testing.T) {
+	var l patterntest.Ledger
+	for name, d := range declarations(&l) {
+		t.Run(name, func(t *testing.T) {
+			perduretest.Test(t, func(env *perduretest.Env) {
+				l.Reset()
+				id := d.begin(env)
+				becomes(env, id, journal.Completed)
+				l.Break("c")
+				fork := act(env, id, admin.Order{Action: journal.ActionFork, Step: d.path + "b"})
+				after, later := "a 1, b 2, c 1", "a 1, b 2, c 2"
+				if d.undo {
+					after = "a 1, b 2, c 1, undo a 1, undo b 1"
+					later = "a 2, b 3, c 2, undo a 1, undo b 1"
+				}
+				becomes(env, fork.RunID, journal.Failed)
+				if got := l.String(); got != after {
+					env.Errorf("after the fork: %s, want %s", got, after)
+				}
+				l.Break()
+				again := act(env, fork.RunID, admin.Order{Action: journal.ActionRetry})
+				becomes(env, again.RunID, journal.Completed)
+				if got := l.String(); got != later {
+					env.Errorf("after that: %s, want %s", got, later)
+				}
+				last := act(env, again.RunID,
+					admin.Order{Action: journal.ActionFork, Step: d.path + "c"})
+				becomes(env, last.RunID, journal.Completed)
+				if got := l.String(); !strings.Contains(got, "c 3") {
+					env.Errorf("after a fork of the retry: %s, want c 3", got)
+				}
 			}, d.of)
 		})
 	}
