@@ -250,8 +250,8 @@ func (f *family) start(old journal.Head, p plan, id journal.RunID) *journal.Deta
 	return &start
 }
 
-// keys returns the runs whose idempotency keys a new run uses, by the start of the old one: those of
-// the old run, but for steps that were undone. A fork repeats steps on purpose, so it uses its own,
+// keys returns the runs whose idempotency keys a new run uses, by the start of the old one: those
+// of the old run, but for steps that were undone. A fork repeats steps on purpose and uses its own,
 // but for what it may still do about steps that it keeps.
 func keys(
 	before *journal.Detail, by journal.Action, old, id journal.RunID, p plan,
