@@ -13,21 +13,30 @@ import (
 // An Ask is the request of a run for one slot, or for one token, of a limit.
 //
 // A limit has a name and, for each key, slots or a bucket of tokens. They come to be with the first
-// ask for them. They are gone when nobody has or waits for any and the bucket is full, or some asks
-// later, so that a million keys cost nothing for long. A run holds a slot until a change of the run
-// frees it ([Change.Frees]) or the run ends. The run that continues it inherits the slots
-// with numbers below 0.
+// ask for them. They are gone when nobody has or waits for any and the bucket is full, so that a
+// million keys cost nothing for long. A bucket may be gone some asks later.
+//
+// A run holds a slot until a change of the run frees it ([Change.Frees]) or the run ends. The run
+// that continues it inherits the slots with numbers below 0.
 //
 // If no slot is free, the run waits in line: those with a higher Priority first, then by Share in
-// turn, then in the order of their asks. Whoever frees a slot gives it to the first in line in the
-// same transaction: that run gets a message of kind [journal.SlotGranted] whose Op.Key is the
-// number of the slot, and the message wakes it, also if the run has a cause to stay unloaded.
+// turn, then in the order of their asks. In each round a Share has one slot of those of a Priority.
+// An ask is for the first round after those in which its Share waits, not before the round that is
+// served. Who leaves the line leaves its place in a round empty.
+//
+// Whoever frees a slot gives it to the first in line in the same transaction: that run gets a
+// message of kind [journal.SlotGranted] whose Op.Key is the number of the slot, and the message
+// wakes it, also if the run has a cause to stay unloaded.
 //
 // A token is given for a time: the first at which the bucket has one. An ask never waits in line
 // for it, because each ask gets a time of its own, in the order of the asks. In no span of time are
 // more tokens given than Burst and one for each Every of the span. The time is measured by the
 // clock of the database, or by Group.Now in a store for one engine. If that clock is put back, the
 // bucket goes with it.
+//
+// If an ask has other numbers than the bucket, the bucket keeps its tokens, as far as Burst allows.
+// If it has given tokens for later, these keep their times, and the next one comes Every after the
+// last.
 //
 // The asks of a change with numbers below 0 are answered one after the other, until one is not
 // granted. Each other ask is answered for itself.
@@ -78,15 +87,17 @@ const (
 // times.
 type Adjust struct {
 	Limit string
-	Max   int           // as in Ask; the slots that become free are given
-	Every time.Duration // as in Ask; the tokens that were given for later are given anew
+	Max   int // as in Ask; the slots that become free are given
+	// Every is as in Ask. The bucket is empty then, and the tokens that were given for later are
+	// given anew, in the order of their asks. Without Every, tokens keep their times.
+	Every time.Duration
 	Burst int
 
 	Revision int64 // as in Ask
 
 	// Workflow is set for a limit that begins to count the runs of a workflow. Its open runs that
-	// have begun, and have no slot of that number of the limit, get one, also above Max. Runs that
-	// end with the group get none.
+	// have begun, and have no slot of that number, get one, also above Max. Runs that end with the
+	// group get none, unless another run continues them.
 	Workflow string
 	Slot     int64
 }

@@ -3,6 +3,7 @@ package memory
 import (
 	"cmp"
 	"context"
+	"math/bits"
 	"slices"
 	"strconv"
 	"strings"
@@ -41,7 +42,7 @@ type limit struct {
 	// would be full at most burst-1 tokens later.
 	full   time.Time
 	clock  time.Time // the latest time of an ask for a token
-	tokens []*slot   // those that are not freed, in the order of their times
+	tokens []*slot   // those that are not freed, in the order of their asks
 }
 
 // A slot is a slot that a run holds or waits for, or a token.
@@ -269,10 +270,14 @@ func (tx *transaction) answer(run journal.Number, a *store.Ask) error {
 			}
 		})
 		if a.Every > 0 {
-			if l.every == 0 || a.Revision >= l.revision {
+			if l.every == 0 {
 				l.every, l.burst = a.Every, a.Burst
 			}
-			l.token(s, tx.group.Now)
+			l.advance(tx.group.Now)
+			if a.Revision >= l.revision {
+				l.renumber(a.Every, a.Burst)
+			}
+			l.token(s)
 			tx.forget()
 		} else {
 			s.turn = l.turnOf(s)
@@ -335,8 +340,8 @@ func (l *limit) turnOf(s *slot) int64 {
 	return turn
 }
 
-// token sets, for a slot, the time at which the bucket has a token for it.
-func (l *limit) token(s *slot, now time.Time) {
+// advance sets the clock of the bucket. A clock that was put back takes the bucket along.
+func (l *limit) advance(now time.Time) {
 	now = stored(now)
 	if now.Before(l.clock) {
 		l.full = l.full.Add(now.Sub(l.clock))
@@ -345,9 +350,33 @@ func (l *limit) token(s *slot, now time.Time) {
 	if l.full.Before(now) {
 		l.full = now
 	}
+}
+
+// renumber sets other numbers for the bucket. It keeps its tokens, as far as it may have them, or
+// the time of the last token that was given for later.
+func (l *limit) renumber(every time.Duration, burst int) {
+	if every == l.every && burst == l.burst {
+		return
+	}
+	empty := l.full.Add(-time.Duration(l.burst) * l.every)
+	if has := l.clock.Sub(empty); has > 0 {
+		gained := time.Duration(burst) * every
+		if tokens := has / l.every; tokens < time.Duration(burst) {
+			// the part of a token, rounded down
+			high, low := bits.Mul64(uint64(has%l.every), uint64(every))
+			part, _ := bits.Div64(high, low, uint64(l.every))
+			gained = tokens*every + time.Duration(part)
+		}
+		empty = l.clock.Add(-gained)
+	}
+	l.every, l.burst, l.full = every, burst, empty.Add(time.Duration(burst)*every)
+}
+
+// token sets, for a slot, the time at which the bucket has a token for it.
+func (l *limit) token(s *slot) {
 	s.held, s.due = true, l.full.Add(-time.Duration(l.burst-1)*l.every)
-	if s.due.Before(now) {
-		s.due = now
+	if s.due.Before(l.clock) {
+		s.due = l.clock
 	}
 	l.full = l.full.Add(l.every)
 	l.tokens = append(l.tokens, s)

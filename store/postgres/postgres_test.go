@@ -2,9 +2,11 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -144,6 +146,12 @@ func at(t *testing.T, url string, options Options) storetest.Database {
 		Lose: func(run journal.Number, seq int64) error {
 			return execute(t, url, "delete from perdure.entries where run = $1 and seq = $2",
 				int64(run), seq)
+		},
+		Pass: func(by time.Duration) error {
+			return errors.Join(
+				execute(t, url, `update perdure.limits set "full" = "full" - $1, clock = clock - $1`,
+					int64(by)),
+				execute(t, url, "update perdure.slots set due = due - $1", int64(by)))
 		},
 		Written: func(f func()) (int64, error) { return rowsWritten(t, url, f) },
 	}

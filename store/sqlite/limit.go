@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql/driver"
 	"fmt"
+	"math/bits"
 	"slices"
 	"strconv"
 	"strings"
@@ -51,7 +52,7 @@ const (
     coalesce((select turn from perdure_slots where lim = ?1 and held = 0 and priority = ?2 order by turn limit 1), 1),
     coalesce((select turn + 1 from perdure_slots where lim = ?1 and held = 0 and priority = ?2 and share = ?3 order by turn desc limit 1), 1))`
 
-	selectTokens = `select run, number from perdure_slots where lim = ? and due > ? order by due, ask`
+	selectTokens = `select run, number from perdure_slots where lim = ? and due > ? order by ask`
 	updateToken  = `update perdure_slots set due = ? where run = ? and number = ?`
 
 	// selectBegun returns the open runs of a workflow that have begun and have no such slot.
@@ -378,10 +379,14 @@ func (tx *limiting) add(run journal.Number, a *store.Ask) (l *limit, held bool, 
 	}
 	switch {
 	case a.Every > 0:
-		if l.every == 0 || a.Revision >= l.revision {
+		if l.every == 0 {
 			l.every, l.burst = int64(a.Every), int64(a.Burst)
 		}
-		held, due = true, l.token(now)
+		l.advance(now)
+		if a.Revision >= l.revision {
+			l.renumber(int64(a.Every), int64(a.Burst))
+		}
+		held, due = true, l.token()
 		if _, err := tx.loadLimits(selectStale, nanos(now)); err != nil {
 			return nil, false, due, err
 		}
@@ -415,8 +420,8 @@ func (tx *limiting) slot(run journal.Number, number int64) (l *limit, held bool,
 	return l, held, due, err
 }
 
-// token takes a token out of the bucket, and returns the time for which it is given.
-func (l *limit) token(now time.Time) (due time.Time) {
+// advance sets the clock of the bucket. A clock that was put back takes the bucket along.
+func (l *limit) advance(now time.Time) {
 	if now.Before(l.clock) {
 		l.full = l.full.Add(now.Sub(l.clock))
 	}
@@ -424,9 +429,33 @@ func (l *limit) token(now time.Time) (due time.Time) {
 	if l.full.Before(now) {
 		l.full = now
 	}
+}
+
+// renumber sets other numbers for the bucket. It keeps its tokens, as far as it may have them, or
+// the time of the last token that was given for later.
+func (l *limit) renumber(every, burst int64) {
+	if every == l.every && burst == l.burst {
+		return
+	}
+	empty := l.full.Add(-time.Duration(l.burst * l.every))
+	if has := int64(l.clock.Sub(empty)); has > 0 {
+		gained := burst * every
+		if tokens := has / l.every; tokens < burst {
+			// the part of a token, rounded down
+			high, low := bits.Mul64(uint64(has%l.every), uint64(every))
+			part, _ := bits.Div64(high, low, uint64(l.every))
+			gained = tokens*every + int64(part)
+		}
+		empty = l.clock.Add(-time.Duration(gained))
+	}
+	l.every, l.burst, l.full = every, burst, empty.Add(time.Duration(burst*every))
+}
+
+// token takes a token out of the bucket, and returns the time for which it is given.
+func (l *limit) token() (due time.Time) {
 	due = l.full.Add(-time.Duration((l.burst - 1) * l.every))
-	if due.Before(now) {
-		due = now
+	if due.Before(l.clock) {
+		due = l.clock
 	}
 	l.full = l.full.Add(time.Duration(l.every))
 	return due

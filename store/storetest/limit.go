@@ -32,6 +32,10 @@ func limitChecks() []check {
 		{"limit/slots outlive the engine", limitOutlives},
 		{"limit/a token is given for a time, in order", limitTokens},
 		{"limit/the tokens of a limit that is changed are given anew", limitRefills},
+		{"limit/a bucket that gets other numbers by an ask keeps its tokens and their order",
+			limitRenumbers},
+		{"limit/tokens are given anew in the order of the asks, also after the clock was put back",
+			limitRefillOrder},
 		{"limit/numbers of an older revision do not count, and the same ones give no token anew",
 			limitRevisions},
 		{"limit/only an engine asks, and asks well", limitMalformed},
@@ -459,6 +463,53 @@ func limitRefills(w *world) {
 	c := tokenOf(w, "")
 	c.Asks[0].Every, c.Asks[0].Burst, c.Asks[0].Revision = 10*time.Hour, 1, 1
 	waitsFor(w, w.commit(c)[0].Asks[0], 30)
+}
+
+// spec: R-33
+func limitRenumbers(w *world) {
+	w.join(0)
+	token := func(key string, every, burst int) store.Change {
+		c := tokenOf(w, key)
+		c.Asks[0].Every, c.Asks[0].Burst = time.Duration(every)*time.Hour, burst
+		return c
+	}
+	all := w.commit(token("", 1, 2), token("", 1, 2), token("", 10, 2), token("", 1, 5),
+		token("", 1, 5))
+	answered(w, all, "GGTTT")
+	for i, hours := range []int{10, 11, 12} { // the bucket was empty, and then its tokens taken
+		waitsFor(w, all[i+2].Asks[0], hours)
+	}
+	all = w.commit(token("x", 1, 5), token("x", 1, 2), token("x", 4, 3), token("x", 4, 3),
+		token("x", 4, 3))
+	answered(w, all, "GGGTT") // of 4 tokens it kept 2
+	waitsFor(w, all[4].Asks[0], 8)
+}
+
+// spec: R-33
+func limitRefillOrder(w *world) {
+	w.join(0)
+	hour := 10
+	send := func(changes ...store.Change) []store.Change {
+		g := w.group(changes...)
+		g.Now = at(hour * 3600)
+		w.ok(w.try(g))
+		return changes
+	}
+	all := send(tokenOf(w, ""), tokenOf(w, ""), tokenOf(w, ""), tokenOf(w, ""))
+	answered(w, all, "GGTT")
+	send(store.Change{Run: all[0].Run, Frees: []int64{-1}},
+		store.Change{Run: all[1].Run, Frees: []int64{-1}})
+	if hour = 0; w.db.Pass != nil {
+		w.ok(w.db.Pass(-10 * time.Hour))
+	}
+	all = append(all, send(tokenOf(w, ""))...)
+	waitsFor(w, all[4].Asks[0], 3) // the bucket goes back with the clock
+	send(store.Change{Adjusts: []store.Adjust{
+		{Limit: "calls", Every: 2 * time.Hour, Burst: 1, Revision: 1},
+	}})
+	for i, hours := range []int{2, 4, 6} {
+		waitsFor(w, send(store.Change{Run: all[i+2].Run, Asks: all[i+2].Asks})[0].Asks[0], hours)
+	}
 }
 
 // An engine that joins writes the numbers that hold already, and one that is behind writes older

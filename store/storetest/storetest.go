@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
@@ -29,6 +30,9 @@ type Database struct {
 	Corrupt func(run journal.Number, seq int64) error
 	// Lose removes a stored entry, without the driver. It is nil if that is impossible.
 	Lose func(run journal.Number, seq int64) error
+	// Pass makes the clock for the tokens of limits be later by a span, or earlier: it moves the
+	// times of the tokens that are stored. It is nil if that clock is Group.Now.
+	Pass func(by time.Duration) error
 	// Written calls f and returns the number of rows that f has written. It is nil if rows
 	// cannot be counted.
 	Written func(f func()) (int64, error)

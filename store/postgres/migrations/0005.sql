@@ -139,7 +139,7 @@ declare
     waiting bigint := 0;
     told bigint := 0;
 begin
-    for token in select run, number from perdure.slots where lim = p_lim and due > p_clock order by due, ask loop
+    for token in select run, number from perdure.slots where lim = p_lim and due > p_clock order by ask loop
         waiting := waiting + 1;
         update perdure.slots set due = p_clock + waiting * p_every where run = token.run and number = token.number;
         told := told + perdure.grant_slots(p_at, array[token.run], array[token.number]);
@@ -147,6 +147,18 @@ begin
     update perdure.limits set every = p_every, burst = p_burst, clock = p_clock, "full" = p_clock + (waiting + p_burst) * p_every where id = p_lim;
     return told;
 end $$;
+
+-- Returns when a bucket that gets other numbers is full. It keeps its tokens, as far as it may have
+-- them, or the time of the last token that was given for later.
+create function perdure.renumbered(p_full bigint, p_clock bigint, p_every bigint, p_burst bigint, n_every bigint, n_burst bigint)
+returns bigint language sql immutable as $$
+    select case
+        when p_every is null or (p_every, p_burst) = (n_every, n_burst) then p_full
+        when p_full - p_burst * p_every >= p_clock then p_full - p_burst * p_every + n_burst * n_every
+        else p_clock + n_burst * n_every
+            - least(floor((p_clock - p_full + p_burst * p_every)::numeric * n_every / p_every), n_burst * n_every)::bigint
+    end
+$$;
 
 -- Answers the asks of a group if all of them are for slots that are free, or that the runs have:
 -- without a look at each. Otherwise it does nothing and returns no row.
@@ -278,7 +290,7 @@ begin
                 if now_here < has.clock then
                     has.full := has.full + now_here - has.clock;
                 end if;
-                has.full := greatest(has.full, now_here);
+                has.full := perdure.renumbered(greatest(has.full, now_here), now_here, has.every, has.burst, a.every, a.burst);
                 update perdure.limits set every = a.every, burst = a.burst, clock = now_here, "full" = has.full + a.every, asks = has.asks + 1 where id = id_here;
                 insert into perdure.slots (run, number, lim, ask, since, held, due, priority, share, turn)
                 values (a.run, a.slot, id_here, has.asks + 1, p_at, true, greatest(has.full - (a.burst - 1) * a.every, now_here), a.priority, a.share, 0);
