@@ -93,7 +93,8 @@ func commits() []check {
 	return slices.Concat(startChecks(), commitChecks(), entryChecks(), payloadChecks(),
 		postChecks(), inboxChecks(),
 		mailChecks(), unloadChecks(), unroutedChecks(), elseChecks(), successorChecks(),
-		outboxChecks(), attributeChecks(), limitChecks(), settingChecks())
+		outboxChecks(), attributeChecks(), limitChecks(), historyChecks(),
+		settingChecks())
 }
 
 // try runs a check on an empty database. A check may panic if a driver returns less than it
