@@ -94,7 +94,8 @@ func (e *Engine) Workflows() []Registered {
 // workflow for its runs. It is recorded with each run at its start, so a changed setting applies to
 // new runs only. If the run was started by a client that does not know the workflow, it is recorded
 // when the first engine that knows it claims the run. A run is kept at least as long as it holds
-// its workflow ID ([Dedup]). Open runs are always kept.
+// its workflow ID ([Dedup]), and one that goes on from another run by an operator's action at least
+// as long as that run. Open runs are always kept.
 type Retention struct {
 	Period   time.Duration // 0 is 7 days, below 0 for ever
 	ByStatus map[RunStatus]time.Duration

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -211,7 +212,7 @@ func (f *family) add(old journal.Head, p plan) error {
 			Number: n, ID: id, WorkflowID: old.WorkflowID, Workflow: old.Workflow,
 			Pattern: old.Pattern,
 			Status:  journal.Pending, Wake: now, Created: created, Chain: old.Chain,
-			Parent: old.Parent, Keep: old.Keep,
+			Parent: old.Parent, Keep: keepWith(old, created),
 		},
 	}
 	for _, deadLetter := range start.DeadLetters {
@@ -221,6 +222,19 @@ func (f *family) add(old journal.Head, p plan) error {
 	}
 	f.changes = append(f.changes, c)
 	return nil
+}
+
+// keepWith returns how long a run that goes on from another one is kept after its end: at least as
+// long as that one. If it went earlier, nothing would show that the other run may not go on again.
+func keepWith(old journal.Head, now time.Time) time.Duration {
+	if old.Retain == "" { // an earlier version has ended it
+		return old.Keep
+	}
+	expires := old.Expires()
+	if expires.IsZero() {
+		return math.MaxInt64
+	}
+	return max(old.Keep, expires.Sub(now))
 }
 
 // start returns the detail of the first entry of the run id, which goes on from another one.
