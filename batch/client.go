@@ -40,18 +40,19 @@ func Preview(ctx context.Context, c perdure.Caller, spec Spec) (Plan, error) {
 	if err != nil {
 		return Plan{}, err
 	}
-	spec, q, err := spec.complete(op, time.Now())
+	now := time.Now().Round(0).UTC()
+	spec, q, err := spec.complete(op, now)
 	if err != nil {
 		return Plan{}, err
 	}
-	p, _, err := preview(ctx, c, client, spec, q)
+	p, _, err := preview(ctx, c, client, spec, q, now)
 	return p, err
 }
 
 // preview also returns the IDs of a list: the run IDs of the runs that are there, each once, and
 // the IDs that are unknown.
 func preview(ctx context.Context, c perdure.Caller, client *sealed.Client, spec Spec,
-	q perdure.Query) (p Plan, ids []string, err error) {
+	q perdure.Query, now time.Time) (p Plan, ids []string, err error) {
 	p.Filter = spec.Filter
 	if spec.isList() {
 		ids, err = p.look(ctx, client, spec.Runs)
@@ -67,6 +68,9 @@ func preview(ctx context.Context, c perdure.Caller, client *sealed.Client, spec 
 	for {
 		heads, next, err := lister.List(ctx, q)
 		if err != nil {
+			return p, nil, err
+		}
+		if heads, err = spec.current(ctx, client, heads, now); err != nil {
 			return p, nil, err
 		}
 		p.First = append(p.First, heads[:min(len(heads), mostFirst-len(p.First))]...)
@@ -153,7 +157,7 @@ func Start(ctx context.Context, c perdure.Caller, spec Spec) (Batch, error) {
 	if err != nil {
 		return Batch{}, err
 	}
-	plan, ids, err := preview(ctx, c, client, spec, q)
+	plan, ids, err := preview(ctx, c, client, spec, q, now)
 	if err != nil {
 		return Batch{}, err
 	}
@@ -244,9 +248,9 @@ func List(ctx context.Context, c perdure.Caller, q Query) ([]Batch, journal.Curs
 	return out, next, nil
 }
 
-// Stop stops a batch after the runs that it is doing, at most 100. It returns when the request is
-// durable. The rest of the runs stays as it is. For a batch that has ended or is stopped already,
-// it returns an error of code wrong_state.
+// Stop stops a batch after the runs that it is doing, at most 100. One that no engine has taken up
+// does none. It returns when the request is durable. The rest of the runs stays as it is. For a
+// batch that has ended or is stopped already, it returns an error of code wrong_state.
 func Stop(ctx context.Context, c perdure.Caller, id, by, reason string) error {
 	const op = "stop batch"
 	client, err := clientOf(op, c)

@@ -26,7 +26,9 @@
 //   - A run that was cancelled or terminated is left unchanged by the second request.
 //
 // A filter selects only runs that were created before the batch, so the runs that the batch starts
-// are none of its own work, also if they fail at once.
+// are none of its own work, also if they fail at once. A filter of runs to retry, skip, fork or
+// compensate leaves out those whose workflow ID had a later run by then: that one is the run to act
+// on.
 //
 // A retry of a parent retries its children that have failed. If a filter selects both, the child
 // has a new run of its own, and one more if that has failed when the turn of the parent comes.

@@ -1,10 +1,12 @@
 package batch
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/perdure/perdure"
@@ -12,6 +14,7 @@ import (
 	"github.com/perdure/perdure/internal/kernel"
 	"github.com/perdure/perdure/internal/sealed"
 	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
 )
 
 const (
@@ -59,6 +62,13 @@ func carryOut(ctx context.Context, s *state) (Progress, error) {
 		if err := p.publish(ctx, s); err != nil {
 			return Progress{}, err
 		}
+	}
+	// a stop that has come before the first turn
+	if err := s.pause(ctx, s.Made); err != nil {
+		return Progress{}, err
+	}
+	if s.Stop != nil {
+		return s.Progress, p.publish(ctx, s)
 	}
 	for turn := 0; !s.isEnded(); turn++ {
 		if turn == turnsOfRun {
@@ -204,6 +214,10 @@ func (s *state) find(ctx context.Context) (out page, err error) {
 		if err != nil {
 			return out, err
 		}
+		heads, err = s.Spec.current(ctx, eng.Sealed(), heads, s.Made)
+		if err != nil {
+			return out, err
+		}
 		for _, h := range heads {
 			out.Runs = append(out.Runs, string(h.ID))
 		}
@@ -212,6 +226,38 @@ func (s *state) find(ctx context.Context) (out page, err error) {
 		}
 	}
 	return out, nil
+}
+
+// current leaves out the runs from which none can go on, because their workflow ID had a later run
+// when the batch was made: most often the run that goes on from them.
+func (s Spec) current(ctx context.Context, c *sealed.Client, heads []journal.Head,
+	made time.Time) ([]journal.Head, error) {
+	if !s.Order.Action.GoesOn() || len(heads) == 0 {
+		return heads, nil
+	}
+	var ids []string
+	for _, h := range heads {
+		ids = append(ids, h.WorkflowID)
+	}
+	slices.Sort(ids)
+	ids = slices.Compact(ids)
+	newest := map[string]journal.Number{} // when the batch was made
+	f := store.Filter{WorkflowIDs: ids, CreatedTo: made.Add(1), Limit: store.MaxLimit}
+	for len(newest) < len(ids) {
+		some, next, err := c.FrontEnd.Heads(ctx, f)
+		if err != nil {
+			return nil, err
+		}
+		for _, h := range some {
+			newest[h.WorkflowID] = cmp.Or(newest[h.WorkflowID], h.Number)
+		}
+		if f.After = next; next.IsZero() {
+			break
+		}
+	}
+	return slices.DeleteFunc(heads, func(h journal.Head) bool {
+		return newest[h.WorkflowID] != h.Number
+	}), nil
 }
 
 // engineOf returns the engine that executes the step of ctx.
