@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/perdure/perdure/internal/failure"
 	"github.com/perdure/perdure/internal/kernel"
@@ -37,7 +38,7 @@ type Check struct {
 	AtLeast bool
 	IDs     []string // at most 5 of them: workflow IDs, or names
 	// Mend has the commands that mend it, without the name of the program: for each of the first
-	// IDs, or one for all.
+	// IDs, or one for all. Words are quoted for a shell.
 	Mend []string
 }
 
@@ -146,7 +147,7 @@ func (d *doctor) find(c *Check, f store.Filter, such func(journal.Head) bool,
 		}
 		for _, h := range heads {
 			if such == nil || such(h) {
-				c.found(h.WorkflowID, command)
+				c.found(h.WorkflowID, commandFor(command, h))
 			}
 		}
 		if f.After = next; next.IsZero() {
@@ -160,14 +161,37 @@ func (d *doctor) find(c *Check, f store.Filter, such func(journal.Head) bool,
 	return nil
 }
 
-// found counts one thing.
+// commandFor returns the command line about a run, as a shell has to get it: anybody may have
+// chosen the workflow ID. It is empty if there is no command.
+func commandFor(command string, h journal.Head) string {
+	switch {
+	case command == "":
+		return ""
+	case strings.HasPrefix(h.WorkflowID, "-"): // the command would take it as a flag
+		return command + " " + string(h.ID)
+	}
+	return command + " " + quoted(h.WorkflowID)
+}
+
+// quoted returns a word in quotes for a shell, if it needs them.
+func quoted(word string) string {
+	if !strings.ContainsFunc(word, func(r rune) bool {
+		return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) &&
+			!strings.ContainsRune("._:/@%+,-", r)
+	}) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// found counts one thing. command mends it; it may be empty.
 func (c *Check) found(id, command string) {
 	c.Count++
 	if len(c.IDs) < doctorIDs {
 		c.IDs = append(c.IDs, id)
 	}
 	if len(c.Mend) < doctorMends && command != "" {
-		c.Mend = append(c.Mend, command+" "+id)
+		c.Mend = append(c.Mend, command)
 	}
 }
 
@@ -412,7 +436,7 @@ func (d *doctor) stale() (Check, error) {
 	c := Check{Name: "stale"}
 	all, more, err := d.someStale(d.ctx, d.o.Stale, 1)
 	for _, s := range all {
-		c.found(s.Head.WorkflowID, "why")
+		c.found(s.Head.WorkflowID, commandFor("why", s.Head))
 	}
 	c.AtLeast = more
 	c.judge(Failing, "run", "without a new entry for "+cmp.Or(d.o.Stale, defaultStale).String())
@@ -455,8 +479,29 @@ func (d *doctor) rollbacks() (Check, error) {
 
 func (d *doctor) deadLetters() (Check, error) {
 	c := Check{Name: "dead letters"}
-	err := d.find(&c, DeadLetterQuery{}.filter(), nil, "dlq retry")
+	var first []journal.Head
+	err := d.find(&c, DeadLetterQuery{}.filter(), func(h journal.Head) bool {
+		if len(first) < doctorMends {
+			first = append(first, h)
+		}
+		return true
+	}, "")
 	c.judge(Warned, "dead letter", "open")
+	for _, h := range first {
+		l, _, err := d.readLetter(d.ctx, h)
+		if err != nil {
+			return c, err
+		}
+		command := "dlq retry"
+		switch {
+		case l.RunID != "":
+		case l.Damaged != "":
+			command = "dlq delete"
+		default: // it was added from outside: there is no run to retry
+			command = "dlq handle"
+		}
+		c.Mend = append(c.Mend, commandFor(command, h))
+	}
 	return c, err
 }
 
@@ -521,7 +566,8 @@ func (d *doctor) limits() (Check, error) {
 		texts = append(texts, fmt.Sprintf("%s: %d used, %d waiting", cmp.Or(l.Name, "default"),
 			used, waiting))
 		if waiting > 0 && used == 0 && !rate {
-			c.found(cmp.Or(l.Name, "--default"), "limits get")
+			name := cmp.Or(l.Name, "--default")
+			c.found(name, "limits get "+name)
 			c.Health = Warned
 		}
 	}
@@ -539,7 +585,8 @@ func (d *doctor) pauses() (Check, error) {
 	c := Check{Name: "pauses"}
 	all, err := d.Pauses(d.ctx)
 	for _, p := range all {
-		c.found(cmp.Or(p.Workflow, "--all"), "workflows resume")
+		name := cmp.Or(p.Workflow, "--all")
+		c.found(name, "workflows resume "+name)
 	}
 	c.judge(Warned, "workflow", "paused")
 	return c, err

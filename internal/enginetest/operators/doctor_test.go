@@ -358,3 +358,55 @@ func TestTheNextEngineForgetsTheLoopsOfOneThatIsGone(t *testing.T) {
 		is(t, check(t, other, "loops"), admin.Healthy, "none has stopped")
 	})
 }
+
+// Anybody may choose a workflow ID. In a command that mends, it is one word for a shell, and no
+// flag.
+//
+// spec: R-35
+func TestTheCommandsOfTheDoctorCanBePasted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asks := perdure.Define("asks", func(ctx context.Context, _ int) (string, error) {
+			d, err := perdure.Park(ctx, "bank", "it is closed", "yes")
+			return d.Choice, err
+		})
+		w := world.New(t, asks)
+		defer func() { w.End() }()
+		for id, want := range map[string]string{
+			"x;rm":           "'x;rm'",
+			"$(touch${IFS})": "'$(touch${IFS})'",
+			"a'b":            `'a'\''b'`,
+			"ä":              "'ä'",
+			"ord-1:a/b":      "ord-1:a/b",
+			"--help":         "", // its run ID
+		} {
+			world.StartAndSettle(w, asks, 0, perdure.ID(id))
+			c := check(t, admin.New(w.Engine), "parked")
+			if want == "" {
+				want = string(w.Describe(id).Head.ID)
+			}
+			if len(c.Mend) == 0 || c.Mend[0] != "why "+want || c.IDs[0] != id {
+				t.Errorf("%q: %q", id, c.Mend)
+			}
+			time.Sleep(time.Second)
+		}
+	})
+}
+
+// A dead letter that was added from outside has no run: it is handled, and not retried.
+//
+// spec: R-35, P-4
+func TestTheDoctorDoesNotRetryADeadLetterWithoutARun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := world.New(t, perdure.Define("n", world.Nothing))
+		defer func() { w.End() }()
+		a := admin.New(w.Engine)
+		id := world.Must[string](t)(a.AddDeadLetter(t.Context(), deadletter.Letter{
+			Workflow: "mail", WorkflowID: "m-1", Error: "the mailbox is full",
+		}))
+		c := check(t, a, "dead letters")
+		is(t, c, admin.Warned, "1 dead letter open")
+		if !slices.Equal(c.Mend, []string{"dlq handle " + id}) {
+			t.Errorf("mend %q", c.Mend)
+		}
+	})
+}
