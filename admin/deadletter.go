@@ -183,10 +183,14 @@ func (a *Client) MarkHandled(ctx context.Context, id, note string) error {
 	return err
 }
 
-// DeleteDeadLetter ends a dead letter. The run that it is about stays as it is.
-func (a *Client) DeleteDeadLetter(ctx context.Context, id string) error {
+// DeleteDeadLetter ends a dead letter. The run that it is about stays as it is. The journal of the
+// dead letter records by whom and why.
+func (a *Client) DeleteDeadLetter(ctx context.Context, id string, by Note) error {
 	op := "delete dead letter " + id
 	if err := a.client.Outside(ctx, op); err != nil {
+		return err
+	}
+	if err := by.check(op); err != nil {
 		return err
 	}
 	h, _, err := a.letter(ctx, op, id)
@@ -194,7 +198,7 @@ func (a *Client) DeleteDeadLetter(ctx context.Context, id string) error {
 		return err
 	}
 	if err := a.client.Runs.Cancel(ctx, string(h.ID), kernel.Why{
-		Reason: "deleted",
+		By: by.By, Reason: cmp.Or(by.Reason, "deleted"),
 	}); journal.CodeOf(err) == journal.CodeWrongState {
 		return noLetter(op) // it was settled meanwhile
 	} else if err != nil {

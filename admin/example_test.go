@@ -124,7 +124,7 @@ func ExampleClient_DeadLetters() {
 	fmt.Println(string(out), err)
 	_, err = admin.New(engine).DeadLetter(ctx, letters[0].ID)
 	fmt.Println(errors.Is(err, &perdure.Error{Code: journal.CodeNotFound}), admin.New(engine).
-		DeleteDeadLetter(ctx, letters[1].ID))
+		DeleteDeadLetter(ctx, letters[1].ID, admin.Note{}))
 	letters, _, err = admin.New(engine).DeadLetters(ctx, admin.DeadLetterQuery{})
 	fmt.Println(len(letters), "letters", err)
 	// Output:

@@ -232,14 +232,17 @@ more, and list --handled shows it with the note.`,
 }
 
 func newDeadLettersDelete(db *database) *cobra.Command {
+	var do admin.Order
 	cmd := &cobra.Command{
 		Use: "delete ID", Short: "Delete a dead letter; the run that it is about stays",
 		Example: "  perdure deadletters delete " + exampleLetter,
 	}
 	out := newOutput(cmd)
+	why(cmd, &do)
 	return aboutLetter(db, cmd, out.check, func(ctx context.Context, a *admin.Client,
 		id string) error {
-		if err := a.DeleteDeadLetter(ctx, id); err != nil {
+		by := admin.Note{By: signed(do).By, Reason: do.Reason}
+		if err := a.DeleteDeadLetter(ctx, id, by); err != nil {
 			return err
 		}
 		return one(out, cmd.OutOrStdout(), api.Deleted{ID: id}, func(io.Writer) error {

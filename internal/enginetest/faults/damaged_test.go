@@ -154,7 +154,7 @@ func TestADamagedDeadLetterIsListedAsSuch(t *testing.T) {
 						t.Errorf("listed is %+v", l)
 					}
 				}
-				if err := admin.New(w.Engine).DeleteDeadLetter(ctx, id); err != nil {
+				if err := admin.New(w.Engine).DeleteDeadLetter(ctx, id, admin.Note{}); err != nil {
 					t.Fatal(err)
 				}
 				time.Sleep(time.Hour)
@@ -193,7 +193,7 @@ func TestARetryOfADamagedDeadLetterSaysSo(t *testing.T) {
 		_, err = admin.New(w.Engine).RetryDeadLetter(ctx, id)
 		world.CodeIs(t, err, journal.CodeCorrupt)
 		world.CodeIs(t, admin.New(w.Engine).MarkHandled(ctx, id, "ada"), journal.CodeCorrupt)
-		if err := admin.New(w.Engine).DeleteDeadLetter(ctx, id); err != nil {
+		if err := admin.New(w.Engine).DeleteDeadLetter(ctx, id, admin.Note{}); err != nil {
 			t.Error(err)
 		}
 	})

@@ -115,7 +115,7 @@ func TestADeadLetterIsKeptUntilItIsSettled(t *testing.T) {
 		world.CodeIs(t, err, journal.CodeNotFound)
 		_, err = admin.New(w.Engine).RetryDeadLetter(t.Context(), want.ID)
 		world.CodeIs(t, err, journal.CodeNotFound)
-		world.CodeIs(t, admin.New(w.Engine).DeleteDeadLetter(t.Context(), want.ID),
+		world.CodeIs(t, admin.New(w.Engine).DeleteDeadLetter(t.Context(), want.ID, admin.Note{}),
 			journal.CodeNotFound)
 		_, err = admin.New(w.Engine).DeadLetter(t.Context(), "no ID")
 		world.CodeIs(t, err, journal.CodeInvalid)
@@ -253,7 +253,7 @@ func TestLettersAreListedCountedAndDeleted(t *testing.T) {
 		if l.Step != "" || l.Error != "odd" {
 			t.Errorf("a run that failed without a step has the letter %+v", l)
 		}
-		if err := admin.New(w.Engine).DeleteDeadLetter(t.Context(), l.ID); err != nil {
+		if err := admin.New(w.Engine).DeleteDeadLetter(t.Context(), l.ID, admin.Note{}); err != nil {
 			t.Fatal(err)
 		}
 		count(admin.DeadLetterQuery{}, 5)
@@ -294,7 +294,7 @@ func TestLettersWithoutAnEngine(t *testing.T) {
 		if _, err := admin.New(c).RetryDeadLetter(t.Context(), all[0].ID); err != nil {
 			t.Fatal(err)
 		}
-		if err := admin.New(c).DeleteDeadLetter(t.Context(), all[1].ID); err != nil {
+		if err := admin.New(c).DeleteDeadLetter(t.Context(), all[1].ID, admin.Note{}); err != nil {
 			t.Fatal(err)
 		}
 		left, _, err := admin.New(c).DeadLetters(t.Context(), admin.DeadLetterQuery{})
@@ -302,7 +302,7 @@ func TestLettersWithoutAnEngine(t *testing.T) {
 			!left[0].RetriedAt.Equal(time.Now()) {
 			t.Errorf("there are left %+v, %v", left, err)
 		}
-		world.CodeIs(t, admin.New(c).DeleteDeadLetter(t.Context(), all[1].ID), journal.CodeNotFound)
+		world.CodeIs(t, admin.New(c).DeleteDeadLetter(t.Context(), all[1].ID, admin.Note{}), journal.CodeNotFound)
 		s.breaks()
 		w.Begin()
 		defer w.End()
@@ -671,7 +671,7 @@ func TestALetterWithoutItsInput(t *testing.T) {
 		if l := letter(w); string(l.Input) != `"/yBubyBKU09O"` {
 			t.Errorf("its input is %s", l.Input)
 		}
-		if err := admin.New(w.Engine).DeleteDeadLetter(t.Context(), letter(w).ID); err != nil {
+		if err := admin.New(w.Engine).DeleteDeadLetter(t.Context(), letter(w).ID, admin.Note{}); err != nil {
 			t.Fatal(err)
 		}
 		ends(t, world.Start(w, wf, bytes.Repeat([]byte("x"), 999)), "odd")
@@ -711,7 +711,7 @@ func TestOwnWorkflows(t *testing.T) {
 		}
 		defer stop()
 		ends(t, world.Start(w, order, 1), "broken")
-		if err := admin.New(w.Engine).DeleteDeadLetter(t.Context(), letter(w).ID); err != nil {
+		if err := admin.New(w.Engine).DeleteDeadLetter(t.Context(), letter(w).ID, admin.Note{}); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()

@@ -75,7 +75,7 @@ func TestADeadLetterIsAddedFromOutside(t *testing.T) {
 		}
 		_, err := a.RetryDeadLetter(ctx, id)
 		world.CodeIs(t, err, journal.CodeWrongState)
-		world.NoError(t, a.DeleteDeadLetter(ctx, id))
+		world.NoError(t, a.DeleteDeadLetter(ctx, id, admin.Note{}))
 		if again := add(a, l); again != id {
 			t.Errorf("the letter of the same failure is %s, it was %s", again, id)
 		}
@@ -123,7 +123,7 @@ func TestWhichDeadLettersCannotBeAdded(t *testing.T) {
 		_, err := in.AddDeadLetter(ctx, deadletter.Letter{Workflow: "mail", Error: "bounced"})
 		world.CodeIs(t, err, journal.CodeMisuse)
 		world.CodeIs(t, in.MarkHandled(ctx, "x", ""), journal.CodeMisuse)
-		world.CodeIs(t, in.DeleteDeadLetter(ctx, "x"), journal.CodeMisuse)
+		world.CodeIs(t, in.DeleteDeadLetter(ctx, "x", admin.Note{}), journal.CodeMisuse)
 		if left := letters(w, admin.DeadLetterQuery{}); len(left) != 0 {
 			t.Errorf("there are %+v", left)
 		}
@@ -176,7 +176,12 @@ func TestADeadLetterIsMarkedAsHandled(t *testing.T) {
 		time.Sleep(time.Minute)
 		at := time.Now().UTC()
 		world.NoError(t, a.MarkHandled(ctx, all[3].ID, "ada: paid by hand"))
-		world.NoError(t, a.DeleteDeadLetter(ctx, all[2].ID))
+		by := admin.Note{By: "ada", Reason: "paid by hand"}
+		world.NoError(t, a.DeleteDeadLetter(ctx, all[2].ID, by))
+		deleted := w.History(all[2].ID)
+		if d := deleted[len(deleted)-1].Detail; d.By != by.By || d.Reason != by.Reason {
+			t.Errorf("the journal of a deleted letter ends with %+v", d)
+		}
 		got := handled(w)
 		want := all[3]
 		want.HandledAt, want.Note = at, "ada: paid by hand"
@@ -192,7 +197,7 @@ func TestADeadLetterIsMarkedAsHandled(t *testing.T) {
 		world.CodeIs(t, err, journal.CodeNotFound)
 		world.CodeIs(t, a.MarkHandled(ctx, want.ID, "bob"), journal.CodeNotFound)
 		world.CodeIs(t, a.MarkHandled(ctx, "no ID", "bob"), journal.CodeInvalid)
-		world.CodeIs(t, a.DeleteDeadLetter(ctx, want.ID), journal.CodeNotFound)
+		world.CodeIs(t, a.DeleteDeadLetter(ctx, want.ID, admin.Note{}), journal.CodeNotFound)
 
 		ends(t, retry(w, order, "ord-0"), "broken") // it has failed again
 		if open := letters(w, admin.DeadLetterQuery{WorkflowID: "ord-0"}); len(open) != 1 ||

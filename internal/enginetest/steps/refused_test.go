@@ -52,7 +52,7 @@ func TestAClientIsNotCalledWithTheContextOfWorkflowCode(t *testing.T) {
 
 			"add letter":    letter,
 			"handle letter": operator.MarkHandled(ctx, "x", ""),
-			"delete letter": operator.DeleteDeadLetter(ctx, "x"),
+			"delete letter": operator.DeleteDeadLetter(ctx, "x", admin.Note{}),
 		} {
 			var e *perdure.Error
 			if !errors.As(err, &e) || e.Code != journal.CodeMisuse || e.Hint == "" {

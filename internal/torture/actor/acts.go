@@ -164,7 +164,9 @@ func (x *dealing) settle(ctx context.Context) error {
 			if _, e := admin.New(c).DeadLetter(ctx, l.ID); e != nil {
 				return e
 			}
-			end := admin.New(c).DeleteDeadLetter
+			end := func(ctx context.Context, id string) error {
+				return admin.New(c).DeleteDeadLetter(ctx, id, admin.Note{Reason: Reason})
+			}
 			if x.Program.Seed%2 == 0 {
 				end = func(ctx context.Context, id string) error {
 					return admin.New(c).MarkHandled(ctx, id, Reason)
