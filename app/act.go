@@ -19,6 +19,7 @@ import (
 	"github.com/perdure/perdure/admin"
 	"github.com/perdure/perdure/api"
 	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
 )
 
 // why adds the flags --by and --reason to a command, which set these fields of the action.
@@ -90,7 +91,7 @@ func actingOn(db *database, cmd *cobra.Command, to journal.Status, done string, 
 		}); err != nil {
 			return err
 		}
-		return c.warn(ctx, cmd.ErrOrStderr())
+		return c.warnOf(ctx, cmd.ErrOrStderr(), h.Workflow)
 	})
 }
 
@@ -112,12 +113,24 @@ func (c *client) explained(err error, h journal.Head) error {
 }
 
 // warn prints a note if no engine has the database.
-func (c *client) warn(ctx context.Context, w io.Writer) error {
+func (c *client) warn(ctx context.Context, w io.Writer) error { return c.warnOf(ctx, w, "") }
+
+// warnOf prints a note if no engine has the database, or if none has the workflow: then nothing is
+// done with its runs.
+func (c *client) warnOf(ctx context.Context, w io.Writer, workflow string) error {
 	engines, err := c.engines(ctx)
-	if err == nil && len(engines) == 0 {
+	switch {
+	case err != nil:
+		return err
+	case len(engines) == 0:
 		fmt.Fprintln(w, c.noEngine())
+	case workflow != "" && !slices.ContainsFunc(engines, func(e store.Engine) bool {
+		return e.Workflows == nil || slices.Contains(e.Workflows, workflow)
+	}):
+		fmt.Fprintf(w, "no engine has workflow %s: nothing is done with the run until one has\n",
+			workflow)
 	}
-	return err
+	return nil
 }
 
 func newRunsCancel(db *database) *cobra.Command {
@@ -180,7 +193,7 @@ name.`,
 				return err
 			}
 			fmt.Fprintf(cmd.ErrOrStderr(), "run %s is told\n", h.ID)
-			return c.warn(ctx, cmd.ErrOrStderr())
+			return c.warnOf(ctx, cmd.ErrOrStderr(), h.Workflow)
 		})
 	}
 	completeWaits(cmd, db, journal.WaitDecision)

@@ -8,6 +8,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/perdure/perdure/admin"
 	"github.com/perdure/perdure/api"
 	"github.com/perdure/perdure/batch"
+	"github.com/perdure/perdure/filter"
 	"github.com/perdure/perdure/journal"
 )
 
@@ -126,6 +128,9 @@ func (b *bulk) run(cmd *cobra.Command, args []string) error {
 	}
 	return using(cmd, open, func(ctx context.Context, c *client) error {
 		if err := c.latestOf(ctx, spec.Runs); err != nil {
+			return err
+		}
+		if err := c.latestParent(ctx, &spec.Filter); err != nil {
 			return err
 		}
 		return c.bulk(ctx, cmd, b.out, spec, preview, b.yes)
@@ -247,6 +252,20 @@ func idsOf(cmd *cobra.Command, args []string) ([]string, error) {
 		return nil, usage(cmd, "the standard input has no ID")
 	}
 	return ids, nil
+}
+
+// latestParent replaces the parent @latest in a filter. It leaves a filter alone that is not valid:
+// the batch refuses it.
+func (c *client) latestParent(ctx context.Context, text *string) error {
+	q, err := filter.Parse(*text, time.Now())
+	if err != nil || q.Parent != latest {
+		return nil
+	}
+	if err := c.resolve(ctx, &q); err != nil {
+		return err
+	}
+	*text = filter.Print(q)
+	return nil
 }
 
 // latestOf replaces @latest in a list of IDs.

@@ -84,7 +84,7 @@ func (m *mending) run(cmd *cobra.Command, args []string) error {
 		}); err != nil {
 			return err
 		}
-		return c.warn(ctx, cmd.ErrOrStderr())
+		return c.warnOf(ctx, cmd.ErrOrStderr(), h.Workflow)
 	})
 }
 

@@ -119,7 +119,7 @@ func (s *starting) run(cmd *cobra.Command, workflow string) error {
 			if err != nil {
 				return err
 			}
-			return c.warn(ctx, cmd.ErrOrStderr())
+			return c.warnOf(ctx, cmd.ErrOrStderr(), workflow)
 		}
 		h, err := c.find(ctx, run.RunID())
 		if err != nil {

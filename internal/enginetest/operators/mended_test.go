@@ -32,6 +32,21 @@ func act(env *perduretest.Env, id string, do admin.Order) (out admin.Acted) {
 	return out
 }
 
+// hasBy reports whether the journal of a run has an action of an operator, with the reason.
+func hasBy(env *perduretest.Env, id, by, reason string) bool {
+	env.Helper()
+	var all []journal.Entry
+	if err := env.Do(func(eng *perdure.Engine) (err error) {
+		all, err = eng.History(env.Context(), id, 0, 0)
+		return err
+	}); err != nil {
+		env.Fatal(err)
+	}
+	return slices.ContainsFunc(all, func(e journal.Entry) bool {
+		return e.Detail != nil && e.Detail.By == by && e.Detail.Reason == reason
+	})
+}
+
 // refused demands that an order is refused with that code.
 func refused(env *perduretest.Env, id string, do admin.Order, code journal.Code) {
 	env.Helper()
@@ -292,7 +307,7 @@ func TestACompletedRunIsUndoneOnDemand(t *testing.T) {
 				l.Break()
 				if err := env.Do(func(eng *perdure.Engine) error {
 					_, err := admin.New(eng).Act(env.Context(), acted.RunID,
-						admin.Order{Action: journal.ActionResume, By: "bob"})
+						admin.Order{Action: journal.ActionResume, By: "bob", Reason: "mended"})
 					if journal.CodeOf(err) == journal.CodeWrongState {
 						return nil // a crash has hidden that it was resumed
 					}
@@ -301,6 +316,9 @@ func TestACompletedRunIsUndoneOnDemand(t *testing.T) {
 					env.Fatal(err)
 				}
 				becomes(env, acted.RunID, journal.Compensated)
+				if !hasBy(env, acted.RunID, "bob", "mended") {
+					env.Error("the journal does not have who has resumed the rollback")
+				}
 				if ran := l.Ran(); strings.Contains(ran, "undo c") {
 					env.Errorf("resumed, it ran %s", ran)
 				}
