@@ -191,7 +191,7 @@ func (a *Client) resume(ctx context.Context, h journal.Head, why kernel.Why) err
 }
 
 // Preview returns the effects that an order would have that starts a run. It changes nothing. It
-// fails as [Client.Act] would.
+// fails as [Client.Act] would, and for an equal order that was carried out before.
 func (a *Client) Preview(ctx context.Context, id string, do Order) (journal.Preview, error) {
 	if err := do.Validate(); err != nil {
 		return journal.Preview{}, err

@@ -205,7 +205,8 @@ func superseded(op string, old, later journal.Head) error {
 	return wrongState(op, old, "run "+string(later.ID)+" has had its workflow ID since")
 }
 
-// Preview returns what a request would do, and changes nothing.
+// Preview returns what a request would do, and changes nothing. If an equal request was met before,
+// it returns an error of CodeWrongState that names the run.
 func (d *FrontEnd) Preview(ctx context.Context, id string, q Request) (journal.Preview, error) {
 	op := string(q.Action) + " " + id
 	old, err := d.Find(ctx, id)
@@ -220,7 +221,11 @@ func (d *FrontEnd) Preview(ctx context.Context, id string, q Request) (journal.P
 	case err != nil:
 		return journal.Preview{}, err
 	case newest.Number != old.Number:
-		return journal.Preview{}, superseded(op, old, newest)
+		made, err := d.goneOnAs(ctx, op, old, newest, q)
+		if err == nil {
+			err = wrongState(op, old, "run "+string(made.Head.ID)+" goes on from it already")
+		}
+		return journal.Preview{}, err
 	}
 	f := &family{front: d, op: op, request: q}
 	p, err := f.plan(ctx, old)

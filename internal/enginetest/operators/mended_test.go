@@ -329,6 +329,14 @@ func TestACompletedRunIsUndoneOnDemand(t *testing.T) {
 				if again := act(env, id, do); again.RunID != acted.RunID || again.New {
 					env.Errorf("a second rollback is %+v", again)
 				}
+				err := env.Do(func(eng *perdure.Engine) error {
+					_, err := admin.New(eng).Preview(env.Context(), id, do)
+					return err
+				})
+				if journal.CodeOf(err) != journal.CodeWrongState ||
+					!strings.Contains(err.Error(), acted.RunID+" goes on from it already") {
+					env.Errorf("the preview of a second rollback: %v", err)
+				}
 				becomes(env, id, journal.Completed)
 				fork := act(env, acted.RunID, admin.Order{
 					Action: journal.ActionFork, Step: d.path + "a",
