@@ -165,7 +165,11 @@ func (c *client) bulk(ctx context.Context, cmd *cobra.Command, out *output, spec
 	}); err != nil {
 		return err
 	}
-	return c.warn(ctx, cmd.ErrOrStderr())
+	h, err := c.find(ctx, b.RunID)
+	if err != nil {
+		return err
+	}
+	return c.warnOf(ctx, cmd.ErrOrStderr(), h.Workflow)
 }
 
 // explainedSpec adds to the error of a missing step the flag that names it.
