@@ -153,6 +153,8 @@ func (s choice) maySkip() error {
 		why = "it is a compensation: decide about it in the rollback"
 	case s.target.phase == PhaseTry, s.target.phase == PhaseConfirm:
 		why = "a participant of a TCC that has not tried cannot confirm: retry the run"
+	case s.target.end != 0 && end.Detail != nil && end.Detail.Skipped:
+		why = "it is skipped already: fork the run from it"
 	case s.target.end == 0 || !end.fails() || end.Kind == WaitEnded || end.Kind == TimerCancelled:
 		why = "it has not failed"
 	}

@@ -276,6 +276,33 @@ func TestAForkThatIsRetriedKeepsItsKeys(t *testing.T) {
 	}
 }
 
+// An output that the code cannot read fails the run. Then the run is forked from the step.
+//
+// spec: R-40
+func TestASkipWithAnOutputOfAnotherTypeIsMendedByAFork(t *testing.T) {
+	var l patterntest.Ledger
+	d := declarations(&l)["code"]
+	perduretest.Test(t, func(env *perduretest.Env) {
+		l.Reset("b")
+		id := d.begin(env)
+		becomes(env, id, journal.Failed)
+		do := admin.Order{Action: journal.ActionSkip, Step: "b", Output: []byte(`{"x":1}`)}
+		skipped := act(env, id, do)
+		becomes(env, skipped.RunID, journal.Failed)
+		_, err := admin.New(env.Engine()).Act(env.Context(), skipped.RunID, do)
+		if journal.CodeOf(err) != journal.CodeWrongState ||
+			!strings.Contains(err.Error(), "fork the run from it") {
+			env.Errorf("a second skip: %v", err)
+		}
+		l.Break()
+		fork := act(env, skipped.RunID, admin.Order{Action: journal.ActionFork, Step: "b"})
+		becomes(env, fork.RunID, journal.Completed)
+		if got := l.String(); got != "a 1, b 1, c 1" {
+			env.Errorf("took effect: %s", got)
+		}
+	}, d.of)
+}
+
 // A completed run is undone on demand, once, in a run of its own: the last step first. A failing
 // compensation stops it as COMPENSATION_FAILED; resumed, it goes on from there. The completed run
 // stays so. A run after the rollback does its steps again under new keys.
