@@ -366,7 +366,8 @@ func (d *doctor) isNoted(engine journal.EngineID, loop string) bool {
 	})
 }
 
-// settings finds settings that endanger data: of the store, and of the engine here.
+// settings shows the settings in force, of the store and of the engine here, and finds those that
+// endanger data.
 func (d *doctor) settings() (Check, error) {
 	c := Check{Name: "settings"}
 	const survives = "a commit survives "
@@ -378,6 +379,7 @@ func (d *doctor) settings() (Check, error) {
 	}
 	if d.client.Live != nil {
 		cfg := d.client.Live.Config()
+		texts = append(texts, inForce(cfg))
 		if cfg.CleanUp <= 0 {
 			wrong("CleanUp is off: runs that have ended are never removed")
 		}
@@ -397,6 +399,21 @@ func (d *doctor) settings() (Check, error) {
 	}
 	c.Evidence = strings.Join(texts, "; ")
 	return c, nil
+}
+
+// inForce returns the settings of an engine as text.
+func inForce(cfg kernel.Config) string {
+	often := func(d time.Duration) string {
+		if d <= 0 {
+			return "never"
+		}
+		return "every " + d.String()
+	}
+	return fmt.Sprintf("the engine here has at most %s in memory, sweeps %s, cleans up %s, keeps "+
+		"ended runs %s, those with a dead letter %v and signals that found no run %v, parks a run "+
+		"after %d crashes in a row, and takes payloads of at most %d bytes",
+		counted(cfg.Capacity, "run"), often(cfg.Sweep), often(cfg.CleanUp), cfg.Retain,
+		max(cfg.KeepDeadLettered, 0), cfg.KeepPosts, cfg.MaxCrashes, cfg.MaxPayload)
 }
 
 // overdue finds runs that are due and that no engine has taken up.

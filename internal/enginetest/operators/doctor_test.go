@@ -238,6 +238,27 @@ func TestTheDoctorWarnsOfOptionsThatEndangerData(t *testing.T) {
 		for _, text := range []string{"CleanUp", "KeepUnrouted", "Sweep", "KeepDeadLettered"} {
 			is(t, check(t, admin.New(w.Engine), "settings"), admin.Failing, text+" is off")
 		}
+		is(t, check(t, admin.New(w.Engine), "settings"), admin.Failing, "sweeps never")
+	})
+}
+
+// The doctor of an engine shows the settings in force.
+//
+// spec: R-35
+func TestTheDoctorShowsTheSettingsOfTheEngine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := world.With(t, perdure.Options{
+			Capacity: 7, Sweep: 2 * time.Second, CleanUp: 3 * time.Hour,
+			KeepDeadLettered: 5 * time.Hour, KeepUnrouted: 6 * time.Hour,
+			Retention: perdure.Retention{Period: 4 * time.Hour},
+		})
+		defer func() { w.End() }()
+		for _, text := range []string{
+			"at most 7 runs in memory", "sweeps every 2s", "cleans up every 3h0m0s",
+			"keeps ended runs 4h0m0s", "a dead letter 5h0m0s", "found no run 6h0m0s",
+		} {
+			is(t, check(t, admin.New(w.Engine), "settings"), admin.Failing, text)
+		}
 	})
 }
 
