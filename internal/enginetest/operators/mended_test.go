@@ -276,6 +276,30 @@ func TestAForkThatIsRetriedKeepsItsKeys(t *testing.T) {
 	}
 }
 
+// A fork of a failed run from a step before the one that has failed does all again from there.
+//
+// spec: B-8
+func TestAFailedRunIsForkedFromAnEarlierStep(t *testing.T) {
+	var l patterntest.Ledger
+	d := declarations(&l)["code"]
+	perduretest.Test(t, func(env *perduretest.Env) {
+		l.Reset("c")
+		id := d.begin(env)
+		becomes(env, id, journal.Failed)
+		do := admin.Order{Action: journal.ActionFork, Step: "a"}
+		p, err := admin.New(env.Engine()).Preview(env.Context(), id, do)
+		if want := []string{"a", "b", "c"}; err != nil || !slices.Equal(p.Again, want) {
+			env.Errorf("again %v, %v", p.Again, err)
+		}
+		l.Break()
+		fork := act(env, id, do)
+		becomes(env, fork.RunID, journal.Completed)
+		if ran := l.Ran(); ran != "a, b, c" {
+			env.Errorf("ran %s", ran)
+		}
+	}, d.of)
+}
+
 // An output that the code cannot read fails the run. Then the run is forked from the step.
 //
 // spec: R-40
