@@ -253,7 +253,8 @@ func TestLettersAreListedCountedAndDeleted(t *testing.T) {
 		if l.Step != "" || l.Error != "odd" {
 			t.Errorf("a run that failed without a step has the letter %+v", l)
 		}
-		if err := admin.New(w.Engine).DeleteDeadLetter(t.Context(), l.ID, admin.Note{}); err != nil {
+		if err := admin.New(w.Engine).DeleteDeadLetter(t.Context(), l.ID,
+			admin.Note{}); err != nil {
 			t.Fatal(err)
 		}
 		count(admin.DeadLetterQuery{}, 5)
@@ -302,7 +303,8 @@ func TestLettersWithoutAnEngine(t *testing.T) {
 			!left[0].RetriedAt.Equal(time.Now()) {
 			t.Errorf("there are left %+v, %v", left, err)
 		}
-		world.CodeIs(t, admin.New(c).DeleteDeadLetter(t.Context(), all[1].ID, admin.Note{}), journal.CodeNotFound)
+		world.CodeIs(t, admin.New(c).DeleteDeadLetter(t.Context(), all[1].ID, admin.Note{}),
+			journal.CodeNotFound)
 		s.breaks()
 		w.Begin()
 		defer w.End()
@@ -671,7 +673,8 @@ func TestALetterWithoutItsInput(t *testing.T) {
 		if l := letter(w); string(l.Input) != `"/yBubyBKU09O"` {
 			t.Errorf("its input is %s", l.Input)
 		}
-		if err := admin.New(w.Engine).DeleteDeadLetter(t.Context(), letter(w).ID, admin.Note{}); err != nil {
+		if err := admin.New(w.Engine).DeleteDeadLetter(t.Context(), letter(w).ID,
+			admin.Note{}); err != nil {
 			t.Fatal(err)
 		}
 		ends(t, world.Start(w, wf, bytes.Repeat([]byte("x"), 999)), "odd")
@@ -711,7 +714,8 @@ func TestOwnWorkflows(t *testing.T) {
 		}
 		defer stop()
 		ends(t, world.Start(w, order, 1), "broken")
-		if err := admin.New(w.Engine).DeleteDeadLetter(t.Context(), letter(w).ID, admin.Note{}); err != nil {
+		if err := admin.New(w.Engine).DeleteDeadLetter(t.Context(), letter(w).ID,
+			admin.Note{}); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
