@@ -4,14 +4,11 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
-	"slices"
 	"time"
 
 	"github.com/perdure/perdure/definition"
 	"github.com/perdure/perdure/internal/failure"
 	"github.com/perdure/perdure/internal/kernel"
-	"github.com/perdure/perdure/internal/rules"
 	"github.com/perdure/perdure/internal/sealed"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
@@ -293,6 +290,9 @@ type Description struct {
 	// Why states in words why an open run does not go on by itself now. It is empty for a run that
 	// goes on, or has ended.
 	Why string
+	// Waits are what an open run waits for: the waits of State that are not over, the steps that
+	// are tried again later, and the slot that a run needs to begin.
+	Waits []journal.Wait
 	// GoesOnAs is the run that goes on from this one by an operator's action, and GoesOnBy is that
 	// action. State.Origin is the run that this one goes on from.
 	GoesOnAs string
@@ -331,12 +331,13 @@ func (c *Client) Describe(ctx context.Context, id string) (Description, error) {
 		live := c.sealed.Live.Live(head.Number)
 		d.Running, d.Abandoned, loaded = live.Running, live.Abandoned, live.Loaded
 	}
-	unread, e := c.sealed.FrontEnd.Unread(ctx, string(head.ID), 0, unreadPage)
+	inbox, e := c.sealed.FrontEnd.Unread(ctx, string(head.ID), 0, unreadPage)
 	err = cmp.Or(err, e)
-	d.Unread = messagesOf(unread)
-	d.Why = c.why(d, closing)
-	place, e := c.inLine(ctx, d)
-	d.Why, err = d.Why+place, cmp.Or(err, e)
+	d.Unread = messagesOf(kernel.Signals(inbox))
+	slots, e := c.slots(ctx, d)
+	err = cmp.Or(err, e)
+	s := standing{d, inbox, slots, closing}
+	d.Why, d.Waits = s.why(), s.waits()
 	if head.Status.IsTerminal() && err == nil {
 		var as journal.Origin
 		as, err = c.sealed.FrontEnd.GoesOnAs(ctx, head)
@@ -374,161 +375,5 @@ func (c *Client) Describe(ctx context.Context, id string) (Description, error) {
 	return d, err
 }
 
-// pausedBy describes the pause by which a run is not claimed; empty if there is none.
-func pausedBy(info store.Info, h journal.Head) string {
-	if !isDue(h) {
-		return ""
-	}
-	for _, s := range info.Settings {
-		if s.Kind != rules.PauseSetting || s.Value == nil || isOwn(h.Workflow) ||
-			s.Name != "" && s.Name != h.Workflow {
-			continue
-		}
-		what := "all workflows are paused"
-		if s.Name != "" {
-			what = "workflow " + s.Name + " is paused"
-		}
-		if s.By != "" {
-			what += " by " + s.By
-		}
-		if s.Reason != "" {
-			what += ": " + s.Reason
-		}
-		return what
-	}
-	return ""
-}
-
-// isDue reports whether an engine may claim the run now.
-func isDue(h journal.Head) bool {
-	return h.Owner == 0 && !h.Wake.IsZero() && !h.Wake.After(time.Now())
-}
-
+// unreadPage limits the messages that a description has.
 const unreadPage = 100
-
-// why returns the reason for which an open run does not go on by itself. Its end was decided at the
-// time closing, if it is decided.
-func (c *Client) why(d Description, closing time.Time) string {
-	waits, cause := d.State.Waits, d.Head.Cause
-	switch {
-	case d.State.Ending == 0:
-	case cause != "" && d.Head.Status == journal.Suspended:
-		return "since " + closing.UTC().Format(time.RFC3339) + " it is to end as " +
-			d.State.Ending.String() + ", and it is parked before its clean-ups: " + cause
-	case len(waits) == 0:
-		return "it cleans up before it ends as " + d.State.Ending.String()
-	}
-	switch d.Head.Status {
-	case journal.Pending:
-		if held(d.Head) {
-			return "it " + cause
-		}
-		return "it waits for an engine with a free slot"
-	case journal.Suspended, journal.CompensationFailed:
-		if cause != "" {
-			return "parked: " + cause
-		}
-	case journal.Waiting:
-		if cause != "" {
-			return "its code failed and is replayed at " + d.Head.Wake.Format(time.RFC3339) + ": " +
-				cause
-		}
-	}
-	if d.Head.Status == journal.Running || d.Head.Status.IsTerminal() {
-		return ""
-	}
-	return openWait(d)
-}
-
-// openWait describes the first wait of a run that is not over, or else the step that is tried again
-// next; empty if there is neither.
-func openWait(d Description) string {
-	for _, w := range d.State.Waits {
-		if w.Kind == journal.WaitTimer && !w.Due.After(time.Now()) {
-			continue // no code may ever ask for a timer that has moved along from the run before
-		}
-		if w.Kind == journal.WaitSignal && d.Head.Owner != 0 && slices.ContainsFunc(d.Unread,
-			func(m Message) bool { return m.Name == w.Op.Name }) {
-			return "signal " + w.Path + " is in its inbox, and its code has not taken it: the " +
-				"code does something else, or the wait does not want that signal"
-		}
-		return waitsFor(w)
-	}
-	var next *journal.Step
-	for i := range d.State.Steps {
-		s := &d.State.Steps[i]
-		if s.Status == journal.StepIsRetrying && (next == nil || s.Due.Before(next.Due)) {
-			next = s
-		}
-	}
-	if next == nil {
-		return ""
-	}
-	text := fmt.Sprintf("step %s has failed in attempt %d, and is tried again at %s", next.Path,
-		next.Attempts, next.Due.UTC().Format(time.RFC3339))
-	if next.Failure != nil {
-		text += ": " + next.Failure.Message
-	}
-	return text
-}
-
-// held reports whether a run is held back before its code is called.
-func held(h journal.Head) bool {
-	return h.Status == journal.Pending && h.Cause != "" &&
-		(h.Wake.IsZero() || h.Wake.After(time.Now()))
-}
-
-// inLine describes the place of a run that waits for a slot, or the time of the token that it waits
-// for; empty for other runs.
-func (c *Client) inLine(ctx context.Context, d Description) (string, error) {
-	isSlot := func(w journal.Wait) bool { return w.Kind == journal.WaitSlot }
-	if d.Head.Status.IsTerminal() || !held(d.Head) && !slices.ContainsFunc(d.State.Waits, isSlot) {
-		return "", nil
-	}
-	slots, err := c.sealed.FrontEnd.Slots(ctx, store.SlotQuery{Run: d.Head.Number})
-	for _, s := range slots {
-		switch {
-		case s.Place > 0:
-			return fmt.Sprintf(": it is number %d of %d in line, and %d of %d slots are taken",
-				s.Place, s.Line, s.Used, s.Max), err
-		case !s.Due.IsZero():
-			return ": its token is due at " + s.Due.UTC().Format(time.RFC3339), err
-		}
-	}
-	return "", err
-}
-
-// unheard describes an engine that has a run and does not renew its lease. An engine that is well
-// renews it when a third is over: for that one, unheard returns an empty string.
-func unheard(info store.Info, owner journal.EngineID) string {
-	for _, e := range info.Engines {
-		if e.ID == owner && !e.Until.IsZero() && info.Now.Sub(e.Seen) > e.Until.Sub(e.Seen)/2 {
-			return fmt.Sprintf("engine %d, which has it, was last heard of at %s: if it has died, "+
-				"another engine takes the run up when its lease ends, at %s", owner,
-				e.Seen.UTC().Format(time.RFC3339), e.Until.UTC().Format(time.RFC3339))
-		}
-	}
-	return ""
-}
-
-// waitsFor describes a wait in words.
-func waitsFor(w journal.Wait) string {
-	due := ""
-	if !w.Due.IsZero() {
-		due = w.Due.UTC().Format(time.RFC3339)
-	}
-	switch w.Kind {
-	case journal.WaitTimer:
-		return "it waits for timer " + w.Path + ", due " + due
-	case journal.WaitChild:
-		return "it waits for child " + w.Path + ", run " + string(w.Child)
-	case journal.WaitDecision:
-		return "it waits for an operator's decision " + w.Path + ": " + w.Reason
-	case journal.WaitSlot:
-		return "it waits at " + w.Path + " for limit " + w.Reason
-	}
-	if due != "" {
-		return "it waits for signal " + w.Path + ", until " + due
-	}
-	return "it waits for signal " + w.Path
-}

@@ -390,7 +390,7 @@ func rawSignal(id, name string, payload []byte, opts []SendOption) (kernel.Signa
 // such a run. It returns at most limit signals, from the number from on.
 func (c *Client) Unrouted(ctx context.Context, from int64, limit int) ([]Message, error) {
 	entries, err := c.sealed.FrontEnd.Unread(ctx, "", from, limit)
-	return messagesOf(entries), err
+	return messagesOf(kernel.Signals(entries)), err
 }
 
 // Deliver moves an unrouted signal, by its number, to a run.

@@ -75,7 +75,7 @@ type Step struct {
 
 // A Wait is something that a run waits for.
 type Wait struct {
-	Kind    string    `json:"kind"` // signal, timer, child, decision
+	Kind    string    `json:"kind"` // signal, timer, child, decision, slot, retry
 	Path    string    `json:"path"`
 	Since   time.Time `json:"since"`
 	Due     time.Time `json:"due,omitzero"`

@@ -193,6 +193,7 @@ func (c *client) describe(ctx context.Context, h journal.Head) (api.Description,
 	if err != nil {
 		return api.Description{}, err
 	}
+	known.State.Waits = known.Waits
 	d := api.DescriptionOf(known.Head, known.State)
 	d.Why, d.GoesOnAs = known.Why, api.OriginOf(journal.Origin{
 		Run: journal.RunID(known.GoesOnAs), Action: journal.Action(known.GoesOnBy),

@@ -12,6 +12,8 @@ const (
 	WaitChild    WaitKind = "child"    // the end of the run Wait.Child
 	WaitDecision WaitKind = "decision" // an operator, who decides one of Wait.Choices
 	WaitSlot     WaitKind = "slot"     // a slot of the limit Wait.Reason
+	// the next attempt of a step, at Wait.Due; not in a Snapshot, whose steps show it
+	WaitRetry WaitKind = "retry"
 )
 
 // A Wait is something that a run expects: its code waits for it, or has asked for it and goes on.

@@ -12,7 +12,7 @@ import (
 var borrowing = []string{
 	"New", "NewClient", "Options.Observers", "Options.Off",
 	"Client.History", "Client.List", "Query.After", "Query.Patterns", "Status.Head",
-	"Description.Head", "Description.State", "Future.State", "StepInfo.Run",
+	"Description.Head", "Description.State", "Description.Waits", "Future.State", "StepInfo.Run",
 	"Registered.Pattern", "Event.Pattern", "Info.Pattern",
 }
 

@@ -567,8 +567,15 @@ func (d *FrontEnd) ask(
 	return err
 }
 
-// Unread returns messages that a run has not taken, beginning with a number, without messages of
-// the engine's own. Without a run it returns unrouted signals.
+// Signals returns messages without those of the engine's own.
+func Signals(messages []journal.Entry) []journal.Entry {
+	return slices.DeleteFunc(slices.Clone(messages), func(e journal.Entry) bool {
+		return strings.HasPrefix(e.Op.Name, ownNames)
+	})
+}
+
+// Unread returns messages that a run has not taken, beginning with a number, with those of the
+// engine's own. Without a run it returns unrouted signals.
 func (d *FrontEnd) Unread(
 	ctx context.Context, id string, from int64, limit int,
 ) ([]journal.Entry, error) {
@@ -586,9 +593,7 @@ func (d *FrontEnd) Unread(
 	if err != nil {
 		return nil, unavailable("read messages", err)
 	}
-	return slices.DeleteFunc(messages, func(e journal.Entry) bool {
-		return strings.HasPrefix(e.Op.Name, ownNames)
-	}), nil
+	return messages, nil
 }
 
 // Deliver moves an unrouted signal to a run.

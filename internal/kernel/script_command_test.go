@@ -190,7 +190,7 @@ func (u user) call(ctx context.Context, l line) (string, error) {
 	case "unread":
 		messages, err := u.Unread(ctx, id, 0, 0)
 		text := ""
-		for _, m := range messages {
+		for _, m := range kernel.Signals(messages) {
 			text += fmt.Sprintf("%d %s=%s ", m.Seq, m.Op.Name, m.Data)
 		}
 		return strings.TrimSpace(text), err
