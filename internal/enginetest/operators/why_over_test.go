@@ -180,16 +180,28 @@ func TestARetryIsShownBesideAWaitAndInACleanUp(t *testing.T) {
 // spec: B-7
 func TestThePlaceInLineIsThatOfTheLimitThatIsNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		door := limit.Semaphore{Name: "door"}
-		hold := func(ctx context.Context, _ int) (string, error) {
-			if _, err := door.Acquire(ctx); err != nil {
+		door, attic := limit.Semaphore{Name: "door"}, limit.Semaphore{Name: "attic"}
+		takes := func(all ...limit.Semaphore) func(context.Context, int) (string, error) {
+			return func(ctx context.Context, _ int) (string, error) {
+				var waits []*perdure.Future[string]
+				for _, s := range all {
+					waits = append(waits, perdure.Go(ctx, s.Name,
+						func(ctx context.Context) (string, error) {
+							if _, err := s.Acquire(ctx); err != nil {
+								return "", err
+							}
+							return goOn.Wait(ctx)
+						}))
+				}
+				_, err := perdure.All(ctx, nil, waits...)
 				return "", err
 			}
-			return goOn.Wait(ctx)
 		}
 		one := perdure.Define("one", waits, limit.Control{Concurrency: 1})
-		o := outside(t, perdure.Define("a", hold), one,
-			perdure.Define("b", func(ctx context.Context, _ int) (string, error) {
+		o := outside(t, one, perdure.Define("a", takes(door, attic)),
+			perdure.Define("b", takes(door)), perdure.Define("c", takes(door, attic)),
+			perdure.Define("d", takes(attic, door)),
+			perdure.Define("e", func(ctx context.Context, _ int) (string, error) {
 				f := goOn.Future(ctx)
 				if _, err := door.Acquire(ctx); err != nil {
 					return "", err
@@ -200,7 +212,9 @@ func TestThePlaceInLineIsThatOfTheLimitThatIsNamed(t *testing.T) {
 		_, err := one.Start(t.Context(), o.Nodes[0].Engine, 1, perdure.ID("late"))
 		world.NoError(t, err)
 		time.Sleep(time.Second)
-		d, err := o.Describe(t.Context(), "b")
+		o.is("c", "it waits at door/door for limit door:lock: it is number 2 of 4 in line", 2)
+		o.is("d", "it waits at attic/attic for limit attic:lock: it is number 2 of 2 in line", 2)
+		d, err := o.Describe(t.Context(), "e")
 		if err != nil || d.Why != "it waits for signal go" {
 			t.Errorf("%q, %v", d.Why, err)
 		}
