@@ -470,8 +470,7 @@ func (s *state) receiveAll(entries, unread []journal.Entry) {
 		}
 	}
 	for _, m := range fresh {
-		var ch change
-		if m.Op.Name == changes && json.Unmarshal(m.Data, &ch) == nil {
+		if ch, is := changeOf(m.Data); is && m.Op.Name == changes {
 			s.receive(ch, m.At)
 		}
 	}

@@ -213,6 +213,10 @@ func (p *planner) fill() (time.Time, bool) {
 		return time.Time{}, false
 	}
 	b := p.s.Backfills[0]
+	if b.Started >= maxBackfill {
+		p.d.Full = true
+		return time.Time{}, false
+	}
 	if p.d.Filled.IsZero() {
 		p.d.Filled = latest(b.Done, b.From.Add(-1))
 	}

@@ -99,6 +99,18 @@ func (s Spec) Check() error {
 
 // complete returns the spec with its defaults.
 func (s Spec) complete(op string) (Spec, error) {
+	s, err := s.fill(op)
+	if err == nil {
+		if _, err := newTimetable("", s); err != nil {
+			return s, invalid(op, "read perdure schedules next --help", "%v", err)
+		}
+	}
+	return s, err
+}
+
+// fill returns the spec with its defaults. It does not read the cron expression, because machines
+// may know different time zones.
+func (s Spec) fill(op string) (Spec, error) {
 	if err := s.check(op); err != nil {
 		return s, err
 	}
@@ -113,10 +125,6 @@ func (s Spec) complete(op string) (Spec, error) {
 	}
 	if s.CatchUp == All && s.Window == 0 {
 		s.Window = allWindow
-	}
-	_, err := newTimetable("", s)
-	if err != nil {
-		return s, invalid(op, "read perdure schedules next --help", "%v", err)
 	}
 	return s, nil
 }

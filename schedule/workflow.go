@@ -59,6 +59,24 @@ type change struct {
 	Note
 }
 
+// changeOf returns the change that a message asks for. It returns false for a message that asks for
+// none that is valid: anybody may send a signal.
+func changeOf(data []byte) (c change, is bool) {
+	if json.Unmarshal(data, &c) != nil {
+		return c, false
+	}
+	for _, s := range []*Spec{c.Set, c.Declare} {
+		if s == nil {
+			continue
+		}
+		var err error
+		if *s, err = s.fill("change"); err != nil {
+			return c, false
+		}
+	}
+	return c, true
+}
+
 // A follower is the run of a schedule.
 type follower struct {
 	*state
@@ -195,9 +213,9 @@ func (f *follower) changed(ctx context.Context, out kernel.Outcome) error {
 	if out.Failure != nil {
 		return failure.Err(out.Failure)
 	}
-	var c change
-	if json.Unmarshal(out.Data, &c) != nil {
-		return nil // anybody may send a signal
+	c, is := changeOf(out.Data)
+	if !is {
+		return nil
 	}
 	h, err := perdure.SideEffect(ctx, "change", func() (heard, error) {
 		now := time.Now().Round(0).UTC()
