@@ -98,6 +98,9 @@ func (a *Aggregate) Apply(e Entry) error {
 	a.applyRun(&e, d)
 	a.applyShown(&e, d)
 	a.applyStep(&e, d)
+	if a.state.Status.IsTerminal() {
+		a.endBranches()
+	}
 	a.applyWait(&e, d)
 	if a.state.Status.IsTerminal() {
 		for i := range a.state.Steps {
@@ -361,6 +364,36 @@ func (a *Aggregate) beginBeside(op Op, at time.Time) {
 func (a *Aggregate) endBeside(scope *Step, at time.Time) {
 	if i, known := a.byOp[scope.beside()]; known && !a.state.Steps[i].Status.IsTerminal() {
 		a.state.Steps[i].Status, a.state.Steps[i].Ended = StepIsCancelled, at
+	}
+}
+
+// endBranches ends the branches of a run that ends. Those in which something is open are cancelled.
+// The others have returned, which has no entry: so the time of that is not known.
+func (a *Aggregate) endBranches() {
+	open := map[int64]bool{}
+	within := func(scope int64) {
+		for op, is := a.scopes[scope]; is && !open[scope]; op, is = a.scopes[scope] {
+			open[scope] = true
+			scope = op.Scope
+		}
+	}
+	for _, w := range a.waits.open() {
+		within(w.Op.Scope)
+	}
+	for i := range a.state.Steps {
+		if s := &a.state.Steps[i]; s.Opens == 0 && !s.Status.IsTerminal() {
+			within(s.Op.Scope)
+		}
+	}
+	for i := range a.state.Steps {
+		s := &a.state.Steps[i]
+		switch {
+		case s.Opens == 0 || s.Status != StepIsRunning:
+		case open[s.Opens]:
+			s.Status = StepIsCancelled
+		default:
+			s.Status = StepIsDone
+		}
 	}
 }
 

@@ -409,3 +409,53 @@ func TestManyWaitsBeginAndEnd(t *testing.T) {
 		}
 	}
 }
+
+// A branch that returns writes no entry.
+//
+// spec: B-7
+func TestNoBranchOfAnEndedRunIsRunning(t *testing.T) {
+	branch := func(name string, scope int64) journal.Entry {
+		return journal.Entry{
+			Kind: journal.ScopeOpened, Op: journal.Op{Scope: scope, Name: name, Occ: 1},
+		}
+	}
+	for _, status := range terminal() {
+		a := fold(t, start(),
+			branch("returned", 0), branch("waits", 0), branch("inner", 3), branch("works", 0),
+			branch("stopped", 0),
+			journal.Entry{Kind: journal.StepStarted, Op: journal.Op{Scope: 2, Name: "s", Occ: 1}},
+			journal.Entry{Kind: journal.StepCompleted, Op: journal.Op{Scope: 2, Name: "s", Occ: 1}},
+			journal.Entry{Kind: journal.WaitStarted, Op: journal.Op{Scope: 4, Name: "w", Occ: 1}},
+			journal.Entry{Kind: journal.StepRetrying, Op: journal.Op{Scope: 5, Name: "r", Occ: 1}},
+			journal.Entry{
+				Kind: journal.ScopeCancelled, Op: journal.Op{Name: "stopped", Occ: 1},
+			},
+		)
+		for path, want := range map[string]journal.StepStatus{
+			"returned": journal.StepIsRunning, "works": journal.StepIsRunning,
+		} {
+			if got := statusOf(a.Snapshot(), path); got != want {
+				t.Errorf("before the end %s is %s, want %s", path, got, want)
+			}
+		}
+		s := apply(t, a, end(status))
+		for path, want := range map[string]journal.StepStatus{
+			"returned": journal.StepIsDone, "waits": journal.StepIsCancelled,
+			"waits/inner": journal.StepIsCancelled, "works": journal.StepIsCancelled,
+			"stopped": journal.StepIsCancelled,
+		} {
+			if got := statusOf(s, path); got != want {
+				t.Errorf("%v: %s is %s, want %s", status, path, got, want)
+			}
+		}
+	}
+}
+
+func statusOf(s journal.Snapshot, path string) journal.StepStatus {
+	for _, t := range s.Steps {
+		if t.Path == path {
+			return t.Status
+		}
+	}
+	return ""
+}

@@ -109,7 +109,7 @@ const (
 	StepIsPending   StepStatus = "PENDING"
 	StepIsRunning   StepStatus = "RUNNING"
 	StepIsRetrying  StepStatus = "RETRYING"
-	StepIsDone      StepStatus = "DONE"
+	StepIsDone      StepStatus = "DONE" // of a branch in a run that has ended: it has returned
 	StepIsFailed    StepStatus = "FAILED"
 	StepIsTimedOut  StepStatus = "TIMED_OUT"
 	StepIsCancelled StepStatus = "CANCELLED"
