@@ -22,8 +22,8 @@ type outsider struct {
 	*perdure.Client
 }
 
-// outside starts a run of each workflow under the workflow's name, lets a second pass, and kills
-// the engine that executes them.
+// outside starts a run of each workflow under the workflow's name, one a second, and returns a
+// process beside the engine that executes them.
 func outside(t *testing.T, workflows ...*perdure.Workflow[int, string]) outsider {
 	t.Helper()
 	var all []perdure.Definition
@@ -37,8 +37,8 @@ func outside(t *testing.T, workflows ...*perdure.Workflow[int, string]) outsider
 	for _, w := range workflows {
 		_, err := w.Start(t.Context(), o.Nodes[0].Engine, 1, perdure.ID(w.Name()))
 		world.NoError(t, err)
+		time.Sleep(time.Second)
 	}
-	time.Sleep(time.Second)
 	return o
 }
 
