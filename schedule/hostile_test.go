@@ -67,3 +67,27 @@ func TestABackfillStartsAtMostTenThousandRuns(t *testing.T) {
 		}
 	}, job("job", time.Second))
 }
+
+// A schedule that was deleted has left its runs, and the next one of its name starts none of them
+// again.
+//
+// spec: F-12, B-10
+func TestATimeThatADeletedScheduleHasStartedDoesNotStartAgain(t *testing.T) {
+	inTime(t, func(b bench) {
+		ctx, day := b.t.Context(), time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+		spec := schedule.Spec{Workflow: "job", Cron: "0 * * * *"}
+		b.set("s", spec)
+		time.Sleep(150 * time.Minute)
+		world.NoError(t, schedule.Delete(ctx, b.Engine, "s", schedule.Note{}))
+		time.Sleep(50 * time.Hour)
+		b.set("s", spec)
+		time.Sleep(time.Minute)
+		n := world.Must[int](t)(schedule.Backfill(ctx, b.Engine, "s", day, day.Add(4*time.Hour),
+			schedule.Note{}))
+		time.Sleep(10 * time.Minute)
+		b.ran("s", "01 01:00 02:00 00:00 03:00 04:00")
+		if n != 3 {
+			t.Errorf("%d runs are asked for, want 3", n)
+		}
+	}, job("job", time.Second))
+}
