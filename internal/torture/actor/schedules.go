@@ -198,10 +198,19 @@ func (k keeper) isIdle(ctx context.Context, c *perdure.Client) (bool, error) {
 	return idle, nil
 }
 
-// hasEnded reports whether the schedule and its runs have ended.
+// hasEnded reports whether the schedule and its runs have ended. A list does not have the run of
+// the schedule itself, which may start another one until it has taken in that it is deleted.
 func (k keeper) hasEnded(ctx context.Context, c *perdure.Client) (bool, error) {
-	open, _, err := c.List(ctx, perdure.Query{
-		Attributes: map[string]string{ScheduleAttribute: k.Name}, Open: true,
-	})
-	return len(open) == 0, err
+	own, err := c.Statuses(ctx, "perdure.schedule:"+k.Name)
+	if err != nil || !own[0].IsTerminal() {
+		return false, err
+	}
+	q := perdure.Query{Attributes: map[string]string{ScheduleAttribute: k.Name}, Open: true}
+	for {
+		open, next, err := c.List(ctx, q)
+		if err != nil || len(open) > 0 || next.IsZero() {
+			return err == nil && len(open) == 0, err
+		}
+		q.After = next
+	}
 }
