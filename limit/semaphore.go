@@ -20,7 +20,7 @@ type Semaphore struct {
 	Name  string
 	Key   string // each key has Slots of its own
 	Slots int    // 0 for one
-	// Priority is compared if runs wait: a run with a higher one is first.
+	// Priority is compared if runs wait: a run with a higher one is first. It has 32 bits.
 	Priority int
 	// Within is how long to wait; 0 for without a limit. Then the error has code timed_out.
 	Within time.Duration
@@ -38,6 +38,9 @@ func (s Semaphore) lock(op string) (kernel.Lock, error) {
 	case s.Within < 0:
 		return kernel.Lock{}, failure.Invalid(op,
 			"Within %v is not valid: allowed are 0, for no limit, and above", s.Within)
+	case !isPriority(s.Priority):
+		return kernel.Lock{}, failure.Invalid(op,
+			"Priority %d is not valid: allowed are 32 bits", s.Priority)
 	}
 	return kernel.Lock{
 		Name: s.Name, Limit: s.Name + rules.LockLimit, Key: keptKey(s.Key), Max: max(s.Slots, 1),

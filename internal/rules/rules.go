@@ -89,7 +89,7 @@ func (r Rate) Every() time.Duration {
 	if r.Tokens == 0 {
 		return 1
 	}
-	return (r.Per + time.Duration(r.Tokens) - 1) / time.Duration(r.Tokens)
+	return (r.Per-1)/time.Duration(r.Tokens) + 1 // no sum overflows
 }
 
 // Rules are the settings of a store as an engine knows them. They never change: other settings make

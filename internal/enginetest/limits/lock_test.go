@@ -211,7 +211,7 @@ func TestABadSemaphoreIsRefused(t *testing.T) {
 		def := perdure.Define("bad", func(ctx context.Context, _ int) (int, error) {
 			for _, s := range []limit.Semaphore{
 				{}, {Name: "a\x00"}, {Name: strings.Repeat("x", 200)}, {Name: "x", Slots: -1},
-				{Name: "x", Within: -1},
+				{Name: "x", Within: -1}, {Name: "x", Priority: 1 << 32},
 			} {
 				if _, err := s.Acquire(ctx); journal.CodeOf(err) != journal.CodeInvalid {
 					t.Errorf("%+v: %v", s, err)
