@@ -100,6 +100,15 @@ func Define[I, O any](name string, fn func(context.Context, I) (O, error),
 }
 
 // isOwn reports whether the name is the name of one of the engine's own workflows.
+// ownID refuses a workflow ID that a run of the engine may have.
+func ownID(id string) error {
+	return &Error{
+		Code: journal.CodeInvalid, Op: "start",
+		Message: "workflow ID " + failure.Quoted(id) + " is not valid",
+		Hint:    "IDs that begin with " + kernel.OwnPrefix + " are the engine's",
+	}
+}
+
 func isOwn(name string) bool { return strings.HasPrefix(name, kernel.OwnPrefix) }
 
 func ownName(name string) error {
@@ -365,14 +374,17 @@ func (a Attributes) ApplyToStart(o *sealed.Start) error {
 }
 
 // ID is the workflow ID of a run: the name that the application has for it. Allowed are 1 to 255
-// bytes of printable UTF-8 without spaces. At most one open run has it. If the ID
-// has an open run of the same workflow, or one that ended within the dedup window, a start
-// returns that run.
+// bytes of printable UTF-8 without spaces; IDs that begin with "perdure." are the engine's. At most
+// one open run has it. If the ID has an open run of the same workflow, or one that ended within the
+// dedup window, a start returns that run.
 type ID string
 
 func (id ID) ApplyToStart(o *sealed.Start) error {
 	if !journal.ValidWorkflowID(string(id)) {
 		return failure.BadWorkflowID(string(id))
+	}
+	if isOwn(string(id)) {
+		return ownID(string(id))
 	}
 	o.ID = string(id)
 	return nil

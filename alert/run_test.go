@@ -16,6 +16,7 @@ import (
 	"github.com/perdure/perdure/alert"
 	"github.com/perdure/perdure/deadletter"
 	"github.com/perdure/perdure/internal/enginetest/world"
+	"github.com/perdure/perdure/internal/kernel"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/limit"
 	"github.com/perdure/perdure/observe"
@@ -128,6 +129,41 @@ func (b bench) hears(want ...string) {
 	slices.Sort(want)
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		b.t.Errorf("heard %q, want %q", got, want)
+	}
+}
+
+// An end is told when the run of alerts can take it, also after a restart. No start has its ID.
+//
+// spec: R-31
+func TestNoEndIsLostWhileTheRunOfAlertsCannotBeStarted(t *testing.T) {
+	for name, restarts := range map[string]bool{"": false, "over a restart": true} {
+		t.Run(name, func(t *testing.T) {
+			inTime(t, func(t *testing.T, b bench) {
+				const id = "perdure.alert"
+				_, err := wait.Start(t.Context(), b.Engine, 0, perdure.ID(id))
+				world.CodeIs(t, err, journal.CodeInvalid)
+				b.set("bill", alert.Rule{Causes: []alert.Cause{alert.CauseEnded}})
+				world.NoError(t, b.Engine.Cancel(t.Context(), id, ""))
+				synctest.Wait()
+				// an older build has started it
+				_, err = b.Engine.Sealed().Runs.Start(t.Context(), kernel.Start{
+					Workflow: "wait", ID: id, Input: []byte("0"), Pattern: journal.PatternWorkflow,
+				})
+				world.NoError(t, err)
+				_, err = bill.Start(t.Context(), b.Engine, true, perdure.ID("b"))
+				world.NoError(t, err)
+				time.Sleep(time.Hour)
+				b.hears()
+				if restarts {
+					b.End()
+					b.DB = b.DB.Reopen()
+					b.Begin()
+				}
+				world.NoError(t, b.Engine.Cancel(t.Context(), id, ""))
+				time.Sleep(time.Minute)
+				b.hears("ended: run b of bill has ended as FAILED")
+			})
+		})
 	}
 }
 

@@ -24,7 +24,7 @@ type Listener struct {
 	Workflow string           // empty for all workflows
 	Statuses []journal.Status // the ends that it wants; none means all but CONTINUED_AS_NEW
 	Tell     func(ctx context.Context, e End) error
-	Alerts   bool // it wants only the ends that an alert rule counts
+	Alerts   bool // it wants only the ends that an alert rule counts, and those surely
 }
 
 // NewListener returns a listener of the ends of a workflow's runs. An empty name means all
@@ -347,7 +347,33 @@ func (a *dispatcher) slotsOf(l *Listener) chan struct{} {
 	return a.bufferOf(l).slots
 }
 
-// tellEnd calls the listeners. Their errors change nothing.
+// call calls a listener, and reports whether that has heard of the end. A listener that alerts is
+// called until it takes the end, as far as the store or a run in its way may be the cause.
+func (a *dispatcher) call(l *Listener, end End) (heard bool) {
+	for wait := 10 * time.Millisecond; ; {
+		err := guard.Call(func() error { return l.Tell(a.calls, end) })
+		if err == nil {
+			return true
+		}
+		a.k.listenerFailed(end.Head, err)
+		switch {
+		case a.calls.Err() != nil: // a listener that was cut off is called again
+			return false
+		case !l.Alerts || !isInTheWay(err): // the application's errors are not asked
+			return true
+		case !a.pause(&wait):
+			return false
+		}
+	}
+}
+
+// isInTheWay reports whether an error of this module may be over later.
+func isInTheWay(err error) bool {
+	code := journal.CodeOf(err)
+	return code == journal.CodeConflict || code == journal.CodeUnavailable
+}
+
+// tellEnd calls the listeners. The errors of those that do not alert change nothing.
 func (a *dispatcher) tellEnd(o *telling) error {
 	end := End{
 		Head: o.Head, Rule: a.k.rules.Load().Alert(o.Head.Workflow), Outcome: Outcome{
@@ -367,12 +393,7 @@ func (a *dispatcher) tellEnd(o *telling) error {
 				return
 			}
 			defer func() { <-slots }()
-			err := guard.Call(func() error { return l.Tell(a.calls, end) })
-			if err != nil {
-				a.k.listenerFailed(o.Head, err)
-			}
-			// a listener that was cut off is called again
-			heard := err == nil || a.calls.Err() == nil
+			heard := a.call(l, end)
 			if heard {
 				a.hasHeard(o, l)
 			}
