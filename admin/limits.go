@@ -53,7 +53,9 @@ type Limit struct {
 
 // A LimitUse describes the slots of a limit for a key.
 type LimitUse struct {
-	Of      string // "runs", "key", "rate" or "lock"
+	// Of is "runs", "key", "rate" or "lock"; or "one" for the one run of a singleton, or that
+	// gathers starts, and those in line to join or replace it.
+	Of      string
 	Key     string
 	Slots   int   // 0 for without a limit
 	Used    int64 // slots that runs hold; of a rate, the tokens that are given for later
@@ -117,14 +119,17 @@ func checkSetting(op, name string, by Note) error {
 	return by.check(op)
 }
 
+// pagesOfLimits is how often Limits reads the store, 1,000 limits and keys at a time.
+const pagesOfLimits = 20
+
 // Limits returns the limits that operators have set, and those that runs hold or wait for, by name.
-// It reads at most 1,000 slots.
+// Of a limit with many keys it returns at most the first 1,000, and at most 20,000 of all.
 func (a *Client) Limits(ctx context.Context) ([]Limit, error) {
 	set, err := kernel.Settings(ctx, a.client.FrontEnd, rules.LimitSetting)
 	if err != nil {
 		return nil, err
 	}
-	slots, err := a.client.FrontEnd.Slots(ctx, store.SlotQuery{Count: store.MaxLimit})
+	slots, err := a.totals(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -146,8 +151,12 @@ func (a *Client) Limits(ctx context.Context) ([]Limit, error) {
 		l.Set, l.Note, l.At = &bounds, Note{s.By, s.Reason}, s.At
 	}
 	for _, s := range slots {
-		name, of := split(s.Limit)
-		at(name).use(of, s)
+		if name, of := split(s.Limit); of != "" {
+			l := at(name)
+			l.Uses = append(l.Uses, LimitUse{
+				Of: of, Key: s.Key, Slots: s.Max, Used: s.Used, Waiting: s.Line,
+			})
+		}
 	}
 	var out []Limit
 	for _, l := range all {
@@ -157,29 +166,35 @@ func (a *Client) Limits(ctx context.Context) ([]Limit, error) {
 	return out, nil
 }
 
-// split returns the name of a limit in the store as two parts.
+// totals returns what is used of the limits. A limit with more keys than a page does not keep those
+// after it out.
+func (a *Client) totals(ctx context.Context) (all []store.Slot, err error) {
+	q := store.SlotQuery{Totals: true, Count: store.MaxLimit}
+	for range pagesOfLimits {
+		page, err := a.client.FrontEnd.Slots(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		if all = append(all, page...); len(page) < store.MaxLimit {
+			break
+		}
+		q.After = page[len(page)-1].Limit
+	}
+	return all, nil
+}
+
+// split returns the name of a limit in the store as two parts. The second one is empty for a limit
+// that nobody knows.
 func split(name string) (limit, of string) {
-	for _, suffix := range []string{rules.KeyLimit, rules.RateLimit, rules.LockLimit} {
+	for _, suffix := range []string{
+		rules.KeyLimit, rules.RateLimit, rules.LockLimit, rules.OneLimit,
+	} {
 		if base, ok := strings.CutSuffix(name, suffix); ok {
 			return base, suffix[1:]
 		}
 	}
+	if strings.HasSuffix(name, rules.ByLimit) {
+		return name, ""
+	}
 	return name, "runs"
-}
-
-// use counts a slot.
-func (l *Limit) use(of string, s store.Slot) {
-	for i := range l.Uses {
-		if u := &l.Uses[i]; u.Of == of && u.Key == s.Key {
-			if of == "rate" {
-				u.Used++
-			}
-			return
-		}
-	}
-	u := LimitUse{Of: of, Key: s.Key, Slots: s.Max, Used: s.Used, Waiting: s.Line}
-	if of == "rate" {
-		u.Used = 1
-	}
-	l.Uses = append(l.Uses, u)
 }

@@ -18,7 +18,7 @@ type Limit struct {
 
 // A LimitUse describes the slots of a limit for a key.
 type LimitUse struct {
-	Of      string `json:"of"` // runs, key, rate or lock
+	Of      string `json:"of"` // runs, key, rate, lock or one
 	Key     string `json:"key,omitempty"`
 	Slots   int    `json:"slots,omitempty"`
 	Used    int64  `json:"used"`

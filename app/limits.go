@@ -114,7 +114,8 @@ func newLimitsList(db *database) *cobra.Command {
 		Use:   "list",
 		Short: "List the limits that are set, and those that runs hold or wait for",
 		Long: `Lists the limits that operators have set, and the limits of the code as far as runs hold
-slots or tokens of them or wait for some: it reads at most 1,000 of those.`,
+slots or tokens of them or wait for some. Of a limit with many keys it reads at most
+1,000 keys, and at most 20,000 of all.`,
 		Example: "  perdure limits list -o json",
 		Args:    exactly(),
 	}

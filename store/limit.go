@@ -104,8 +104,8 @@ type Adjust struct {
 
 // A SlotReader is a store that shows which runs have the slots of limits and which wait.
 type SlotReader interface {
-	// Slots returns the slots, waits and tokens that match the query: by limit and key, those that
-	// are held first, then those in line in their order.
+	// Slots returns the slots, waits and tokens that match the query: by limit and key in the order
+	// of their bytes, those that are held first, then those in line in their order.
 	Slots(ctx context.Context, q SlotQuery) ([]Slot, error)
 }
 
@@ -115,6 +115,12 @@ type SlotQuery struct {
 	Limit string
 	Key   *string
 	Count int // at most so many; 0: DefaultLimit; at most MaxLimit
+
+	// Totals asks for one Slot for each limit and key that runs have or wait for, with Limit, Key,
+	// Max, Used and Line. Used of a bucket counts its tokens that are not freed. After, which is
+	// for Totals alone, leaves out the limits with names up to it.
+	Totals bool
+	After  string
 }
 
 // Page returns the number of slots that the query asks for.

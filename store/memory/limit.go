@@ -497,7 +497,8 @@ func (s *Store) Slots(_ context.Context, q store.SlotQuery) ([]store.Slot, error
 	defer s.leave()
 	var of []*limit
 	for at, l := range s.data.limits.byKey {
-		if (q.Limit == "" || at.name == q.Limit) && (q.Key == nil || at.key == *q.Key) {
+		if (q.Limit == "" || at.name == q.Limit) && (q.Key == nil || at.key == *q.Key) &&
+			(!q.Totals || at.name > q.After) {
 			of = append(of, l)
 		}
 	}
@@ -505,6 +506,18 @@ func (s *Store) Slots(_ context.Context, q store.SlotQuery) ([]store.Slot, error
 		return cmp.Or(strings.Compare(a.name, b.name), strings.Compare(a.key, b.key))
 	})
 	var out []store.Slot
+	if q.Totals {
+		for _, l := range of {
+			t := store.Slot{
+				Limit: l.name, Key: l.key, Max: l.max, Used: int64(len(l.held) + len(l.tokens)),
+				Line: int64(len(l.line)),
+			}
+			if t.Used+t.Line > 0 && len(out) < q.Page() {
+				out = append(out, t)
+			}
+		}
+		return out, nil
+	}
 	for _, l := range of {
 		held := slices.Concat(l.held, l.tokens)
 		slices.SortFunc(held, func(a, b *slot) int { return cmp.Compare(a.ask, b.ask) })

@@ -34,6 +34,12 @@ from perdure.slots s join perdure.limits l on l.id = s.lim
 where ($1::bigint = 0 or s.run = $1) and ($2::text is null or l.name = $2) and ($3::text is null or l.key = $3)
 order by l.name collate "C", l.key collate "C", s.held desc, case when not s.held then -s.priority end, case when not s.held then s.turn end, s.ask limit $4`
 
+	selectTotals = `select * from (select l.name, l.key, l.most,
+    l.held + (select count(*) from perdure.slots s where s.lim = l.id and s.due is not null) as used,
+    (select count(*) from perdure.slots s where s.lim = l.id and not s.held) as line
+from perdure.limits l where l.name collate "C" > $1 and ($2::text is null or l.name = $2) and ($3::text is null or l.key = $3)) t
+where used > 0 or line > 0 order by name collate "C", key collate "C" limit $4`
+
 	selectLines = `select lim, count(*) from perdure.slots where lim = any($1::bigint[]) and not held group by lim`
 )
 
@@ -174,6 +180,9 @@ func (r slotReader) Slots(ctx context.Context, q store.SlotQuery) (out []store.S
 	if q.Key != nil {
 		key = pgtype.Text{String: plainText(*q.Key), Valid: true}
 	}
+	if q.Totals {
+		return r.totals(ctx, q, key)
+	}
 	rows, err := s.pool.Query(ctx, selectSlots, int64(q.Run), text(q.Limit), key, int64(q.Page()))
 	if err != nil {
 		return nil, s.finished(err)
@@ -210,6 +219,28 @@ func (r slotReader) Slots(ctx context.Context, q store.SlotQuery) (out []store.S
 	}
 	for i, lim := range of {
 		out[i].Line = lines[lim]
+	}
+	return out, s.finished(rows.Err())
+}
+
+// totals returns what is used of each limit.
+func (r slotReader) totals(ctx context.Context, q store.SlotQuery, of pgtype.Text) (
+	out []store.Slot, err error) {
+	s := r.store
+	rows, err := s.pool.Query(ctx, selectTotals, plainText(q.After), text(q.Limit), of,
+		int64(q.Page()))
+	if err != nil {
+		return nil, s.finished(err)
+	}
+	for rows.Next() {
+		var name, key pgtype.Text
+		var most int64
+		var t store.Slot
+		if err := rows.Scan(&name, &key, &most, &t.Used, &t.Line); err != nil {
+			return nil, s.finished(err)
+		}
+		t.Limit, t.Key, t.Max = legal(name), legal(key), int(most)
+		out = append(out, t)
 	}
 	return out, s.finished(rows.Err())
 }

@@ -599,6 +599,12 @@ from perdure_slots s join perdure_limits l on l.id = s.lim`
 	slotOrder = ` order by l.name, l.key, s.held desc, case when s.held = 0 then -s.priority end, case when s.held = 0 then s.turn end, s.ask limit ?`
 
 	selectLine = `select count(*) from perdure_slots where lim = ? and held = 0`
+
+	selectTotals = `select * from (select l.name, l.key, l.most,
+    l.held + (select count(*) from perdure_slots s where s.lim = l.id and s.due is not null) as used,
+    (select count(*) from perdure_slots s where s.lim = l.id and s.held = 0) as line
+from perdure_limits l where l.name > ?1 and (?2 is null or l.name = ?2) and (?3 is null or l.key = ?3))
+where used > 0 or line > 0 order by name, key limit ?4`
 )
 
 // A slotReader shows slots.
@@ -606,6 +612,9 @@ type slotReader struct{ store *Store }
 
 // Slots implements [store.SlotReader].
 func (r slotReader) Slots(ctx context.Context, q store.SlotQuery) (out []store.Slot, err error) {
+	if q.Totals {
+		return r.totals(ctx, q)
+	}
 	var where condition
 	if q.Run != 0 {
 		where.add("s.run = ?", int64(q.Run))
@@ -646,6 +655,28 @@ func (r slotReader) Slots(ctx context.Context, q store.SlotQuery) (out []store.S
 			out[i].Line = lines[id]
 		}
 		return err
+	})
+	return out, err
+}
+
+// totals returns what is used of each limit.
+func (r slotReader) totals(ctx context.Context, q store.SlotQuery) (out []store.Slot, err error) {
+	var name, key driver.Value
+	if q.Limit != "" {
+		name = q.Limit
+	}
+	if q.Key != nil {
+		key = *q.Key
+	}
+	err = r.store.read(ctx, func(c *conn) error {
+		out = nil
+		return c.query(func(row []driver.Value) error {
+			out = append(out, store.Slot{
+				Limit: str(row[0]), Key: str(row[1]), Max: int(integer(row[2])),
+				Used: integer(row[3]), Line: integer(row[4]),
+			})
+			return nil
+		}, selectTotals, q.After, name, key, int64(q.Page()))
 	})
 	return out, err
 }

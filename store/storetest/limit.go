@@ -38,6 +38,7 @@ func limitChecks() []check {
 			limitRefillOrder},
 		{"limit/numbers of an older revision do not count, and the same ones give no token anew",
 			limitRevisions},
+		{"limit/the totals have all limits that are used", limitTotals},
 		{"limit/only an engine asks, and asks well", limitMalformed},
 		{"limit/keys of many bytes and any text are apart", limitKeys},
 	}
@@ -443,6 +444,26 @@ func limitTokens(w *world) {
 		w.commit(ended(*all[i].Head, 2, 10))
 	}
 	waitsFor(w, w.commit(tokenOf(w, ""))[0].Asks[0], 4)
+}
+
+// spec
+func limitTotals(w *world) {
+	w.join(0)
+	w.commit(limited(w, 3, "mail", 2)...)
+	w.commit(asking(w.written(w.start(""))[0].Number, "mail", "x", 0))
+	w.commit(asking(w.written(w.start(""))[0].Number, "Z", "", 1))
+	all := w.commit(tokenOf(w, ""), tokenOf(w, ""), tokenOf(w, ""))
+	last := w.commit(tokenOf(w, "gone"))[0]
+	w.commit(store.Change{Run: last.Run, Frees: []int64{-1}})
+	w.commit(store.Change{Run: all[0].Run, Frees: []int64{-1}})
+	w.same("totals", slotsOf(w, store.SlotQuery{Totals: true}), "Z[] 0/0 waits 0 of 1 1+0; "+
+		"calls[] 0/0 waits 0 of 0 2+0; mail[] 0/0 waits 0 of 2 2+1; mail[x] 0/0 waits 0 of 0 1+0;")
+	w.same("after one", slotsOf(w, store.SlotQuery{Totals: true, After: "Z", Count: 2}),
+		"calls[] 0/0 waits 0 of 0 2+0; mail[] 0/0 waits 0 of 2 2+1;")
+	x := "x"
+	w.same("of one", slotsOf(w, store.SlotQuery{Totals: true, Limit: "mail", Key: &x}),
+		"mail[x] 0/0 waits 0 of 0 1+0;")
+	w.same("after the last", slotsOf(w, store.SlotQuery{Totals: true, After: "mail"}), "")
 }
 
 // spec: R-33

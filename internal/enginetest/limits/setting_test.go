@@ -2,6 +2,7 @@ package limits
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -476,5 +477,42 @@ func TestASettingHoldsOnAllNodesAlsoIfTheOneThatSetItIsKilled(t *testing.T) {
 			t.Errorf("%d runs wait without a limit", n)
 		}
 		time.Sleep(time.Hour)
+	})
+}
+
+// A limit with a long line, or with many keys, does not keep those after it out of the list.
+//
+// spec: R-32
+func TestAllLimitsAreListedBehindALongLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asleep := func(ctx context.Context, _ string) (int, error) {
+			return 1, perdure.Sleep(ctx, time.Hour)
+		}
+		long := perdure.Define("a-long", asleep, limit.Control{Concurrency: 1})
+		keyed := perdure.Define("b-keyed", asleep, limit.Control{PerKey: 1, Key: keyOf})
+		last := perdure.Define("c-last", asleep, limit.Control{Singleton: limit.Join})
+		w := world.New(t, long, keyed, last)
+		defer w.End()
+		keys := make([]string, 1200)
+		for i := range keys {
+			keys[i] = fmt.Sprint(i)
+		}
+		for _, def := range []*perdure.Workflow[string, int]{long, keyed} {
+			_, errs := def.StartAll(t.Context(), w.Engine, keys, nil)
+			world.NoError(t, errors.Join(errs...))
+		}
+		world.StartAndSettle(w, last, "")
+		all, err := admin.New(w.Engine).Limits(t.Context())
+		world.NoError(t, err)
+		got := ""
+		for _, l := range all {
+			got += fmt.Sprintf("%s %d %+v\n", l.Name, len(l.Uses), l.Uses[0])
+		}
+		want := "a-long 1 {Of:runs Key: Slots:1 Used:1 Waiting:1199}\n" +
+			"b-keyed 999 {Of:key Key:0 Slots:1 Used:1 Waiting:0}\n" +
+			"c-last 1 {Of:one Key: Slots:1 Used:1 Waiting:0}\n"
+		if got != want {
+			t.Errorf("got\n%swant\n%s", got, want)
+		}
 	})
 }
