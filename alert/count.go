@@ -18,7 +18,9 @@ type end struct {
 
 // A count is how the runs of a workflow have ended, since the last alert.
 type count struct {
-	Row   int         `json:"row,omitempty"`   // of those without a success in between
+	// Row is the number of those without a success in between; 0 while the rule has no InARow, as
+	// nobody tells of successes then.
+	Row   int         `json:"row,omitempty"`
 	Times []time.Time `json:"times,omitempty"` // of those within the time of the rule, sorted
 	Runs  []Run       `json:"runs,omitempty"`  // the last of them
 }
@@ -37,6 +39,9 @@ func (s *state) take(e end) *Alert {
 		c.Row++
 		c.Times = append(c.Times, e.At)
 		c.Runs = newest(append(c.Runs, e.Run), mostRuns)
+	}
+	if r.InARow == 0 {
+		c.Row = 0
 	}
 	slices.SortFunc(c.Times, time.Time.Compare)
 	if n := len(c.Times); n > 0 {

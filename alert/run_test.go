@@ -132,6 +132,21 @@ func (b bench) hears(want ...string) {
 	}
 }
 
+// While no rule counts ends in a row, successes are not reported.
+//
+// spec: R-31
+func TestACountInARowBeginsWhenARuleHasOne(t *testing.T) {
+	inTime(t, func(_ *testing.T, b bench) {
+		b.set("bill", alert.Rule{Times: 100, Within: time.Hour})
+		b.ends(bill, "-+-+-+")
+		b.set("bill", alert.Rule{Times: 100, Within: time.Hour, InARow: 3})
+		b.ends(bill, "--")
+		b.hears()
+		b.ends(bill, "-")
+		b.hears("ended: 3 runs of bill in a row have not succeeded")
+	})
+}
+
 // An end is told when the run of alerts can take it, also after a restart. No start has its ID.
 //
 // spec: R-31

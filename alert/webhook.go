@@ -13,7 +13,6 @@ import (
 	"net/http"
 	"net/netip"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -71,12 +70,12 @@ func (w *webhook) send(ctx context.Context, to string, a Alert) (status int, err
 	if err != nil {
 		return 0, perdure.Permanent(err)
 	}
-	if !strings.HasPrefix(to, "https:") {
-		ctx = context.WithValue(ctx, plain{}, true)
-	}
 	q, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(body))
 	if err != nil {
 		return 0, perdure.Permanent(errTarget)
+	}
+	if q.URL.Scheme != "https" {
+		q = q.WithContext(context.WithValue(ctx, plain{}, true))
 	}
 	at := strconv.FormatInt(time.Now().Unix(), 10)
 	q.Header.Set("Content-Type", "application/json")

@@ -349,3 +349,23 @@ func TestPlainHTTPIsForAllowedNetworksOnly(t *testing.T) {
 		t.Error(err, dialled)
 	}
 }
+
+// spec: R-31
+func TestTheSchemeOfAWebhookMayBeInCapitals(t *testing.T) {
+	w := newWebhook(Options{Secret: []byte("s")})
+	for to, want := range map[string]bool{
+		"https://example.com": false, "HTTPS://example.com": false, "Http://example.com": true,
+	} {
+		isPlain := !want
+		w.client.Transport = &http.Transport{
+			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+				isPlain = ctx.Value(plain{}) != nil
+				return nil, errTarget
+			},
+		}
+		if _, err := w.send(t.Context(), to, example); !errors.Is(err, errTarget) ||
+			isPlain != want {
+			t.Errorf("%s: sent as http: %v, %v", to, isPlain, err)
+		}
+	}
+}
