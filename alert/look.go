@@ -358,7 +358,7 @@ func (l *looker) begun(c Cause, h journal.Head) (time.Time, error) {
 
 func (l *looker) tooSlow() error {
 	return l.overlong(CauseTooSlow, store.Filter{Open: true}, func(h journal.Head) string {
-		if h.Status == journal.Pending && h.Wake.After(l.At) {
+		if h.Wake.After(l.At) && kernel.BeginsLater(h) {
 			return ""
 		}
 		return "it has been open since " + h.Created.UTC().Format(time.RFC3339)
@@ -371,10 +371,12 @@ func (l *looker) waiting() error {
 		Statuses: []journal.Status{journal.Pending},
 	}, func(h journal.Head) string {
 		switch {
-		case h.Wake.After(l.At) || l.isPaused(h):
+		case l.isPaused(h):
 			return ""
-		case h.Wake.IsZero():
+		case h.Wake.IsZero() || kernel.WaitsForSlot(h): // it may have a timeout
 			return cmp.Or(h.Cause, "it waits for a slot")
+		case h.Wake.After(l.At):
+			return ""
 		}
 		return "it waits for an engine"
 	})

@@ -342,6 +342,31 @@ func TestARollbackThatHasStoppedAlerts(t *testing.T) {
 	})
 }
 
+// A timeout of the workflow, for which a run in line has a wake time, changes nothing.
+//
+// spec: R-31
+func TestARunInLineThatHasATimeoutAlerts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		post := &office{}
+		line := perdure.Define("line", waits, limit.Control{Concurrency: 1},
+			perdure.Timeout(24*time.Hour))
+		w := world.New(t, line, alert.Workflow(alert.Options{Mail: post}))
+		defer w.End()
+		b := bench{w, t, post}
+		b.set(alert.Default, alert.Rule{Longest: 2 * time.Hour, LongestWait: 30 * time.Minute})
+		for _, id := range []string{"l1", "l2"} {
+			_, err := line.Start(t.Context(), b.Engine, 0, perdure.ID(id))
+			world.NoError(t, err)
+		}
+		_, err := line.Start(t.Context(), b.Engine, 0, schedule.At(time.Now().Add(8*time.Hour)))
+		world.NoError(t, err)
+		time.Sleep(time.Hour)
+		b.hears("waiting: 1 run of line has waited for a slot or an engine for too long")
+		time.Sleep(2 * time.Hour)
+		b.hears("too-slow: 2 runs of line have been open for too long")
+	})
+}
+
 // spec: R-31
 func TestARunThatNoEngineHasAlerts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

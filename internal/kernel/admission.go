@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/perdure/perdure/internal/guard"
@@ -69,7 +70,24 @@ func (d *admission) isEarly() bool {
 }
 
 // beginsAt is the cause of a run that waits for its time.
-func beginsAt(due time.Time) string { return "begins at " + due.UTC().Format(time.RFC3339) }
+func beginsAt(due time.Time) string { return forTime + due.UTC().Format(time.RFC3339) }
+
+// The beginnings of causes of heads.
+const (
+	forTime = "begins at "
+	forSlot = "waits for a slot of "
+)
+
+// BeginsLater reports whether a run waits for the time that its start has asked for, or for what no
+// engine has looked at yet.
+func BeginsLater(h journal.Head) bool {
+	return h.Status == journal.Pending && (h.Cause == "" || strings.HasPrefix(h.Cause, forTime))
+}
+
+// WaitsForSlot reports whether a run waits for a slot of a limit of its workflow.
+func WaitsForSlot(h journal.Head) bool {
+	return h.Status == journal.Pending && strings.HasPrefix(h.Cause, forSlot)
+}
 
 // limitsOf returns what a run with that input has to get before its code is called. It calls the
 // application's code.
@@ -201,7 +219,7 @@ func (d *admission) answered(asks []store.Ask) {
 			case rules.BySlot:
 				d.waitFor(d.joined(), likeRun(d.joined()), time.Time{})
 			default:
-				d.standInLine("waits for a slot of "+limitName(a), time.Time{})
+				d.standInLine(forSlot+limitName(a), time.Time{})
 			}
 			return
 		case store.Later:
@@ -371,7 +389,7 @@ func (d *admission) meet(a *store.Ask) {
 			d.ask(d.asks, d.then)
 			r.enlist()
 		case holder.Run == 0: // the store shows no slots
-			d.standInLine("waits for a slot of "+limitName(a), time.Time{})
+			d.standInLine(forSlot+limitName(a), time.Time{})
 		case r.def.Singleton == singletonReplaces:
 			for _, s := range line {
 				if s.Run == r.number() {
