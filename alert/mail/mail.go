@@ -104,6 +104,9 @@ func (s *Sender) Mail(ctx context.Context, mail Mail) error {
 	if err == nil {
 		err = c.DialAndSendWithContext(ctx, m)
 	}
+	if m.IsDelivered() { // whatever the server says at the end
+		return nil
+	}
 	var e *smtp.SendError
 	if errors.As(err, &e) && e.ErrorCode() >= 500 {
 		return perdure.Permanent(fmt.Errorf("the mail server refused: %w", err))

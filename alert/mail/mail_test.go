@@ -12,9 +12,10 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// serve is an SMTP server for one mail, which answers the recipient so. It returns its address, and
-// the lines that it has heard.
-func serve(t *testing.T, recipient string) (string, <-chan []string) {
+// serve is an SMTP server for one mail, which answers the recipient so, and says goodbye so; with
+// an empty goodbye it hangs up when it has the mail. It returns its address, and the lines that it
+// has heard.
+func serve(t *testing.T, recipient, goodbye string) (string, <-chan []string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -39,7 +40,9 @@ func serve(t *testing.T, recipient string) (string, <-chan []string) {
 			switch {
 			case inMail && line == ".":
 				inMail = false
-				say("250 ok")
+				if say("250 ok"); goodbye == "" {
+					return
+				}
 			case inMail:
 			case strings.HasPrefix(line, "DATA"):
 				inMail = true
@@ -47,7 +50,7 @@ func serve(t *testing.T, recipient string) (string, <-chan []string) {
 			case strings.HasPrefix(line, "RCPT"):
 				say(recipient)
 			case strings.HasPrefix(line, "QUIT"):
-				say("221 bye")
+				say(goodbye)
 				return
 			default:
 				say("250 ok")
@@ -59,7 +62,7 @@ func serve(t *testing.T, recipient string) (string, <-chan []string) {
 
 // spec: R-31
 func TestAMailIsSent(t *testing.T) {
-	at, heard := serve(t, "250 ok")
+	at, heard := serve(t, "250 ok", "221 bye")
 	s, err := mail.New("smtp://" + at + "?tls=none&from=perdure@example.com")
 	if err != nil {
 		t.Fatal(err)
@@ -95,7 +98,7 @@ func TestAMailIsSent(t *testing.T) {
 // spec: R-31
 func TestAMailThatIsRefusedIsNotSentAgain(t *testing.T) {
 	for answer, permanent := range map[string]bool{"550 no such user": true, "451 later": false} {
-		at, heard := serve(t, answer)
+		at, heard := serve(t, answer, "221 bye")
 		s, err := mail.New("smtp://" + at + "?tls=none&from=perdure@example.com")
 		if err != nil {
 			t.Fatal(err)
@@ -112,6 +115,24 @@ func TestAMailThatIsRefusedIsNotSentAgain(t *testing.T) {
 	}
 	if err := s.Mail(t.Context(), alert.Mail{Address: "ops@example.com", ID: "r1"}); err == nil {
 		t.Error("no error of a server that is not there")
+	}
+}
+
+// A server that has taken the mail may hang up.
+//
+// spec: R-31
+func TestAMailThatIsTakenIsNotSentAgain(t *testing.T) {
+	for _, goodbye := range []string{"", "421 busy", "no SMTP"} {
+		at, heard := serve(t, "250 ok", goodbye)
+		s, err := mail.New("smtp://" + at + "?tls=none&from=perdure@example.com")
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = s.Mail(t.Context(), alert.Mail{Address: "ops@example.com", ID: "r1", Subject: "x"})
+		if err != nil {
+			t.Errorf("goodbye %q: %v", goodbye, err)
+		}
+		<-heard
 	}
 }
 
