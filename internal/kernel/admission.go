@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strconv"
@@ -136,8 +137,10 @@ func (d *admission) askAnew(then func()) {
 	r := d.run
 	d.asking = true
 	input, seq := r.values.startInput()
+	turn := r.k.nextToAsk(cmp.Or(r.def.Limit, r.def.Name))
 	r.inbox.hold()
 	go func() {
+		defer turn.pass()
 		var err error
 		if seq != 0 {
 			input, err = r.k.fetch(r.number(), seq)
@@ -147,6 +150,7 @@ func (d *admission) askAnew(then func()) {
 		if err == nil {
 			asks, f = r.k.limitsOf(r.def, input)
 		}
+		turn.await(r.k.dead)
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.inbox.letGo()

@@ -3,6 +3,7 @@ package kernel
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -21,6 +22,8 @@ import (
 type claims struct {
 	k     *Kernel
 	nudge chan struct{} // asks the loop to look now
+
+	askers askOrder // the runs that are claimed
 
 	claiming  lock.Lock
 	unsure    bool
@@ -412,5 +415,63 @@ func (q *claims) forget(r *run) {
 	}
 	if queued {
 		k.look()
+	}
+}
+
+// The keys of claimed runs are computed at the same time. An askOrder makes the runs ask in the
+// order in which they were claimed all the same, limit by limit: who was started first is first in
+// line, and who was started last has the last input.
+type askOrder struct {
+	mu   sync.Mutex
+	last map[string]chan struct{} // by limit: closed when the run that was claimed last has asked
+}
+
+// longestTurn is how long a run waits for its turn to ask: code that computes a key and does not
+// return holds up the runs after it for so long, once.
+const longestTurn = 5 * time.Second
+
+// A turnToAsk is the place of a run among those that ask for a limit.
+type turnToAsk struct {
+	order  *askOrder
+	limit  string
+	before chan struct{} // closed when the run before it has asked; nil if there is none
+	asked  chan struct{}
+}
+
+// nextToAsk returns the turn of a run that was claimed just now. Each turn has to be passed on.
+func (q *claims) nextToAsk(limit string) turnToAsk { return q.askers.next(limit) }
+
+func (q *askOrder) next(limit string) turnToAsk {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.last == nil {
+		q.last = map[string]chan struct{}{}
+	}
+	t := turnToAsk{q, limit, q.last[limit], make(chan struct{})}
+	q.last[limit] = t.asked
+	return t
+}
+
+// await waits for the turn, or for the end of the engine.
+func (t turnToAsk) await(dead <-chan struct{}) {
+	if t.before == nil {
+		return
+	}
+	late := time.NewTimer(longestTurn)
+	defer late.Stop()
+	select {
+	case <-t.before:
+	case <-late.C:
+	case <-dead:
+	}
+}
+
+// pass makes it the turn of the next run.
+func (t turnToAsk) pass() {
+	close(t.asked)
+	t.order.mu.Lock()
+	defer t.order.mu.Unlock()
+	if t.order.last[t.limit] == t.asked {
+		delete(t.order.last, t.limit)
 	}
 }
