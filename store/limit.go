@@ -121,6 +121,10 @@ type SlotQuery struct {
 	// for Totals alone, leaves out the limits with names up to it.
 	Totals bool
 	After  string
+
+	// Lost restricts the selection to runs that are not open, or not there. There are none, as long
+	// as nothing but drivers writes to the database.
+	Lost bool
 }
 
 // Page returns the number of slots that the query asks for.

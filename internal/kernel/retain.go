@@ -46,11 +46,36 @@ func (k *Kernel) purge(ctx context.Context) (runs, messages int, err error) {
 	}
 }
 
-// cleanUp purges every CleanUp, until ctx ends.
+// returnSlots frees the slots and tokens of runs that are not open. No commit leaves any: only
+// somebody else who has written to the database.
+func returnSlots(ctx context.Context, k *Kernel) error {
+	reader, ok := k.store.(store.SlotReader)
+	if !ok {
+		return nil
+	}
+	for {
+		lost, err := reader.Slots(ctx, store.SlotQuery{Lost: true, Count: store.MaxLimit})
+		if err != nil || len(lost) == 0 {
+			return err
+		}
+		var all []store.Change
+		for _, s := range lost {
+			all = append(all, store.Change{Run: s.Run, Frees: []int64{s.Slot}})
+		}
+		if _, err := k.submit(ctx, "return slots", all); err != nil || len(lost) < store.MaxLimit {
+			return err
+		}
+	}
+}
+
+// cleanUp returns slots and purges, at the beginning and every CleanUp, until ctx ends.
 func (k *Kernel) cleanUp(ctx context.Context) {
 	t := time.NewTicker(k.cfg.CleanUp)
 	defer t.Stop()
 	for {
+		if err := returnSlots(ctx, k); err != nil && ctx.Err() == nil {
+			k.observe(observe.Notice{Kind: observe.PurgeFailed, At: time.Now(), Err: err.Error()})
+		}
 		select {
 		case <-t.C:
 			k.loops.retention.turn()

@@ -495,6 +495,10 @@ func (s *Store) Slots(_ context.Context, q store.SlotQuery) ([]store.Slot, error
 		return nil, err
 	}
 	defer s.leave()
+	isOpen := func(run journal.Number) bool {
+		r := s.data.runs[run]
+		return r != nil && r.isOpen()
+	}
 	var of []*limit
 	for at, l := range s.data.limits.byKey {
 		if (q.Limit == "" || at.name == q.Limit) && (q.Key == nil || at.key == *q.Key) &&
@@ -522,7 +526,7 @@ func (s *Store) Slots(_ context.Context, q store.SlotQuery) ([]store.Slot, error
 		held := slices.Concat(l.held, l.tokens)
 		slices.SortFunc(held, func(a, b *slot) int { return cmp.Compare(a.ask, b.ask) })
 		for i, s := range slices.Concat(held, l.line) {
-			if q.Run != 0 && s.run != q.Run {
+			if q.Run != 0 && s.run != q.Run || q.Lost && isOpen(s.run) {
 				continue
 			}
 			if len(out) == q.Page() {

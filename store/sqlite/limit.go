@@ -598,6 +598,8 @@ const (
 from perdure_slots s join perdure_limits l on l.id = s.lim`
 	slotOrder = ` order by l.name, l.key, s.held desc, case when s.held = 0 then -s.priority end, case when s.held = 0 then s.turn end, s.ask limit ?`
 
+	isLost = `not exists (select 1 from perdure_heads h where h.number = s.run and h.ended is null)`
+
 	selectLine = `select count(*) from perdure_slots where lim = ? and held = 0`
 
 	selectTotals = `select * from (select l.name, l.key, l.most,
@@ -624,6 +626,9 @@ func (r slotReader) Slots(ctx context.Context, q store.SlotQuery) (out []store.S
 	}
 	if q.Key != nil {
 		where.add("l.key = ?", *q.Key)
+	}
+	if q.Lost {
+		where.add(isLost)
 	}
 	sql := selectSlots
 	if len(where.terms) > 0 {

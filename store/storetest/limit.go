@@ -464,6 +464,7 @@ func limitTotals(w *world) {
 	w.same("of one", slotsOf(w, store.SlotQuery{Totals: true, Limit: "mail", Key: &x}),
 		"mail[x] 0/0 waits 0 of 0 1+0;")
 	w.same("after the last", slotsOf(w, store.SlotQuery{Totals: true, After: "mail"}), "")
+	w.same("lost", slotsOf(w, store.SlotQuery{Lost: true}), "")
 }
 
 // spec: R-33
