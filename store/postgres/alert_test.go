@@ -103,12 +103,12 @@ func TestAlertsGoOnWhenTheirNodeDies(t *testing.T) {
 	}, admin.Note{}); err != nil {
 		t.Fatal(err)
 	}
-	lives, _ := mortal(t, url, bill, alerts())
 	var owner journal.EngineID
-	for owner == 0 {
+	for owner == 0 { // so that no other node takes the run of alerts
 		rest(ctx, t)
-		owner = ownerOf(t, lives, "perdure.alert")
+		owner = ownerOf(t, dies, "perdure.alert")
 	}
+	lives, _ := mortal(t, url, bill, alerts())
 	runs := map[journal.Status][]string{}
 	for n := range 60 {
 		if n == 30 {

@@ -32,7 +32,7 @@ const (
     s.lim
 from perdure.slots s join perdure.limits l on l.id = s.lim
 where ($1::bigint = 0 or s.run = $1) and ($2::text is null or l.name = $2) and ($3::text is null or l.key = $3)
-and (not $5 or not exists (select from perdure.heads h where h.number = s.run and h.ended is null))
+and (not $5 or (select h.ended is null from perdure.heads h where h.number = s.run) is not true)
 order by l.name collate "C", l.key collate "C", s.held desc, case when not s.held then -s.priority end, case when not s.held then s.turn end, s.ask limit $4`
 
 	selectTotals = `select * from (select l.name, l.key, l.most,
