@@ -309,6 +309,11 @@ func (b *bench) keys() {
 			}
 			labels[c.Key] = label
 			b.again(c)
+			if r := b.runs[journal.RunID(c.Run)]; r != nil && r.isBy(journal.ActionFork) &&
+				strings.HasSuffix(label, "/do") && !strings.HasPrefix(c.Key, c.Run+"/") {
+				b.wrong("%s took place in fork %s under %s, the key of another run", label, c.Run,
+					c.Key)
+			}
 		}
 		if len(keys) > b.lives(label) {
 			b.wrong("%s took place under %d keys: %v", label, len(keys),
@@ -320,7 +325,7 @@ func (b *bench) keys() {
 // lives returns how many keys an effect may have. That is one, and one more for each run of a child
 // that a retry of the parent did not have to keep, because it came after a failure in its branch,
 // such as a wait that passed its limit. See [journal.Reusable]. An effect that was undone may take
-// place again, under another key.
+// place again, under another key; and each fork does its steps under keys of its own.
 func (b *bench) lives(label string) int {
 	instance, _, _ := strings.Cut(label, "/")
 	let := map[string]bool{}
@@ -331,8 +336,18 @@ func (b *bench) lives(label string) int {
 		if _, undone := b.undoing[c.Key]; b.retried[instance] && (undone || isUndo(c)) {
 			let[c.Key] = true
 		}
+		by, _, _ := strings.Cut(c.Key, "/")
+		if r := b.runs[journal.RunID(by)]; b.retried[instance] && r != nil &&
+			r.isBy(journal.ActionFork) {
+			let["its own "+c.Key] = true // beside the one that follows when it was undone
+		}
 	}
 	return 1 + len(let)
+}
+
+// isBy reports whether an operator has made the run go on from another one by an action.
+func (r *Run) isBy(a journal.Action) bool {
+	return len(r.Entries) > 0 && journal.OriginOf(r.Entries[0].Detail).Action == a
 }
 
 // cameLate reports whether a run is a child of a run that failed, and was started after a failure

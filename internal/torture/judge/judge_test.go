@@ -114,6 +114,53 @@ func TestJudgeLetsAChildThatIsBegunAnewHaveItsKeys(t *testing.T) {
 	}
 }
 
+// A fork does its steps again under keys of its own, which an effect may have beside that of its
+// source. No other run has new keys.
+//
+// spec: B-27, R-15
+func TestJudgeLetsAForkHaveItsKeys(t *testing.T) {
+	for name, c := range map[string]struct {
+		by   journal.Action
+		keys []string
+		// the key under which an effect was undone
+		undone string
+		want   string
+	}{
+		"a fork":  {journal.ActionFork, []string{"a/do", "b/do"}, "", ""},
+		"a retry": {journal.ActionRetry, []string{"a/do"}, "", ""},
+		"a retry under a key of its own": {
+			journal.ActionRetry, []string{"a/do", "b/do"}, "", "took place under 2 keys",
+		},
+		"a fork under the key of its source": {
+			journal.ActionFork, []string{"a/do", "a/do"}, "", "the key of another run",
+		},
+		"a third key": {
+			journal.ActionFork, []string{"a/do", "b/do", "c/do"}, "", "took place under 3 keys",
+		},
+		"a third key when the fork was undone": {
+			journal.ActionFork, []string{"a/do", "b/do", "a/c/do"}, "b/do", "",
+		},
+	} {
+		b := &bench{
+			runs:  map[journal.RunID]*Run{"a": {Head: journal.Head{ID: "a"}}},
+			calls: map[string][]Call{}, retried: map[string]bool{"p": true},
+			undoing: map[string]map[string]time.Time{c.undone: {}},
+		}
+		b.runs["b"] = &Run{Head: journal.Head{ID: "b"}, Entries: []journal.Entry{{
+			Detail: &journal.Detail{StartDetail: journal.StartDetail{
+				Retried: "a", Action: c.by,
+			}},
+		}}}
+		for i, key := range c.keys {
+			b.calls["p/1.0/do"] = append(b.calls["p/1.0/do"], Call{Call: play.Call{
+				Label: "p/1.0/do", Run: []string{"a", "b", "a"}[i], Key: key,
+			}})
+		}
+		b.keys()
+		finds(t, name, strings.Join(b.bad, "; "), c.want)
+	}
+}
+
 // Each error is found by itself, and correct evidence has none.
 //
 // spec: B-27
