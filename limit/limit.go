@@ -187,9 +187,9 @@ func (r Rate) check() string {
 		return ""
 	case r.Tokens < 1 || r.Per <= 0:
 		return "a Rate needs Tokens of at least 1 and a Per above 0"
-	case r.Burst < 0 || int64(r.Burst) > math.MaxInt64/int64(r.every()):
+	case r.Burst < 0 || int64(max(r.Burst, 1)) > int64(store.MaxFill/r.every()):
 		return "the Burst of a Rate is not valid: allowed are 0 and above, as long as the bucket " +
-			"fills in less than 292 years"
+			"fills within 100 years"
 	}
 	return ""
 }

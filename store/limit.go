@@ -56,7 +56,8 @@ type Ask struct {
 	Share    string
 
 	// Every is the time in which the bucket gains a token, and Burst the most tokens that it has.
-	// If Every is set, the ask is for a token.
+	// If Every is set, the ask is for a token. The bucket fills within MaxFill. A token that would
+	// be due after the last time that a store can write is due at that time.
 	Every time.Duration
 	Burst int
 
@@ -148,10 +149,13 @@ type Slot struct {
 // SlotMessage is the name of the messages of kind [journal.SlotGranted].
 const SlotMessage = "perdure:slot"
 
-// The bounds of the text of an ask.
+// The bounds of an ask.
 const (
 	MaxLimitName = 200
 	MaxLimitKey  = 400
+	// MaxFill is the longest time that an empty bucket may take to fill. So the sum of a time of
+	// these years and that time has a form in every store.
+	MaxFill = 100 * 365 * 24 * time.Hour
 )
 
 func (c *Change) checkAsks(client bool) error {
@@ -174,17 +178,22 @@ func (c *Change) checkAsks(client bool) error {
 		case a.Limit == "" || len(a.Limit) > MaxLimitName || len(a.Key) > MaxLimitKey ||
 			len(a.Share) > MaxLimitKey:
 			return fmt.Errorf("run %d: the name or key of a limit is empty or too long", c.Run)
-		case a.Max < 0 || a.Every < 0 || a.Every > 0 && a.Burst < 1:
+		case a.Max < 0 || !isBucket(a.Every, a.Burst):
 			return fmt.Errorf("run %d: limit %s has no valid bounds", c.Run, a.Limit)
 		case a.Revision < 0:
 			return fmt.Errorf("run %d: an ask with the revision %d", c.Run, a.Revision)
 		}
 	}
 	for _, a := range c.Adjusts {
-		if a.Limit == "" || len(a.Limit) > MaxLimitName || a.Max < 0 || a.Every < 0 ||
-			a.Every > 0 && a.Burst < 1 || a.Workflow != "" && a.Slot >= 0 || a.Revision < 0 {
+		if a.Limit == "" || len(a.Limit) > MaxLimitName || a.Max < 0 ||
+			!isBucket(a.Every, a.Burst) || a.Workflow != "" && a.Slot >= 0 || a.Revision < 0 {
 			return fmt.Errorf("the change of limit %q is not valid", a.Limit)
 		}
 	}
 	return nil
+}
+
+// isBucket reports whether a bucket may have these numbers. Zeros are no bucket.
+func isBucket(every time.Duration, burst int) bool {
+	return every == 0 || every > 0 && burst > 0 && int64(burst) <= int64(MaxFill/every)
 }

@@ -36,6 +36,7 @@ func limitChecks() []check {
 			limitRenumbers},
 		{"limit/tokens are given anew in the order of the asks, also after the clock was put back",
 			limitRefillOrder},
+		{"limit/a token that is due after the last time there is waits", limitTooLate},
 		{"limit/numbers of an older revision do not count, and the same ones give no token anew",
 			limitRevisions},
 		{"limit/the totals have all limits that are used", limitTotals},
@@ -444,6 +445,28 @@ func limitTokens(w *world) {
 		w.commit(ended(*all[i].Head, 2, 10))
 	}
 	waitsFor(w, w.commit(tokenOf(w, ""))[0].Asks[0], 4)
+}
+
+// spec: R-33
+func limitTooLate(w *world) {
+	w.join(0)
+	token := func(burst int) store.Change {
+		c := tokenOf(w, "")
+		c.Asks[0].Every, c.Asks[0].Burst = store.MaxFill/3, burst
+		return c
+	}
+	var line []store.Change
+	for range 12 { // 400 years
+		line = append(line, token(1))
+	}
+	answered(w, w.commit(line...), "G"+strings.Repeat("T", 11))
+	answered(w, w.commit(token(3), token(3)), "TT")
+	w.commit(store.Change{Adjusts: []store.Adjust{
+		{Limit: "calls", Every: store.MaxFill / 2, Burst: 2, Revision: 1},
+	}})
+	c := token(1)
+	c.Asks[0].Revision = 1
+	answered(w, w.commit(c), "T")
 }
 
 // spec

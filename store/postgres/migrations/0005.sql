@@ -131,6 +131,11 @@ begin
     order by (l.name, l.key) for update;
 end $$;
 
+-- Returns a time, or the last one there is if it is later.
+create function perdure.capped(n numeric) returns bigint language sql immutable as $$
+    select least(n, 9223372036854775807)::bigint
+$$;
+
 -- Gives a bucket other bounds, and the tokens that wait for their times other times. The bucket is
 -- empty then, and gains its next token after those that wait.
 create function perdure.refill(p_at bigint, p_clock bigint, p_lim bigint, p_every bigint, p_burst bigint) returns bigint language plpgsql as $$
@@ -141,10 +146,10 @@ declare
 begin
     for token in select run, number from perdure.slots where lim = p_lim and due > p_clock order by ask loop
         waiting := waiting + 1;
-        update perdure.slots set due = p_clock + waiting * p_every where run = token.run and number = token.number;
+        update perdure.slots set due = perdure.capped(p_clock + waiting::numeric * p_every) where run = token.run and number = token.number;
         told := told + perdure.grant_slots(p_at, array[token.run], array[token.number]);
     end loop;
-    update perdure.limits set every = p_every, burst = p_burst, clock = p_clock, "full" = p_clock + (waiting + p_burst) * p_every where id = p_lim;
+    update perdure.limits set every = p_every, burst = p_burst, clock = p_clock, "full" = perdure.capped(p_clock + (waiting + p_burst)::numeric * p_every) where id = p_lim;
     return told;
 end $$;
 
@@ -154,9 +159,10 @@ create function perdure.renumbered(p_full bigint, p_clock bigint, p_every bigint
 returns bigint language sql immutable as $$
     select case
         when p_every is null or (p_every, p_burst) = (n_every, n_burst) then p_full
-        when p_full - p_burst * p_every >= p_clock then p_full - p_burst * p_every + n_burst * n_every
-        else p_clock + n_burst * n_every
-            - least(floor((p_clock - p_full + p_burst * p_every)::numeric * n_every / p_every), n_burst * n_every)::bigint
+        when p_full - p_burst::numeric * p_every >= p_clock
+        then perdure.capped(p_full - p_burst::numeric * p_every + n_burst::numeric * n_every)
+        else perdure.capped(p_clock + n_burst::numeric * n_every
+            - least(floor((p_clock - p_full + p_burst::numeric * p_every) * n_every / p_every), n_burst::numeric * n_every))
     end
 $$;
 
@@ -291,9 +297,9 @@ begin
                     has.full := has.full + now_here - has.clock;
                 end if;
                 has.full := perdure.renumbered(greatest(has.full, now_here), now_here, has.every, has.burst, a.every, a.burst);
-                update perdure.limits set every = a.every, burst = a.burst, clock = now_here, "full" = has.full + a.every, asks = has.asks + 1 where id = id_here;
+                update perdure.limits set every = a.every, burst = a.burst, clock = now_here, "full" = perdure.capped(has.full::numeric + a.every), asks = has.asks + 1 where id = id_here;
                 insert into perdure.slots (run, number, lim, ask, since, held, due, priority, share, turn)
-                values (a.run, a.slot, id_here, has.asks + 1, p_at, true, greatest(has.full - (a.burst - 1) * a.every, now_here), a.priority, a.share, 0);
+                values (a.run, a.slot, id_here, has.asks + 1, p_at, true, greatest(has.full - (a.burst - 1)::numeric * a.every, now_here)::bigint, a.priority, a.share, 0);
                 touched := touched || array(select o.id from perdure.limits o where o.full <= now_here order by o.full limit 8 for update skip locked);
             elsif has.asks = 0 or has.most = a.most and (has.most = 0 or has.held < has.most) then
                 -- a slot is free, so nobody waits
