@@ -77,6 +77,10 @@ func (a *Client) SetLimit(ctx context.Context, name string, b limit.Bounds, by N
 	if err := checkSetting(op, name, by); err != nil {
 		return err
 	}
+	if kernel.IsOwn(name) {
+		return failure.Invalid(op, "names that begin with %s are of the engine's own workflows, "+
+			"which have no limits", kernel.OwnPrefix)
+	}
 	if len(name) > rules.LongestLimit {
 		return failure.Invalid(op, "the name of a limit is not valid: allowed are names of at "+
 			"most %d bytes", rules.LongestLimit)

@@ -314,7 +314,8 @@ the times follow the elapsed time.`,
 		if n < 1 || n > 1000 {
 			return usage(cmd, "-n is 1 to 1000")
 		}
-		if !strings.ContainsAny(strings.TrimSpace(args[0]), " @*") {
+		expression := strings.TrimSpace(args[0])
+		if expression != "" && !strings.ContainsAny(expression, " @*") {
 			if zone != "" || from != "" {
 				return usage(cmd, "--zone and --from are for an expression, and "+args[0]+
 					" is a name")

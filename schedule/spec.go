@@ -165,7 +165,7 @@ func (s Spec) check(op string) error {
 	case len(s.Description) > maxText || len(s.Paused) > maxText:
 		return invalid(op, "", "a description or reason has at most %d bytes", maxText)
 	}
-	return checkTexts(s)
+	return checkTexts(op, s)
 }
 
 func (s Spec) checkTimes(op string) error {
@@ -176,9 +176,10 @@ func (s Spec) checkTimes(op string) error {
 		}
 	}
 	switch {
-	case given != 1:
-		return invalid(op, "give one of them", "%d of cron, every and after are set: exactly one "+
-			"is needed", given)
+	case given == 0:
+		return invalid(op, "give one of them", "none of cron, every and after is set")
+	case given > 1:
+		return invalid(op, "give one of them", "%d of cron, every and after are set", given)
 	case s.Zone != "" && s.Cron == "":
 		return invalid(op, "leave the zone out", "a zone is for a cron expression only")
 	}
@@ -285,8 +286,12 @@ type Time struct {
 func timeOf(f cron.Fire) Time { return Time(f) }
 
 // checkTexts checks the headers and attributes of a spec.
-func checkTexts(s Spec) error {
+func checkTexts(op string, s Spec) error {
 	var o sealed.Start
+	if _, own := s.Attributes[attribute]; own {
+		return invalid(op, "leave it out: each run has the name of its schedule there",
+			"attribute %s is reserved", attribute)
+	}
 	if err := perdure.Headers(s.Headers).ApplyToStart(&o); err != nil {
 		return err
 	}

@@ -21,8 +21,8 @@ func TestABadSpecIsRefusedWithTheAllowedValues(t *testing.T) {
 		want string
 	}{
 		{schedule.Spec{}, `workflow "" is not valid`},
-		{schedule.Spec{Workflow: "job"}, "exactly one is needed"},
-		{schedule.Spec{Workflow: "job", Cron: "@daily", Every: time.Hour}, "exactly one is needed"},
+		{schedule.Spec{Workflow: "job"}, "cron, every and after"},
+		{schedule.Spec{Workflow: "job", Cron: "@daily", Every: time.Hour}, "cron, every and after"},
 		{schedule.Spec{Workflow: "job", Cron: "0 0 30 2 *"}, "no day fits"},
 		{schedule.Spec{Workflow: "job", Cron: "61 * * * *"}, "allowed are 0 to 59"},
 		{schedule.Spec{Workflow: "job", Cron: strings.Repeat("0,", 1<<20)}, "at most 1000"},
@@ -48,6 +48,10 @@ func TestABadSpecIsRefusedWithTheAllowedValues(t *testing.T) {
 		{schedule.Spec{
 			Workflow: "job", Every: time.Hour, Attributes: map[string]string{"a b": "1"},
 		}, "is not valid"},
+		{schedule.Spec{
+			Workflow: "job", Every: time.Hour,
+			Attributes: map[string]string{"perdure.schedule": "other"},
+		}, "is reserved"},
 	} {
 		err := c.spec.Check()
 		if journal.CodeOf(err) != journal.CodeInvalid || !strings.Contains(err.Error(), c.want) {

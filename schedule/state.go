@@ -333,7 +333,7 @@ func (s *state) timetable() (timetable, error) {
 	return t, err
 }
 
-// next returns the next n nominal times.
+// next returns the next n nominal times, up to the last year that has a form in JSON.
 func (s *state) next(n int) ([]Time, error) {
 	t, err := s.timetable()
 	if err != nil {
@@ -351,7 +351,7 @@ func (s *state) next(n int) ([]Time, error) {
 	var out []Time
 	for at := s.Floor; len(out) < n; {
 		next, found := t.next(at)
-		if !found {
+		if !found || next.At.Year() > 9999 {
 			break
 		}
 		out, at = append(out, next), next.At
