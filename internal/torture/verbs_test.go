@@ -230,7 +230,7 @@ func TestEveryWayIsGenerated(t *testing.T) {
 			t.Fatalf("seed %d has no end", seed)
 		}
 		seen["workflow "+p.Workflow], seen["clean "+p.Clean], seen["end "+p.End] = true, true, true
-		seen["start "+p.Start] = true
+		seen["start "+p.Start], seen["stuck "+p.Stuck] = true, true
 		for _, a := range p.Acts {
 			seen["act "+a] = true
 		}
@@ -264,6 +264,7 @@ func TestEveryWayIsGenerated(t *testing.T) {
 		"start ": program.Starts,
 		"act ":   program.Acts,
 		"order ": program.Orders,
+		"stuck ": program.Stucks,
 	} {
 		for _, what := range list {
 			want = append(want, prefix+what)

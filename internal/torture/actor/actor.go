@@ -279,6 +279,9 @@ func (x *dealing) open(ctx context.Context, id string, s perdure.Status) error {
 			}
 		}
 	}
+	if s.Head.Status == journal.CompensationFailed {
+		return x.unstick(ctx, id)
+	}
 	if s.Head.Status != journal.Suspended {
 		return nil
 	}

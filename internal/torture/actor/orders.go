@@ -145,6 +145,38 @@ func (x *dealing) order(ctx context.Context, s perdure.Status) error {
 	})
 }
 
+// unstick lets a rollback go on that has stopped, now or at a later look. It may stop again.
+func (x *dealing) unstick(ctx context.Context, id string) error {
+	choice := x.Program.Stuck
+	if choice == "" || x.rng.IntN(3) > 0 {
+		return nil
+	}
+	if x.Program.IsMended() {
+		if err := x.World.Mend(x.Want.Undos...); err != nil {
+			return err
+		}
+	}
+	err := x.insist(ctx, "rollback-"+choice, func(c *perdure.Client) error {
+		if choice == "resume" {
+			_, err := admin.New(c).Act(ctx, id, admin.Order{
+				Action: journal.ActionResume, By: operator, Reason: Reason,
+			})
+			return err
+		}
+		d, err := c.Describe(ctx, id)
+		for _, w := range d.State.Waits {
+			if err == nil && w.Kind == journal.WaitDecision {
+				err = c.Decide(ctx, id, w.Path, perdure.Decision{Choice: choice, Reason: Reason})
+			}
+		}
+		return err
+	})
+	if is(err, journal.CodeWrongState) || is(err, journal.CodeNotFound) {
+		return nil // it goes on, by a call before whose outcome was not known
+	}
+	return err
+}
+
 // forward matches the paths of the steps of declarations.
 var forward = regexp.MustCompile(`(^|/)(try:)?step\d+$`)
 

@@ -259,6 +259,7 @@ func Judge(e Evidence) []string {
 	for _, c := range e.Cases {
 		b.verdict(c, seen)
 		b.messages(c)
+		b.stuck(c)
 	}
 	b.money(seen)
 	b.limits()

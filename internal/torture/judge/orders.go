@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/perdure/perdure/internal/torture/actor"
 	"github.com/perdure/perdure/journal"
 )
 
@@ -82,4 +83,28 @@ func (r *Run) isTerminated() bool {
 	}
 	last := r.Entries[len(r.Entries)-1]
 	return last.Kind.EndsRun() && last.Detail != nil && last.Detail.Mode == journal.ActionTerminate
+}
+
+// stuck judges that a rollback which an operator has ordered stopped for one if a compensation
+// failed for good: each, or the first one if the compensation was mended then.
+func (b *bench) stuck(c *actor.Case) {
+	if c.Program.Stuck == "" {
+		return
+	}
+	rollbacks, stopped := 0, 0
+	for _, r := range b.byID[c.ID] {
+		if !r.isBy(journal.ActionCompensate) {
+			continue
+		}
+		rollbacks++
+		if slices.ContainsFunc(r.Entries, func(e journal.Entry) bool {
+			return e.Status == journal.CompensationFailed
+		}) {
+			stopped++
+		}
+	}
+	if stopped < rollbacks && (stopped == 0 || !c.Program.IsMended()) {
+		b.wrong("%d of %d rollbacks of %s stopped, and some of its compensations fail for good",
+			stopped, rollbacks, c.ID)
+	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/perdure/perdure/internal/torture/actor"
 	"github.com/perdure/perdure/internal/torture/play"
+	"github.com/perdure/perdure/internal/torture/program"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/schedule"
 )
@@ -208,5 +209,41 @@ func TestJudgeSeesWhatIsWrongWithASchedule(t *testing.T) {
 		e := ticked()
 		c.spoil(&e, e.Schedules[0])
 		finds(t, name, judged(e, (*bench).schedules), c.want)
+	}
+}
+
+// The judge sees a rollback that does not stop at a compensation that fails for good.
+//
+// spec: B-27, R-9
+func TestJudgeSeesARollbackThatDoesNotStop(t *testing.T) {
+	rollback := func(stops bool) *Run {
+		r := &Run{Head: journal.Head{WorkflowID: "p"}, Entries: []journal.Entry{{
+			Detail: &journal.Detail{StartDetail: journal.StartDetail{
+				Retried: "a", Action: journal.ActionCompensate,
+			}},
+		}}}
+		if stops {
+			r.Entries = append(r.Entries, journal.Entry{Status: journal.CompensationFailed})
+		}
+		return r
+	}
+	first := &Run{Head: journal.Head{WorkflowID: "p"}, Entries: []journal.Entry{{}}}
+	for name, c := range map[string]struct {
+		stuck string
+		runs  []*Run
+		want  string
+	}{
+		"it stops":              {"skip", []*Run{first, rollback(true)}, ""},
+		"it goes on":            {"skip", []*Run{first, rollback(false)}, "0 of 1 rollbacks of p"},
+		"there is none yet":     {"skip", []*Run{first}, ""},
+		"nothing is to fail":    {"", []*Run{first, rollback(false)}, ""},
+		"one that was mended":   {"retry", []*Run{rollback(true), rollback(false)}, ""},
+		"mended, and none":      {"resume", []*Run{rollback(false)}, "0 of 1 rollbacks of p"},
+		"one that still breaks": {"handled", []*Run{rollback(true), rollback(false)}, "1 of 2"},
+	} {
+		got := judged(Evidence{Runs: c.runs}, func(b *bench) {
+			b.stuck(&actor.Case{ID: "p", Program: &program.Program{Stuck: c.stuck}})
+		})
+		finds(t, name, got, c.want)
 	}
 }

@@ -61,7 +61,15 @@ func (e *Env) then(i int, what string) func(context.Context, Deeds, int64) error
 		if n == 0 && what == "cancel" {
 			return nil // it is not known to have tried
 		}
-		_, err := e.call(ctx, program.Label(in.Instance, i, in.Round, what),
+		label := program.Label(in.Instance, i, in.Round, what)
+		if in.Deeds[i].UndoBroken && what == "undo" {
+			if mended, err := e.world.Mended(ctx, label); err != nil {
+				return err
+			} else if !mended {
+				return perdure.Permanent(ErrBroken)
+			}
+		}
+		_, err := e.call(ctx, label,
 			program.Label(in.Instance, i, in.Round, "do"), n)
 		return err
 	}

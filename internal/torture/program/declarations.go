@@ -26,6 +26,8 @@ type Deed struct {
 	Odd     string `json:"odd,omitempty"`   // how these fail
 	Bad     bool   `json:"bad,omitempty"`   // it fails for good
 	UndoBad bool   `json:"undo_bad,omitempty"`
+	// its compensation fails for good until an operator has mended it
+	UndoBroken bool `json:"undo_broken,omitempty"`
 }
 
 // Declarations are the declared workflows that programs name.

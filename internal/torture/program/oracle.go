@@ -16,6 +16,7 @@ type Expect struct {
 	Children []string        // workflow IDs
 	Retried  bool            // it FAILS first, and an operator mends and retries it
 	Fork     []int           // by order: the step from which on the run is forked
+	Undos    []string        // labels that an operator mends when a rollback has stopped
 }
 
 // A Message is a signal, a decision or the cancel of a timer from outside.

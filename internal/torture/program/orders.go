@@ -28,7 +28,7 @@ func (d Declaration) Forks() bool {
 func (d Declaration) isTCC() bool { return d.Pattern == "tcc" || d.Pattern == "tccs" }
 
 // then makes the orders of operators on a declaration that has ended. The compensations of such a
-// declaration succeed.
+// declaration succeed, or stop a rollback until an operator goes on.
 func (m *maker) then(p *Program) (out []string) {
 	d, _ := DeclarationOf(p.Workflow)
 	if p.IsCut() || m.IntN(2) == 0 {
@@ -56,8 +56,32 @@ func (m *maker) then(p *Program) (out []string) {
 		for i := range p.Deeds {
 			p.Deeds[i].UndoBad = false
 		}
+		out = m.stick(p, d, out)
 	}
 	return out
+}
+
+// stick makes compensations fail, so that the rollbacks that operators order stop. Where a run may
+// fail, nobody waits for its compensations. It returns the orders that are possible then.
+func (m *maker) stick(p *Program, d Declaration, orders []string) []string {
+	first := slices.Index(orders, "compensate")
+	if first < 0 || p.isBad() || slices.Contains(orders, "fork-bad") || d.GivesUp() ||
+		m.IntN(4) == 0 {
+		return orders
+	}
+	sticks := false
+	for i, n := range d.Steps {
+		never := []string{"child", "each", "outputs", "optional", "when"}
+		p.Deeds[i].UndoBroken = n.Undo && !slices.Contains(never, n.Way) && m.IntN(2) == 0
+		sticks = sticks || p.Deeds[i].UndoBroken
+	}
+	if !sticks {
+		return orders
+	}
+	if p.Stuck = Stucks[m.IntN(len(Stucks))]; p.Stuck == "skip" {
+		return orders[:first+1]
+	}
+	return orders
 }
 
 // isBadAfter reports whether the run fails after those orders.
@@ -120,8 +144,16 @@ func (o *oracle) then(p *Program, d Declaration, done []int) {
 		}
 		switch {
 		case order == "compensate":
-			undone(func(int) bool { return true })
+			undone(func(i int) bool { return !p.Deeds[i].UndoBroken || p.IsMended() })
+			for i := range p.Deeds {
+				if p.Deeds[i].UndoBroken {
+					o.Undos = append(o.Undos, Label(o.instance, i, o.round, "undo"))
+				}
+			}
 			o.Ends = []string{"COMPENSATED"}
+			if p.Stuck == "skip" {
+				o.Ends = []string{"FAILED"}
+			}
 		case order == "fork-bad":
 			undone(func(i int) bool { return d.before(i, fork) })
 			o.Ends = []string{"FAILED"}

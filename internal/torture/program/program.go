@@ -100,6 +100,7 @@ type Program struct {
 	End      string   `json:"end"`              // see [Ends]
 	Acts     []string `json:"acts,omitempty"`   // acts of operators meanwhile: see [Acts]
 	Then     []string `json:"then,omitempty"`   // orders when it has ended: see [Orders]
+	Stuck    string   `json:"stuck,omitempty"`  // see [Stucks]
 }
 
 // Ends are the ways in which code ends.
@@ -126,6 +127,14 @@ func (p *Program) IsCut() bool {
 // to do a step again, and to do one again with an input by which it fails; and to go on with an
 // input by which nothing fails any more.
 var Orders = []string{"compensate", "fork", "fork-bad", "mended"}
+
+// Stucks are the ways in which operators let a rollback go on that they have ordered, and that has
+// stopped because compensations fail: they mend these and resume the run or decide to try again, or
+// leave them broken and decide that they are handled, or skipped.
+var Stucks = []string{"resume", "retry", "handled", "skip"}
+
+// IsMended reports whether operators mend the compensations by which a rollback has stopped.
+func (p *Program) IsMended() bool { return p.Stuck == "resume" || p.Stuck == "retry" }
 
 // Skipped returns the output that an operator gives to a broken step.
 func (o *Op) Skipped() int { return o.ID * 7 }
