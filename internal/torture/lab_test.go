@@ -163,6 +163,13 @@ func (l *lab) torture(seed uint64, programs []*program.Program, deaths int,
 		}
 	})
 	keeping.Go(func() {
+		if _, err := d.Fail(ctx, "count", over); err != nil {
+			l.mu.Lock()
+			bad = append(bad, err.Error())
+			l.mu.Unlock()
+		}
+	})
+	keeping.Go(func() {
 		if err := d.Alarm(ctx, over); err != nil {
 			l.mu.Lock()
 			bad = append(bad, err.Error())
@@ -254,7 +261,7 @@ func (l *lab) judge(cases []*actor.Case, timed []*actor.Timed) []string {
 
 func inMemory(t *testing.T) *lab {
 	db := memory.New()
-	l := &lab{t: t, patience: time.Minute, ledger: &world.Ledger{}}
+	l := &lab{t: t, patience: 3 * time.Minute, ledger: &world.Ledger{}}
 	l.open = func() store.Store {
 		db = db.Reopen()
 		return db

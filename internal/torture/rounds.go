@@ -109,7 +109,7 @@ type round struct {
 	unrouted []journal.Entry
 	slots    []store.Slot
 	timed    []*actor.Timed
-	merged   []string // workflow IDs of starts that become one run with others
+	beside   []string // workflow IDs of starts beside the programs
 	wrong    []string
 	faults   []string
 }
@@ -168,7 +168,16 @@ func (s *supervisor) round(ctx context.Context, programs []*program.Program) (*r
 		ids, err := d.Merge(dealing, prefix, over)
 		mu.Lock()
 		defer mu.Unlock()
-		if r.merged = ids; err != nil {
+		if r.beside = append(r.beside, ids...); err != nil {
+			r.wrong = append(r.wrong, err.Error())
+		}
+	})
+	keeping.Go(func() {
+		prefix := fmt.Sprintf("f%d-%d", s.Seed, s.report.Rounds)
+		ids, err := d.Fail(dealing, prefix, over)
+		mu.Lock()
+		defer mu.Unlock()
+		if r.beside = append(r.beside, ids...); err != nil {
 			r.wrong = append(r.wrong, err.Error())
 		}
 	})
@@ -233,7 +242,7 @@ func (s *supervisor) judge(ctx context.Context, r *round) error {
 	r.wrong = append(r.wrong, s.wrong...)
 	s.wrong = nil
 	s.mu.Unlock()
-	ids := r.merged
+	ids := r.beside
 	for _, c := range r.cases {
 		ids = append(append(ids, c.ID), c.Want.Children...)
 	}

@@ -22,11 +22,13 @@ const (
 // Fails is the name of a workflow whose runs fail.
 const Fails = "failing"
 
-// Alert sets the rule by which each run that fails is told of, before any engine runs.
+// Alert sets the rules before any engine runs: each run that fails is told of, but for those of
+// [Thresholds].
 func Alert(ctx context.Context, c perdure.Caller) error {
-	return alert.Set(ctx, c, alert.Default, alert.Rule{
-		Causes: []alert.Cause{alert.CauseEnded}, To: []string{reached},
-	}, admin.Note{})
+	if err := countBy(ctx, c); err != nil {
+		return err
+	}
+	return alert.Set(ctx, c, alert.Default, counting(alert.Rule{}), admin.Note{})
 }
 
 // OwnRule returns a rule for one workflow, by which its runs that fail are told of, too.
@@ -39,7 +41,8 @@ var (
 	runsIn  = regexp.MustCompile(`(?m)^\S.*, run ID (\S+)$`)
 )
 
-// Mail calls the world for each run that an alert is about. Now and then it fails after that.
+// Mail calls the world for each run that an alert is about; the step of the call is the ID of the
+// alert. Now and then it fails after that.
 func (e *Env) Mail(ctx context.Context, m alert.Mail) error {
 	if "mailto:"+m.Address == unreached {
 		return perdure.Permanent(errors.New("nobody has this address"))
@@ -50,7 +53,7 @@ func (e *Env) Mail(ctx context.Context, m alert.Mail) error {
 	e.mu.Unlock()
 	for _, run := range runsIn.FindAllStringSubmatch(m.Text, -1) {
 		label := Alerted + causeIn.FindStringSubmatch(m.Text)[1] + "/" + run[1]
-		if _, err := e.world.Call(ctx, Call{Label: label, Run: run[1]}); err != nil {
+		if _, err := e.world.Call(ctx, Call{Label: label, Run: run[1], Step: m.ID}); err != nil {
 			return err
 		}
 	}

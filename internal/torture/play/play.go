@@ -127,7 +127,7 @@ func (e *Env) Definitions() []perdure.Definition {
 		e.code, e.brief, e.failing, e.fleeting, e.narrow, e.tick, schedule.Workflow(),
 		batch.Workflow(), alert.Workflow(alert.Options{Mail: e}),
 	}
-	out = append(out, e.defineMerged()...)
+	out = append(append(out, e.defineMerged()...), e.defineCounted()...)
 	for _, name := range slices.Sorted(maps.Keys(e.declared)) {
 		out = append(out, e.declared[name])
 	}
