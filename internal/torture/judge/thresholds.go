@@ -14,11 +14,12 @@ import (
 //
 //   - an alert is about as many runs as the threshold has, which had ended so before it
 //   - each end counts once, and both thresholds begin anew: a run is in one alert
-//   - what is left out of alerts is less than the threshold has, and as much for each success, which
-//     begins a row anew; that is demanded if the time of the rule is longer than a round
+//   - what is left out of alerts is less than the threshold has, and as much for each success,
+//     which begins a row anew; that is demanded if the time of the rule is longer than a round
 //   - the runs of an alert by a time have ended within that time
 func (b *bench) thresholds(known map[journal.RunID]*Run) {
-	alerts := map[string]map[journal.RunID]time.Time{} // by ID: the runs, and when it was first sent
+	// by ID: the runs, and when it was first sent
+	alerts := map[string]map[journal.RunID]time.Time{}
 	for _, c := range b.Calls {
 		id, is := isEndAlert(c.Label)
 		if r := known[id]; !is || r == nil || play.Thresholds[r.Head.Workflow].To == nil {
