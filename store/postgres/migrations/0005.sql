@@ -223,6 +223,7 @@ declare
     i int;
     id_here bigint;
     refused bigint := 0;
+    singly boolean := false; -- the asks are answered one by one
     round bigint;
 begin
     if cardinality(p_free_run) > 0 or cardinality(p_ended) > 0 then
@@ -264,78 +265,85 @@ begin
     if cardinality(touched) > 0 then
         told := told + perdure.give_slots(p_at, touched, 0, 0);
     end if;
-    return query select * from perdure.grant_all(p_at, a_run, a_slot, a_name, a_key, a_most, a_priority, a_share, a_every, a_revision);
-    for a in select * from unnest(a_run, a_slot, a_name, a_key, a_most, a_priority, a_share, a_every, a_burst, a_revision)
-        with ordinality as n (run, slot, name, key, most, priority, share, every, burst, revision, nth) where not found order by nth loop
-        place := a.nth;
-        answer := 0;
-        wait := 0;
-        perform from perdure.heads where number = a.run;
-        if not found or a.run = refused and a.slot < 0 then
-            id_here := perdure.limit_of(a.name, a.key);
-            touched := touched || id_here;
-            return next;
-            continue;
-        end if;
-        select lim, held, due from perdure.slots where run = a.run and number = a.slot into got;
-        if not found then
-            id_here := perdure.limit_of(a.name, a.key);
-            touched := touched || id_here;
-            select * from perdure.limits where id = id_here into has;
-            if has.asks = 0 then
-                has.revision := a.revision;
-                update perdure.limits set revision = has.revision where id = id_here and revision <> has.revision;
-            end if;
-            if has.revision > a.revision then
-                a.most := has.most;
-                a.every := case when a.every > 0 then coalesce(has.every, a.every) else 0 end;
-                a.burst := coalesce(has.burst, a.burst);
-            end if;
-            if a.every > 0 then
-                has.full := coalesce(has.full, now_here);
-                if now_here < has.clock then
-                    has.full := has.full + now_here - has.clock;
-                end if;
-                has.full := perdure.renumbered(greatest(has.full, now_here), now_here, has.every, has.burst, a.every, a.burst);
-                update perdure.limits set every = a.every, burst = a.burst, clock = now_here, "full" = perdure.capped(has.full::numeric + a.every), asks = has.asks + 1 where id = id_here;
-                insert into perdure.slots (run, number, lim, ask, since, held, due, priority, share, turn)
-                values (a.run, a.slot, id_here, has.asks + 1, p_at, true, greatest(has.full - (a.burst - 1)::numeric * a.every, now_here)::bigint, a.priority, a.share, 0);
-                touched := touched || array(select o.id from perdure.limits o where o.full <= now_here order by o.full limit 8 for update skip locked);
-            elsif has.asks = 0 or has.most = a.most and (has.most = 0 or has.held < has.most) then
-                -- a slot is free, so nobody waits
-                update perdure.limits set most = a.most, held = has.held + 1, asks = has.asks + 1 where id = id_here;
-                insert into perdure.slots (run, number, lim, ask, since, held, priority, share, turn)
-                values (a.run, a.slot, id_here, has.asks + 1, p_at, true, a.priority, a.share, 0);
-                answer := 1;
+    if cardinality(a_run) > 0 then
+        return query select * from perdure.grant_all(p_at, a_run, a_slot, a_name, a_key, a_most, a_priority, a_share, a_every, a_revision);
+        singly := not found;
+    end if;
+    if singly then
+        for a in select * from unnest(a_run, a_slot, a_name, a_key, a_most, a_priority, a_share, a_every, a_burst, a_revision)
+            with ordinality as n (run, slot, name, key, most, priority, share, every, burst, revision, nth) order by nth loop
+            place := a.nth;
+            answer := 0;
+            wait := 0;
+            perform from perdure.heads where number = a.run;
+            if not found or a.run = refused and a.slot < 0 then
+                id_here := perdure.limit_of(a.name, a.key);
+                touched := touched || id_here;
                 return next;
                 continue;
-            else
-                update perdure.limits set asks = has.asks + 1 where id = id_here;
-                round := greatest(
-                    coalesce((select turn from perdure.slots where lim = id_here and not held and priority = a.priority order by turn limit 1), 1),
-                    coalesce((select turn + 1 from perdure.slots where lim = id_here and not held and priority = a.priority and share = a.share order by turn desc limit 1), 1));
-                insert into perdure.slots (run, number, lim, ask, since, held, priority, share, turn)
-                values (a.run, a.slot, id_here, has.asks + 1, p_at, false, a.priority, a.share, round);
             end if;
             select lim, held, due from perdure.slots where run = a.run and number = a.slot into got;
-        end if;
-        if got.due is not null then
-            wait := greatest(got.due - now_here, 0);
-            answer := case when wait > 0 then 3 else 1 end;
-        else
-            update perdure.limits set most = a.most where id = got.lim and name = a.name and key = a.key and revision <= a.revision and most <> a.most;
-            told := told + perdure.give_slots(p_at, array[got.lim], a.run, a.slot);
-            select held from perdure.slots where run = a.run and number = a.slot into got.held;
-            answer := case when got.held then 1 else 2 end;
-        end if;
-        if answer <> 1 and a.slot < 0 then
-            refused := a.run;
-        end if;
-        return next;
-    end loop;
-    delete from perdure.limits l where l.id = any(touched) and l.held = 0 and (l.full is null or l.full <= now_here)
-        and (select true from perdure.slots o where o.lim = l.id and not o.held limit 1) is null
-        and (select true from perdure.slots o where o.lim = l.id and o.due is not null limit 1) is null;
+            if not found then
+                id_here := perdure.limit_of(a.name, a.key);
+                touched := touched || id_here;
+                select * from perdure.limits where id = id_here into has;
+                if has.asks = 0 then
+                    has.revision := a.revision;
+                    update perdure.limits set revision = has.revision where id = id_here and revision <> has.revision;
+                end if;
+                if has.revision > a.revision then
+                    a.most := has.most;
+                    a.every := case when a.every > 0 then coalesce(has.every, a.every) else 0 end;
+                    a.burst := coalesce(has.burst, a.burst);
+                end if;
+                if a.every > 0 then
+                    has.full := coalesce(has.full, now_here);
+                    if now_here < has.clock then
+                        has.full := has.full + now_here - has.clock;
+                    end if;
+                    has.full := perdure.renumbered(greatest(has.full, now_here), now_here, has.every, has.burst, a.every, a.burst);
+                    update perdure.limits set every = a.every, burst = a.burst, clock = now_here, "full" = perdure.capped(has.full::numeric + a.every), asks = has.asks + 1 where id = id_here;
+                    insert into perdure.slots (run, number, lim, ask, since, held, due, priority, share, turn)
+                    values (a.run, a.slot, id_here, has.asks + 1, p_at, true, greatest(has.full - (a.burst - 1)::numeric * a.every, now_here)::bigint, a.priority, a.share, 0);
+                    touched := touched || array(select o.id from perdure.limits o where o.full <= now_here order by o.full limit 8 for update skip locked);
+                elsif has.asks = 0 or has.most = a.most and (has.most = 0 or has.held < has.most) then
+                    -- a slot is free, so nobody waits
+                    update perdure.limits set most = a.most, held = has.held + 1, asks = has.asks + 1 where id = id_here;
+                    insert into perdure.slots (run, number, lim, ask, since, held, priority, share, turn)
+                    values (a.run, a.slot, id_here, has.asks + 1, p_at, true, a.priority, a.share, 0);
+                    answer := 1;
+                    return next;
+                    continue;
+                else
+                    update perdure.limits set asks = has.asks + 1 where id = id_here;
+                    round := greatest(
+                        coalesce((select turn from perdure.slots where lim = id_here and not held and priority = a.priority order by turn limit 1), 1),
+                        coalesce((select turn + 1 from perdure.slots where lim = id_here and not held and priority = a.priority and share = a.share order by turn desc limit 1), 1));
+                    insert into perdure.slots (run, number, lim, ask, since, held, priority, share, turn)
+                    values (a.run, a.slot, id_here, has.asks + 1, p_at, false, a.priority, a.share, round);
+                end if;
+                select lim, held, due from perdure.slots where run = a.run and number = a.slot into got;
+            end if;
+            if got.due is not null then
+                wait := greatest(got.due - now_here, 0);
+                answer := case when wait > 0 then 3 else 1 end;
+            else
+                update perdure.limits set most = a.most where id = got.lim and name = a.name and key = a.key and revision <= a.revision and most <> a.most;
+                told := told + perdure.give_slots(p_at, array[got.lim], a.run, a.slot);
+                select held from perdure.slots where run = a.run and number = a.slot into got.held;
+                answer := case when got.held then 1 else 2 end;
+            end if;
+            if answer <> 1 and a.slot < 0 then
+                refused := a.run;
+            end if;
+            return next;
+        end loop;
+    end if;
+    if cardinality(touched) > 0 then
+        delete from perdure.limits l where l.id = any(touched) and l.held = 0 and (l.full is null or l.full <= now_here)
+            and (select true from perdure.slots o where o.lim = l.id and not o.held limit 1) is null
+            and (select true from perdure.slots o where o.lim = l.id and o.due is not null limit 1) is null;
+    end if;
     place := 0;
     answer := told;
     wait := 0;
