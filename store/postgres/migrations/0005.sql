@@ -177,31 +177,29 @@ begin
     end if;
     return query
     with asked as materialized (
-        select n.*, l.id, s.run is not null as had,
-            l.id is not null and h.found is not null and (s.run is null or s.held and s.due is null and s.lim = l.id) as plain
+        select n.*, s.run is not null as had, s.lim,
+            (select true from perdure.heads h where h.number = n.run) is not null and (s.run is null or s.held and s.due is null) as plain
         from unnest(a_run, a_slot, a_name, a_key, a_most, a_priority, a_share, a_revision)
             with ordinality as n (run, slot, name, key, most, priority, share, revision, nth)
-        left join perdure.limits l on l.name = any(array[n.name]) and l.key = any(array[n.key])
-        cross join lateral (select (select true from perdure.heads o where o.number = n.run) as found) h
         left join perdure.slots s on s.run = any(array[n.run]) and s.number = any(array[n.slot])),
     wanted as materialized (
-        select l.id, l.asks, a.most, a.revision, a.more,
-            a.same and (l.most = a.most or l.asks = 0 and a.alike) and (a.most = 0 or l.held + a.more <= a.most) as fits
+        select a.*, l.id, l.asks, coalesce(a.plain and a.same and (a.first is null or a.first = l.id and a.last = l.id)
+            and (l.most = a.most or l.asks = 0 and a.alike) and (a.most = 0 or l.held + a.more <= a.most), false) as fits
         from (
-            select id, min(most) as most, min(revision) as revision, count(*) filter (where not had) as more,
-                min(most) = max(most) as same, min(revision) = max(revision) as alike
-            from asked group by id) a
-        join perdure.limits l on l.id = any(array[a.id])),
+            select name, key, min(most) as most, min(revision) as revision, count(*) filter (where not had) as more,
+                bool_and(plain) as plain, min(most) = max(most) as same, min(revision) = max(revision) as alike, min(lim) as first, max(lim) as last
+            from asked group by name, key) a
+        left join perdure.limits l on l.name = any(array[a.name]) and l.key = any(array[a.key])),
     everything as materialized (
-        select (select bool_and(plain) and count(*) = count(distinct (run, slot)) from asked) and (select bool_and(fits) from wanted) as fits),
+        select (select bool_and(fits) from wanted) and (select count(*) = count(distinct (run, slot)) from asked) as fits),
     counted as (
         update perdure.limits l set most = w.most, held = l.held + w.more, asks = l.asks + w.more,
             revision = case when l.asks = 0 then w.revision else l.revision end
         from wanted w, everything e where e.fits and l.id = any(array[w.id]) and w.more > 0),
     given as (
         insert into perdure.slots (run, number, lim, ask, since, held, priority, share, turn)
-        select a.run, a.slot, a.id, w.asks + row_number() over (partition by a.id order by a.nth), p_at, true, a.priority, a.share, 0
-        from asked a join wanted w on w.id = a.id, everything e where e.fits and not a.had)
+        select a.run, a.slot, w.id, w.asks + row_number() over (partition by w.id order by a.nth), p_at, true, a.priority, a.share, 0
+        from asked a join wanted w on w.name = a.name and w.key = a.key, everything e where e.fits and not a.had)
     select a.nth::int, 1, 0::bigint from asked a, everything e where e.fits;
 end $$;
 
