@@ -70,8 +70,8 @@ const (
 	// whether there are such runs.
 	seeMail = `with unseen as (
     select number, given from perdure.heads where owner = $1 and mail > given and owner > 0 and ended is null
-    order by number for no key update skip locked)
-update perdure.heads h set given = h.mail from unseen u where h.number = u.number returning u.given, `
+    order by number + 0 for no key update skip locked)
+update perdure.heads h set given = h.mail from unseen u where h.number = any(array[u.number]) returning u.given, `
 
 	mailLeft = `select exists (select from perdure.heads where owner = $1 and mail > given and owner > 0 and ended is null)`
 
