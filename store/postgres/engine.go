@@ -58,8 +58,10 @@ insert into perdure.fallen (id, now) select id, $2 from gone returning id`
 	free = `with taken as (
     select h.number, f.now, (h.status = $2 or h.claimed) as crashed,
         (select coalesce(max(e.seq), 0) from perdure.entries e where e.run = h.number) as last
-    from perdure.fallen f join perdure.heads h on h.owner = any(array[f.id]) and h.owner > 0 and h.ended is null
-    order by h.number + 0 limit $1 for update of h skip locked)
+    from perdure.fallen f cross join lateral (
+        select * from perdure.heads h where h.owner = f.id and h.owner > 0 and h.ended is null
+        order by h.number + 0 limit $1 for update skip locked) h
+    limit $1)
 update perdure.heads h set owner = 0, wake = t.now, claimed = false,
     crashes = case when not t.crashed then h.crashes when t.last > h.seen then 1 else h.crashes + 1 end,
     seen = case when t.crashed then t.last else h.seen end
