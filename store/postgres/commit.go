@@ -97,7 +97,7 @@ var updateHeads = `with written as (
     where h.number = any(array[u.number]) and (not u.unload or h.owner = $16)
     returning u.unload and h.mail <> u.mail as stays, h.*)
 select coalesce(w.stays, false), ` + of("w", headColumns) + `, 1 / (n.count = $15)::int
-from (select count(*) from perdure.heads where number = any($1::bigint[])) n left join written w on w.stays`
+from (select count(*) from unnest($1::bigint[]) as n (number) where (select true from perdure.heads h where h.number = n.number)) n left join written w on w.stays`
 
 // findHeads returns the run that the workflow ID of a new run refers to, if the new run was
 // not written: the open run, unless the group starts that run later, or the run that ended

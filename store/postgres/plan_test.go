@@ -169,8 +169,9 @@ func hasCondition(below []string) bool {
 // mayReadAll reports whether a statement may read whole tables on purpose: it is part of no
 // commit and no claim. A list of busy runs reads all that have an owner.
 func mayReadAll(statement string) bool {
-	return statement == disown || strings.Contains(statement, "count(*) from perdure.") ||
+	return statement == disown || statement == selectCounts || statement == selectSlots ||
 		strings.Contains(statement, "owner > 0 and ended is null\nunion all") ||
-		strings.Contains(statement, "h.workflow = p_workflow[i]") || // a limit begins to count runs
-		strings.Contains(statement, "order by number desc limit") // of unrouted messages
+		strings.HasPrefix(statement, "select number from perdure.heads h where h.workflow = "+
+			"p_workflow[i]") || // a limit begins to count runs
+		strings.Contains(statement, "perdure.unrouted where $1::bigint = 0 order by number desc limit")
 }
