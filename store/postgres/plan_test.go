@@ -173,5 +173,6 @@ func mayReadAll(statement string) bool {
 		strings.Contains(statement, "owner > 0 and ended is null\nunion all") ||
 		strings.HasPrefix(statement, "select number from perdure.heads h where h.workflow = "+
 			"p_workflow[i]") || // a limit begins to count runs
-		strings.Contains(statement, "perdure.unrouted where $1::bigint = 0 order by number desc limit")
+		strings.Contains(statement, "perdure.unrouted where $1::bigint = 0 "+
+			"order by number desc limit")
 }
