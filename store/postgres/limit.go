@@ -22,7 +22,8 @@ const (
 
 	workLimits = `select place, answer, wait from perdure.limit_work($1, $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[],
     $6::text[], $7::bigint[], $8::bigint[], $9::bigint[], $10::text[], $11::bigint[], $12::smallint,
-    $13::bigint[], $14::bigint[], $15::text[], $16::text[], $17::bigint[], $18::int[], $19::text[], $20::bigint[], $21::bigint[], $22::bigint[], $23::bigint[])`
+    $13::bigint[], $14::bigint[], $15::text[], $16::text[], $17::bigint[], $18::int[], $19::text[], $20::bigint[], $21::bigint[], $22::bigint[], $23::bigint[],
+    $24::int, $25::int[], $26::text[], $27::text[], $28::bigint[], $29::bigint[], $30::bigint[])`
 
 	inheritSlots = `update perdure.slots s set run = n.number from unnest($1::bigint[], $2::bigint[]) as n (number, ended) where s.run = any(array[n.ended])`
 
@@ -58,6 +59,38 @@ type limitRows struct {
 	askName, askKey, askShare                    []string
 	askPriority                                  []int32
 	askRevision                                  []int64
+	askRuns                                      int32
+	askLimit                                     []int32 // places in limits, from 1
+	limits                                       askedLimits
+}
+
+// askedLimits are the limits that a group asks for, each once, with the numbers of an ask and how
+// many there are.
+type askedLimits struct {
+	place                 map[[2]string]int32
+	name, key             []string
+	most, revision, count []int64
+	singly                bool // the asks must be answered one by one
+}
+
+// add adds an ask, and returns the place of its limit.
+func (l *askedLimits) add(name, key string, a *store.Ask) int32 {
+	if l.place == nil {
+		l.place = map[[2]string]int32{}
+	}
+	of := [2]string{name, key}
+	at := l.place[of]
+	if at == 0 {
+		l.name, l.key = append(l.name, name), append(l.key, key)
+		l.most, l.revision = append(l.most, int64(a.Max)), append(l.revision, a.Revision)
+		l.count = append(l.count, 0)
+		at = int32(len(l.name))
+		l.place[of] = at
+	}
+	l.count[at-1]++
+	l.singly = l.singly || a.Every > 0 || l.most[at-1] != int64(a.Max) ||
+		l.revision[at-1] != a.Revision
+	return at
 }
 
 // plainText returns a text as it is stored; an empty one stays empty.
@@ -82,6 +115,9 @@ func (r *limitRows) add(c *store.Change) {
 		r.burst, r.slot = append(r.burst, int64(a.Burst)), append(r.slot, a.Slot)
 		r.revision = append(r.revision, a.Revision)
 	}
+	if len(c.Asks) > 0 {
+		r.askRuns++
+	}
 	for i := range c.Asks {
 		a := &c.Asks[i]
 		r.asks = append(r.asks, a)
@@ -94,6 +130,7 @@ func (r *limitRows) add(c *store.Change) {
 		r.askEvery = append(r.askEvery, int64(a.Every))
 		r.askBurst = append(r.askBurst, int64(a.Burst))
 		r.askRevision = append(r.askRevision, a.Revision)
+		r.askLimit = append(r.askLimit, r.limits.add(plainText(a.Limit), plainText(a.Key), a))
 	}
 }
 
@@ -113,22 +150,8 @@ func (r *limitRows) lock(b *batch) {
 	default:
 		runs := append(append([]int64{}, r.ended...), r.freeRun...)
 		counts := slices.ContainsFunc(r.workflow, func(w string) bool { return w != "" })
-		names, keys := r.asked()
-		b.add(lockLimits, int32(countingLock), counts, runs, names, keys, r.name)
+		b.add(lockLimits, int32(countingLock), counts, runs, r.limits.name, r.limits.key, r.name)
 	}
-}
-
-// asked returns the limits that the group asks for, each once.
-func (r *limitRows) asked() (names, keys []string) {
-	type limit struct{ name, key string }
-	seen := map[limit]bool{}
-	for i, name := range r.askName {
-		if l := (limit{name, r.askKey[i]}); !seen[l] {
-			seen[l] = true
-			names, keys = append(names, name), append(keys, l.key)
-		}
-	}
-	return names, keys
 }
 
 // queue adds the work to the batch.
@@ -136,10 +159,15 @@ func (r *limitRows) queue(t *transaction) {
 	if r.empty() {
 		return
 	}
+	l := r.limits
+	if l.singly {
+		l = askedLimits{}
+	}
 	t.batch.add(workLimits, nanos(t.group.Now), r.freeRun, r.freeNumber, r.ended, r.inherited,
 		r.name, r.most, r.every, r.burst, r.workflow, r.slot, int16(journal.Pending),
 		r.askRun, r.askSlot, r.askName, r.askKey, r.askMost, r.askPriority, r.askShare, r.askEvery,
-		r.askBurst, r.revision, r.askRevision).each(func(rows pgx.Rows) error {
+		r.askBurst, r.revision, r.askRevision, r.askRuns, r.askLimit, l.name, l.key, l.most,
+		l.revision, l.count).each(func(rows pgx.Rows) error {
 		var place, answer int32
 		var wait int64
 		if err := rows.Scan(&place, &answer, &wait); err != nil {

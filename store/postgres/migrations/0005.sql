@@ -7,7 +7,7 @@ create table perdure.limits (
     key   text not null,
     most  bigint not null default 0, -- slots; 0 for as many as are asked for
     held  bigint not null default 0,
-    asks  bigint not null default 0, -- so far
+    asks  bigint not null default 0, -- the last number of an ask
     every bigint,                    -- nanoseconds in which the bucket gains a token
     burst bigint,
     "full" bigint,                   -- when the bucket is full again, by the clock of this database
@@ -112,22 +112,24 @@ end $$;
 -- the group locks anything else. If one of them begins to count runs, no run ends meanwhile.
 create function perdure.lock_limits(p_lock int, p_counts boolean, p_runs bigint[], p_names text[], p_keys text[], p_adjusted text[])
 returns void language plpgsql as $$
+declare
+    asked bigint[];
 begin
     if p_counts then
         perform pg_advisory_xact_lock(p_lock, 0);
     else
         perform pg_advisory_xact_lock_shared(p_lock, 0);
     end if;
-    insert into perdure.limits (name, key)
-    select a.name, a.key from unnest(p_names, p_keys) as a (name, key)
-    where (select true from perdure.limits l where l.name = a.name and l.key = a.key) is null
-    order by 1, 2 on conflict do nothing;
-    perform from perdure.limits l where l.id = any (array(
-        select s.lim from perdure.slots s where s.run = any(p_runs)
-        union all
-        select o.id from unnest(p_names, p_keys) as a (name, key) join perdure.limits o on o.name = any(array[a.name]) and o.key = any(array[a.key])
-        union all
-        select o.id from perdure.limits o where o.name = any(p_adjusted)))
+    loop
+        asked := array(select o.id from unnest(p_names, p_keys) as a (name, key)
+            join perdure.limits o on o.name = any(array[a.name]) and o.key = any(array[a.key]));
+        exit when cardinality(asked) >= coalesce(cardinality(p_names), 0);
+        insert into perdure.limits (name, key) select a.name, a.key from unnest(p_names, p_keys) as a (name, key) order by 1, 2 on conflict do nothing;
+    end loop;
+    if cardinality(p_adjusted) > 0 then
+        asked := asked || array(select o.id from perdure.limits o where o.name = any(p_adjusted));
+    end if;
+    perform from perdure.limits l where l.id = any (array(select s.lim from perdure.slots s where s.run = any(p_runs)) || asked)
     order by (l.name, l.key) for update;
 end $$;
 
@@ -166,41 +168,38 @@ returns bigint language sql immutable as $$
     end
 $$;
 
--- Answers the asks of a group if all of them are for slots that are free, or that the runs have:
--- without a look at each. Otherwise it does nothing and returns no row.
+-- Gives slots to the asks of a group if all of them are new and all of the slots are free: without a
+-- look at each. Otherwise it does nothing and returns false. a_runs is the number of runs that ask.
+-- The group asks l_count times for a limit, and a_limit is the place of an ask's limit among them.
+-- The rows of limits are changed outside of the block with the handler: a change of a locked row in
+-- it would cost the server much.
 create function perdure.grant_all(
-    p_at bigint, a_run bigint[], a_slot bigint[], a_name text[], a_key text[], a_most bigint[], a_priority int[], a_share text[], a_every bigint[], a_revision bigint[])
-returns table (place int, answer int, wait bigint) language plpgsql as $$
+    p_at bigint, a_runs int, a_run bigint[], a_slot bigint[], a_limit int[], a_priority int[], a_share text[], l_name text[], l_key text[], l_most bigint[], l_revision bigint[], l_count bigint[])
+returns boolean language plpgsql as $$
+declare
+    ids bigint[];
+    counts bigint[];
 begin
-    if 0 < any(a_every) then
-        return;
+    if (select count(*) from perdure.heads h where h.number = any(a_run)) < a_runs then
+        return false;
     end if;
-    return query
-    with asked as materialized (
-        select n.*, s.run is not null as had, s.lim,
-            (select true from perdure.heads h where h.number = n.run) is not null and (s.run is null or s.held and s.due is null) as plain
-        from unnest(a_run, a_slot, a_name, a_key, a_most, a_priority, a_share, a_revision)
-            with ordinality as n (run, slot, name, key, most, priority, share, revision, nth)
-        left join perdure.slots s on s.run = any(array[n.run]) and s.number = any(array[n.slot])),
-    wanted as materialized (
-        select a.*, l.id, l.asks, coalesce(a.plain and a.same and (a.first is null or a.first = l.id and a.last = l.id)
-            and (l.most = a.most or l.asks = 0 and a.alike) and (a.most = 0 or l.held + a.more <= a.most), false) as fits
-        from (
-            select name, key, min(most) as most, min(revision) as revision, count(*) filter (where not had) as more,
-                bool_and(plain) as plain, min(most) = max(most) as same, min(revision) = max(revision) as alike, min(lim) as first, max(lim) as last
-            from asked group by name, key) a
-        left join perdure.limits l on l.name = any(array[a.name]) and l.key = any(array[a.key])),
-    everything as materialized (
-        select (select bool_and(fits) from wanted) and (select count(*) = count(distinct (run, slot)) from asked) as fits),
-    counted as (
-        update perdure.limits l set most = w.most, held = l.held + w.more, asks = l.asks + w.more,
-            revision = case when l.asks = 0 then w.revision else l.revision end
-        from wanted w, everything e where e.fits and l.id = any(array[w.id]) and w.more > 0),
-    given as (
+    select array_agg(l.id order by a.nth), array_agg(l.asks order by a.nth)
+    from unnest(l_name, l_key, l_most, l_count) with ordinality as a (name, key, most, count, nth)
+    join perdure.limits l on l.name = any(array[a.name]) and l.key = any(array[a.key])
+    where (l.most = a.most or l.asks = 0) and (a.most = 0 or l.held + a.count <= a.most) into ids, counts;
+    if cardinality(ids) is distinct from cardinality(l_name) then
+        return false;
+    end if;
+    begin
         insert into perdure.slots (run, number, lim, ask, since, held, priority, share, turn)
-        select a.run, a.slot, w.id, w.asks + row_number() over (partition by w.id order by a.nth), p_at, true, a.priority, a.share, 0
-        from asked a join wanted w on w.name = a.name and w.key = a.key, everything e where e.fits and not a.had)
-    select a.nth::int, 1, 0::bigint from asked a, everything e where e.fits;
+        select a.run, a.slot, ids[a.lim], counts[a.lim] + a.nth, p_at, true, a.priority, a.share, 0
+        from unnest(a_run, a_slot, a_limit, a_priority, a_share) with ordinality as a (run, slot, lim, priority, share, nth);
+    exception when unique_violation then
+        return false;
+    end;
+    update perdure.limits l set most = a.most, held = l.held + a.count, asks = l.asks + cardinality(a_run), revision = case when l.asks = 0 then a.revision else l.revision end
+    from unnest(ids, l_most, l_revision, l_count) as a (id, most, revision, count) where l.id = any(array[a.id]);
+    return true;
 end $$;
 
 -- Does the work of a group that is about limits: frees slots, changes limits, gives what is free,
@@ -209,10 +208,14 @@ create function perdure.limit_work(
     p_at bigint, p_free_run bigint[], p_free_number bigint[], p_ended bigint[], p_inherited bigint[],
     p_name text[], p_most bigint[], p_every bigint[], p_burst bigint[], p_workflow text[], p_slot bigint[], p_pending smallint,
     a_run bigint[], a_slot bigint[], a_name text[], a_key text[], a_most bigint[], a_priority int[], a_share text[], a_every bigint[], a_burst bigint[],
-    p_revision bigint[], a_revision bigint[])
+    p_revision bigint[], a_revision bigint[],
+    a_runs int, a_limit int[], l_name text[], l_key text[], l_most bigint[], l_revision bigint[], l_count bigint[])
 returns table (place int, answer int, wait bigint) language plpgsql as $$
 declare
-    touched bigint[] := '{}';
+    lims bigint[];           -- of slots that are freed
+    slots boolean[];         -- whether they were held
+    touched bigint[];
+    idle boolean := false;   -- nobody may have a limit any more
     told bigint := 0;
     now_here constant bigint := (extract(epoch from clock_timestamp()) * 1000000)::bigint * 1000;
     has record;
@@ -221,21 +224,26 @@ declare
     i int;
     id_here bigint;
     refused bigint := 0;
-    singly boolean := false; -- the asks are answered one by one
     round bigint;
 begin
-    if cardinality(p_free_run) > 0 or cardinality(p_ended) > 0 then
+    if cardinality(p_ended) > 0 then
         with gone as (
-            delete from perdure.slots s using (
-                select f.run, f.number from unnest(p_free_run, p_free_number) as f (run, number)
-                union
-                select o.run, o.number from perdure.slots o
-                where o.run = any(p_ended) and (o.number > 0 or o.run <> all(coalesce(p_inherited, array[]::bigint[])))) f
-            where s.run = any(array[f.run]) and s.number = any(array[f.number]) returning s.lim, s.held and s.due is null as held),
-        less as (
+            delete from perdure.slots s where s.run = any(p_ended) and (s.number > 0 or s.run <> all(coalesce(p_inherited, array[]::bigint[])))
+            returning s.lim, s.held and s.due is null as held)
+        select array_agg(lim), array_agg(held) from gone into lims, slots;
+    end if;
+    if cardinality(p_free_run) > 0 then
+        with gone as (
+            delete from perdure.slots s using unnest(p_free_run, p_free_number) as f (run, number)
+            where s.run = any(array[f.run]) and s.number = any(array[f.number]) returning s.lim, s.held and s.due is null as held)
+        select lims || array_agg(lim), slots || array_agg(held) from gone into lims, slots;
+    end if;
+    if cardinality(lims) > 0 then
+        with less as (
             update perdure.limits l set held = l.held - g.held
-            from (select lim, count(*) filter (where gone.held) as held from gone group by lim) g where l.id = any(array[g.lim]) returning l.id)
-        select coalesce(array_agg(id), '{}') from less into touched;
+            from (select lim, count(*) filter (where held) as held from unnest(lims, slots) as g (lim, held) group by lim) g
+            where l.id = any(array[g.lim]) returning l.id, l.held)
+        select array_agg(id), bool_or(held = 0) from less into touched, idle;
     end if;
     for i in 1 .. coalesce(cardinality(p_name), 0) loop
         if p_workflow[i] <> '' then
@@ -255,6 +263,7 @@ begin
         for has in select id, revision from perdure.limits where name = p_name[i] and revision <= p_revision[i] order by key loop
             update perdure.limits set most = p_most[i], revision = p_revision[i] where id = has.id;
             touched := touched || has.id;
+            idle := true;
             if p_every[i] > 0 and has.revision < p_revision[i] then
                 told := told + perdure.refill(p_at, now_here, has.id, p_every[i], p_burst[i]);
             end if;
@@ -263,11 +272,10 @@ begin
     if cardinality(touched) > 0 then
         told := told + perdure.give_slots(p_at, touched, 0, 0);
     end if;
-    if cardinality(a_run) > 0 then
-        return query select * from perdure.grant_all(p_at, a_run, a_slot, a_name, a_key, a_most, a_priority, a_share, a_every, a_revision);
-        singly := not found;
-    end if;
-    if singly then
+    if coalesce(cardinality(l_name), 0) > 0 and perdure.grant_all(p_at, a_runs, a_run, a_slot, a_limit, a_priority, a_share, l_name, l_key, l_most, l_revision, l_count) then
+        return query select nth, 1, 0::bigint from generate_series(1, cardinality(a_run)) as g (nth);
+    elsif cardinality(a_run) > 0 then
+        idle := true;
         for a in select * from unnest(a_run, a_slot, a_name, a_key, a_most, a_priority, a_share, a_every, a_burst, a_revision)
             with ordinality as n (run, slot, name, key, most, priority, share, every, burst, revision, nth) order by nth loop
             place := a.nth;
@@ -337,7 +345,7 @@ begin
             return next;
         end loop;
     end if;
-    if cardinality(touched) > 0 then
+    if idle then
         delete from perdure.limits l where l.id = any(touched) and l.held = 0 and (l.full is null or l.full <= now_here)
             and (select true from perdure.slots o where o.lim = l.id and not o.held limit 1) is null
             and (select true from perdure.slots o where o.lim = l.id and o.due is not null limit 1) is null;
