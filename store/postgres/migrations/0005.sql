@@ -269,7 +269,9 @@ begin
             end if;
         end loop;
     end loop;
-    if cardinality(touched) > 0 then
+    perform from perdure.limits l where l.id = any(touched) and (l.most = 0 or l.held < l.most)
+        and (select true from perdure.slots o where o.lim = l.id and not o.held limit 1) is not null;
+    if found then
         told := told + perdure.give_slots(p_at, touched, 0, 0);
     end if;
     if coalesce(cardinality(l_name), 0) > 0 and perdure.grant_all(p_at, a_runs, a_run, a_slot, a_limit, a_priority, a_share, l_name, l_key, l_most, l_revision, l_count) then
