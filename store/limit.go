@@ -24,6 +24,11 @@ import (
 // An ask is for the first round after those in which its Share waits, not before the round that is
 // served. Who leaves the line leaves its place in a round empty.
 //
+// An ask with a time Came comes before those of its Priority and Share whose time is later: it gets
+// the place of the first of them, and each of them the place of the next. So runs that several
+// engines take up at one time wait in the order in which they were started. An ask without a time
+// has that of the last of its Share.
+//
 // Whoever frees a slot gives it to the first in line in the same transaction: that run gets a
 // message of kind [journal.SlotGranted] whose Op.Key is the number of the slot, and the message
 // wakes it, also if the run has a cause to stay unloaded.
@@ -54,6 +59,7 @@ type Ask struct {
 	// Priority and Share order those that wait. Of several shares each gets a slot in turn.
 	Priority int
 	Share    string
+	Came     time.Time // the time by which those of a Share are in order; may be zero
 
 	// Every is the time in which the bucket gains a token, and Burst the most tokens that it has.
 	// If Every is set, the ask is for a token. The bucket fills within MaxFill. A token that would

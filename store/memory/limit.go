@@ -50,13 +50,14 @@ type slot struct {
 	run      journal.Number
 	number   int64
 	of       *limit
-	ask      int64 // counts asks
+	ask      int64 // counts asks; those in line change it with their places
 	since    time.Time
 	held     bool
 	due      time.Time // of a token
 	priority int
 	share    string
 	turn     int64 // the round in which its share gets a slot
+	came     time.Time
 }
 
 // before orders those in line.
@@ -261,7 +262,7 @@ func (tx *transaction) answer(run journal.Number, a *store.Ask) error {
 		d.asks++
 		s = &slot{
 			run: run, number: a.Slot, of: l, ask: d.asks, since: stored(tx.group.Now),
-			priority: a.Priority, share: a.Share,
+			priority: a.Priority, share: a.Share, came: stored(a.Came),
 		}
 		d.putSlot(s)
 		tx.undo = append(tx.undo, func() {
@@ -280,9 +281,7 @@ func (tx *transaction) answer(run journal.Number, a *store.Ask) error {
 			l.token(s)
 			tx.forget()
 		} else {
-			s.turn = l.turnOf(s)
-			at, _ := slices.BinarySearchFunc(l.line, s, (*slot).before)
-			l.line = slices.Insert(l.line, at, s)
+			tx.queue(l, s)
 		}
 	}
 	if !s.due.IsZero() {
@@ -322,22 +321,35 @@ func (tx *transaction) forget() {
 	}
 }
 
-// turnOf returns the round in which a share gets its next slot: after those that it waits for
-// already, and not before the round that is served.
-func (l *limit) turnOf(s *slot) int64 {
-	turn := int64(1)
-	for _, o := range l.line {
-		if o.priority == s.priority {
-			turn = o.turn
+// queue puts a slot into the line. Its share gets a slot for it after those that it waits for
+// already, and not before the round that is served. Those of the share that came later move on.
+func (tx *transaction) queue(l *limit, s *slot) {
+	s.turn = 1
+	var share []*slot
+	for i := len(l.line) - 1; i >= 0; i-- {
+		if o := l.line[i]; o.priority == s.priority {
+			s.turn = o.turn
+			if o.share == s.share {
+				share = append(share, o)
+			}
+		}
+	}
+	if len(share) > 0 {
+		s.turn = max(s.turn, share[0].turn+1)
+		if s.came.IsZero() {
+			s.came = share[0].came
+		}
+	}
+	l.line = append(l.line, s)
+	for _, o := range share {
+		if !o.came.After(s.came) {
 			break
 		}
+		turn, ask := o.turn, o.ask
+		tx.undo = append(tx.undo, func() { o.turn, o.ask = turn, ask })
+		o.turn, o.ask, s.turn, s.ask = s.turn, s.ask, turn, ask
 	}
-	for _, o := range l.line {
-		if o.priority == s.priority && o.share == s.share {
-			turn = max(turn, o.turn+1)
-		}
-	}
-	return turn
+	slices.SortFunc(l.line, (*slot).before)
 }
 
 // advance sets the clock of the bucket. A clock that was put back takes the bucket along.

@@ -23,7 +23,7 @@ const (
 	workLimits = `select place, answer, wait from perdure.limit_work($1, $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[],
     $6::text[], $7::bigint[], $8::bigint[], $9::bigint[], $10::text[], $11::bigint[], $12::smallint,
     $13::bigint[], $14::bigint[], $15::text[], $16::text[], $17::bigint[], $18::int[], $19::text[], $20::bigint[], $21::bigint[], $22::bigint[], $23::bigint[],
-    $24::int, $25::int[], $26::text[], $27::text[], $28::bigint[], $29::bigint[], $30::bigint[])`
+    $24::bigint[], $25::int, $26::int[], $27::text[], $28::text[], $29::bigint[], $30::bigint[], $31::bigint[])`
 
 	inheritSlots = `update perdure.slots s set run = n.number from unnest($1::bigint[], $2::bigint[]) as n (number, ended) where s.run = any(array[n.ended])`
 
@@ -59,6 +59,7 @@ type limitRows struct {
 	askName, askKey, askShare                    []string
 	askPriority                                  []int32
 	askRevision                                  []int64
+	askCame                                      []pgtype.Int8
 	askRuns                                      int32
 	askLimit                                     []int32 // places in limits, from 1
 	limits                                       askedLimits
@@ -130,6 +131,7 @@ func (r *limitRows) add(c *store.Change) {
 		r.askEvery = append(r.askEvery, int64(a.Every))
 		r.askBurst = append(r.askBurst, int64(a.Burst))
 		r.askRevision = append(r.askRevision, a.Revision)
+		r.askCame = append(r.askCame, nanos(stored(a.Came)))
 		r.askLimit = append(r.askLimit, r.limits.add(plainText(a.Limit), plainText(a.Key), a))
 	}
 }
@@ -166,8 +168,8 @@ func (r *limitRows) queue(t *transaction) {
 	t.batch.add(workLimits, nanos(t.group.Now), r.freeRun, r.freeNumber, r.ended, r.inherited,
 		r.name, r.most, r.every, r.burst, r.workflow, r.slot, int16(journal.Pending),
 		r.askRun, r.askSlot, r.askName, r.askKey, r.askMost, r.askPriority, r.askShare, r.askEvery,
-		r.askBurst, r.revision, r.askRevision, r.askRuns, r.askLimit, l.name, l.key, l.most,
-		l.revision, l.count).each(func(rows pgx.Rows) error {
+		r.askBurst, r.revision, r.askRevision, r.askCame, r.askRuns, r.askLimit, l.name, l.key,
+		l.most, l.revision, l.count).each(func(rows pgx.Rows) error {
 		var place, answer int32
 		var wait int64
 		if err := rows.Scan(&place, &answer, &wait); err != nil {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql/driver"
 	"fmt"
+	"math"
 	"math/bits"
 	"slices"
 	"strconv"
@@ -35,7 +36,7 @@ const (
 	selectUsed = `select exists (select 1 from perdure_slots where lim = ?1 and due is not null) or exists (select 1 from perdure_slots where lim = ?1 and held = 0)`
 
 	selectSlot = `select lim, held, due from perdure_slots where run = ? and number = ?`
-	insertSlot = `insert into perdure_slots (run, number, lim, ask, since, held, due, priority, share, turn) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	insertSlot = `insert into perdure_slots (run, number, lim, ask, since, held, due, priority, share, turn, came) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
 	// The successor inherits the slots of the run itself.
 	deleteSlot  = `delete from perdure_slots where run = ? and number = ? returning lim, held, due`
@@ -46,11 +47,17 @@ const (
 	selectFirst = `select run, number from perdure_slots where lim = ? and held = 0 order by priority desc, turn, ask limit 1`
 	holdSlot    = `update perdure_slots set held = 1 where run = ? and number = ?`
 
-	// selectTurn returns the round of a share: after those that it waits for already, and not
-	// before the round that is served.
-	selectTurn = `select max(
-    coalesce((select turn from perdure_slots where lim = ?1 and held = 0 and priority = ?2 order by turn limit 1), 1),
-    coalesce((select turn + 1 from perdure_slots where lim = ?1 and held = 0 and priority = ?2 and share = ?3 order by turn desc limit 1), 1))`
+	// selectTurn returns the round of a share, after those that it waits for already and not before
+	// the round that is served, and the time of the last in line of the share.
+	selectTurn = `select max(coalesce(turn + 1, 1),
+    coalesce((select turn from perdure_slots where lim = ?1 and held = 0 and priority = ?2 order by turn limit 1), 1)), came
+from (select 1) left join (select turn, came from perdure_slots
+    where lim = ?1 and held = 0 and priority = ?2 and share = ?3 order by came desc, turn desc limit 1)`
+
+	// selectLater returns those of a share that came later than a time, the last one first.
+	selectLater = `select run, number, turn, ask from perdure_slots
+where lim = ? and held = 0 and priority = ? and share = ? and came > ? order by came desc, turn desc`
+	moveSlot = `update perdure_slots set turn = ?, ask = ? where run = ? and number = ?`
 
 	selectTokens = `select run, number from perdure_slots where lim = ? and due > ? order by ask`
 	updateToken  = `update perdure_slots set due = ? where run = ? and number = ?`
@@ -373,7 +380,7 @@ func (tx *limiting) add(run journal.Number, a *store.Ask) (l *limit, held bool, 
 	if l.asks == 0 {
 		l.revision = a.Revision
 	}
-	turn, most := int64(0), int64(a.Max)
+	p, most := place{ask: l.asks + 1}, int64(a.Max)
 	if a.Revision < l.revision {
 		most = l.most
 	}
@@ -394,16 +401,54 @@ func (tx *limiting) add(run journal.Number, a *store.Ask) (l *limit, held bool, 
 		l.most, held = most, true
 		l.held++
 	default:
-		v, err := tx.value(selectTurn, l.id, int64(a.Priority), a.Share)
-		if err != nil {
+		if p, err = tx.place(l, a); err != nil {
 			return nil, false, due, err
 		}
-		turn = integer(v)
 	}
 	l.asks++
-	_, err = tx.exec(insertSlot, int64(run), a.Slot, l.id, l.asks, nanos(now), held, nanos(due),
-		int64(a.Priority), a.Share, turn)
+	_, err = tx.exec(insertSlot, int64(run), a.Slot, l.id, p.ask, nanos(now), held, nanos(due),
+		int64(a.Priority), a.Share, p.turn, p.came)
 	return l, held, due, err
+}
+
+// A place is a place in line.
+type place struct {
+	turn, ask int64
+	came      int64 // of the run that has it
+}
+
+// place returns the place in line of a new ask. Those of its share that came later move on.
+func (tx *limiting) place(l *limit, a *store.Ask) (p place, err error) {
+	p.ask, p.came = l.asks+1, math.MinInt64
+	if came := nanos(stored(a.Came)); came != nil {
+		p.came = integer(came)
+	}
+	last := p.came
+	err = tx.query(func(row []driver.Value) error {
+		p.turn = integer(row[0])
+		if row[1] != nil {
+			last = integer(row[1])
+		}
+		return nil
+	}, selectTurn, l.id, int64(a.Priority), a.Share)
+	if a.Came.IsZero() {
+		p.came = last
+	}
+	if err != nil || last <= p.came {
+		return p, err
+	}
+	var later [][]driver.Value
+	err = tx.query(func(row []driver.Value) error {
+		later = append(later, slices.Clone(row))
+		return nil
+	}, selectLater, l.id, int64(a.Priority), a.Share, p.came)
+	for _, row := range later {
+		if err == nil {
+			_, err = tx.exec(moveSlot, p.turn, p.ask, row[0], row[1])
+		}
+		p.turn, p.ask = integer(row[2]), integer(row[3])
+	}
+	return p, err
 }
 
 // slot returns the limit of a slot; nil if the run has none of that number.
@@ -529,7 +574,7 @@ func (tx *limiting) countIn(a *store.Adjust) error {
 		}
 		l.asks++
 		if _, err := tx.exec(insertSlot, run, a.Slot, l.id, l.asks, nanos(tx.group.Now), true, nil,
-			int64(0), "", int64(0)); err != nil {
+			int64(0), "", int64(0), int64(0)); err != nil {
 			return err
 		}
 		l.held++

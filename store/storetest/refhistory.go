@@ -206,6 +206,9 @@ func (h *limitHistory) asks(c *store.Change, slots ...int64) {
 			Slot: slot, Limit: limitOf[slot], Key: keys[h.random.IntN(2)],
 			Priority: h.random.IntN(6) / 5, Share: []string{"a", "b", "c"}[h.random.IntN(3)],
 		}
+		if !h.chance(3) {
+			a.Came = at(3600 * h.random.IntN(9))
+		}
 		c.Asks = append(c.Asks, h.numbered(a, isBehind))
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
@@ -17,6 +18,7 @@ type reference struct {
 	now    float64 // the hour
 	limits []*refLimit
 	places []*place // of all limits, in the order of the asks
+	asks   int      // so far
 	runs   []*refRun
 	forgot float64 // when the last bucket was gone: a store may forget it then, or later
 }
@@ -51,7 +53,9 @@ type place struct {
 	due      float64 // of a token
 	priority int
 	share    string
+	came     time.Time
 	round    int
+	nth      int // in the round: the number of its ask, or of that whose place it has
 }
 
 // commit carries out a group and returns the number of grants. It sets the answers to the asks of
@@ -133,7 +137,8 @@ func (m *reference) used(l *refLimit) int {
 func (m *reference) line(l *refLimit) []*place {
 	all := m.of(l, func(p *place) bool { return !p.held })
 	slices.SortStableFunc(all, func(a, b *place) int {
-		return cmp.Or(cmp.Compare(b.priority, a.priority), cmp.Compare(a.round, b.round))
+		return cmp.Or(cmp.Compare(b.priority, a.priority), cmp.Compare(a.round, b.round),
+			cmp.Compare(a.nth, b.nth))
 	})
 	return all
 }
@@ -204,31 +209,39 @@ func (m *reference) place(run journal.Number, a *store.Ask) *place {
 	}
 	p := &place{
 		of: m.limit(a.Limit, a.Key, a.Revision), run: run, slot: a.Slot, since: m.now,
-		priority: a.Priority, share: a.Share,
+		priority: a.Priority, share: a.Share, came: a.Came,
 	}
 	if a.Every > 0 {
 		m.token(p, a)
 	} else {
-		p.round = m.round(p)
+		m.queue(p)
 	}
 	m.places = append(m.places, p)
 	return p
 }
 
-// round returns the first round after those in which the share waits, not before the round that is
-// served.
-func (m *reference) round(p *place) int {
+// queue puts a place into the line: in the first round after those in which its share waits, not
+// before the round that is served. If others of the share came later, it gets the place of the
+// first of them, and each of them that of the next.
+func (m *reference) queue(p *place) {
 	line := slices.DeleteFunc(m.line(p.of), func(o *place) bool { return o.priority != p.priority })
-	round := 1
+	m.asks++
+	p.round, p.nth = 1, m.asks
 	if len(line) > 0 {
-		round = line[0].round
+		p.round = line[0].round
 	}
-	for _, o := range line {
-		if o.share == p.share {
-			round = o.round + 1
+	share := slices.DeleteFunc(line, func(o *place) bool { return o.share != p.share })
+	if n := len(share); n > 0 {
+		p.round = share[n-1].round + 1
+		if p.came.IsZero() {
+			p.came = share[n-1].came
 		}
 	}
-	return round
+	for _, o := range slices.Backward(share) {
+		if o.came.After(p.came) {
+			o.round, o.nth, p.round, p.nth = p.round, p.nth, o.round, o.nth
+		}
+	}
 }
 
 // tokens returns how many tokens a bucket has. A clock that is put back takes the bucket along.

@@ -30,12 +30,13 @@ create table perdure.slots (
     priority int not null,
     share    text not null,
     turn     bigint not null,  -- the round in which its share gets a slot
+    came     bigint not null default 0, -- the time by which those of a share are in order
     primary key (run, number)
 );
 
 create index slots_tokens on perdure.slots (lim, due) where due is not null;
 create index slots_line on perdure.slots (lim, priority desc, turn, ask) where not held;
-create index slots_share on perdure.slots (lim, priority, share, turn) where not held;
+create index slots_share on perdure.slots (lim, priority, share, came, turn) where not held;
 
 -- Sends runs the messages that they have slots. The messages count as not given to their engines.
 -- Returns how many it has sent.
@@ -168,38 +169,80 @@ returns bigint language sql immutable as $$
     end
 $$;
 
--- Gives slots to the asks of a group if all of them are new and all of the slots are free: without a
--- look at each. Otherwise it does nothing and returns false. a_runs is the number of runs that ask.
--- The group asks l_count times for a limit, and a_limit is the place of an ask's limit among them.
--- The rows of limits are changed outside of the block with the handler: a change of a locked row in
--- it would cost the server much.
-create function perdure.grant_all(
-    p_at bigint, a_runs int, a_run bigint[], a_slot bigint[], a_limit int[], a_priority int[], a_share text[], l_name text[], l_key text[], l_most bigint[], l_revision bigint[], l_count bigint[])
-returns boolean language plpgsql as $$
+-- Puts in order, within each of its shares, the line of limits from a time on: those that came first
+-- get the first of the places.
+create function perdure.sort_line(p_lims bigint[], p_priorities int[], p_shares text[], p_came bigint[]) returns void language sql as $$
+    with line as materialized (
+        select s.run, s.number, s.turn, s.ask, a.nth as line,
+            row_number() over (partition by a.nth order by s.came, s.turn) as nth, row_number() over (partition by a.nth order by s.turn) as place
+        from unnest(p_lims, p_priorities, p_shares, p_came) with ordinality as a (lim, priority, share, came, nth)
+        join perdure.slots s on s.lim = any(array[a.lim]) and not s.held and s.priority = any(array[a.priority]) and s.share = any(array[a.share]) and s.came >= a.came)
+    update perdure.slots s set turn = p.turn, ask = p.ask
+    from line l join line p on p.line = l.line and p.place = l.nth
+    where l.place <> l.nth and s.run = any(array[l.run]) and s.number = any(array[l.number])
+$$;
+
+-- Answers the asks of a group at once if all of them are new, and all slots of a limit are free or
+-- none is. Otherwise it does nothing and returns null. It returns which of the limits have free slots.
+-- a_runs is the number of runs that ask. The group asks l_count times for a limit, and a_limit is the
+-- place of an ask's limit among them. The rows of limits are changed outside of the block with the
+-- handler: a change of a locked row in it would cost the server much.
+create function perdure.answer_all(
+    p_at bigint, a_runs int, a_run bigint[], a_slot bigint[], a_limit int[], a_priority int[], a_share text[], a_came bigint[],
+    l_name text[], l_key text[], l_most bigint[], l_revision bigint[], l_count bigint[])
+returns boolean[] language plpgsql as $$
 declare
     ids bigint[];
     counts bigint[];
+    is_free boolean[];
 begin
     if (select count(*) from perdure.heads h where h.number = any(a_run)) < a_runs then
-        return false;
+        return null;
     end if;
-    select array_agg(l.id order by a.nth), array_agg(l.asks order by a.nth)
-    from unnest(l_name, l_key, l_most, l_count) with ordinality as a (name, key, most, count, nth)
-    join perdure.limits l on l.name = any(array[a.name]) and l.key = any(array[a.key])
-    where (l.most = a.most or l.asks = 0) and (a.most = 0 or l.held + a.count <= a.most) into ids, counts;
-    if cardinality(ids) is distinct from cardinality(l_name) then
-        return false;
+    select array_agg(id order by nth), array_agg(asks order by nth), array_agg(fits order by nth) from (
+        select l.id, l.asks, a.nth, a.most = 0 or l.held + a.count <= a.most as fits
+        from unnest(l_name, l_key, l_most, l_count) with ordinality as a (name, key, most, count, nth)
+        join perdure.limits l on l.name = any(array[a.name]) and l.key = any(array[a.key])
+        where l.most = a.most and (a.most = 0 or l.held + a.count <= a.most or l.held >= a.most)
+            or l.asks = 0 and (a.most = 0 or a.count <= a.most)) l
+    into ids, counts, is_free;
+    if cardinality(ids) is distinct from cardinality(l_name) or not true = all(is_free) and a_runs < cardinality(a_run) then
+        return null;
     end if;
     begin
-        insert into perdure.slots (run, number, lim, ask, since, held, priority, share, turn)
-        select a.run, a.slot, ids[a.lim], counts[a.lim] + a.nth, p_at, true, a.priority, a.share, 0
-        from unnest(a_run, a_slot, a_limit, a_priority, a_share) with ordinality as a (run, slot, lim, priority, share, nth);
+        if true = all(is_free) then
+            insert into perdure.slots (run, number, lim, ask, since, held, priority, share, turn)
+            select a.run, a.slot, ids[a.lim], counts[a.lim] + a.nth, p_at, true, a.priority, a.share, 0
+            from unnest(a_run, a_slot, a_limit, a_priority, a_share) with ordinality as a (run, slot, lim, priority, share, nth);
+        else
+            with asked as materialized (
+                select a.*, ids[a.lim] as id, row_number() over share as place, max(a.came) over (share rows unbounded preceding) as latest
+                from unnest(a_run, a_slot, a_limit, a_priority, a_share, a_came) with ordinality as a (run, slot, lim, priority, share, came, nth)
+                window share as (partition by a.lim, a.priority, a.share order by a.nth)),
+            shares as materialized (
+                select a.*, last.came as latest, greatest(last.turn + 1, coalesce((
+                    select o.turn from perdure.slots o where o.lim = a.id and not o.held and o.priority = a.priority order by o.priority desc, o.turn limit 1), 1)) as turn
+                from (select distinct id, lim, priority, share from asked where not is_free[lim]) a
+                left join lateral (
+                    select o.turn, o.came from perdure.slots o where o.lim = a.id and not o.held and o.priority = a.priority and o.share = a.share
+                    order by o.came desc, o.turn desc limit 1) last on true)
+            insert into perdure.slots (run, number, lim, ask, since, held, priority, share, turn, came)
+            select a.run, a.slot, a.id, counts[a.lim] + a.nth, p_at, is_free[a.lim], a.priority, a.share, coalesce(s.turn + a.place - 1, 0),
+                coalesce(a.came, greatest(s.latest, a.latest), -9223372036854775808)
+            from asked a left join shares s on s.lim = a.lim and s.priority = a.priority and s.share = a.share;
+        end if;
     exception when unique_violation then
-        return false;
+        return null;
     end;
-    update perdure.limits l set most = a.most, held = l.held + a.count, asks = l.asks + cardinality(a_run), revision = case when l.asks = 0 then a.revision else l.revision end
-    from unnest(ids, l_most, l_revision, l_count) as a (id, most, revision, count) where l.id = any(array[a.id]);
-    return true;
+    update perdure.limits l set most = a.most, held = l.held + case when a.fits then a.count else 0 end, asks = l.asks + cardinality(a_run),
+        revision = case when l.asks = 0 then a.revision else l.revision end
+    from unnest(ids, l_most, l_revision, l_count, is_free) as a (id, most, revision, count, fits) where l.id = any(array[a.id]);
+    if false = any(is_free) then
+        perform perdure.sort_line(array_agg(id), array_agg(priority), array_agg(share), array_agg(came)) from (
+            select ids[lim] as id, priority, share, min(came) as came from unnest(a_limit, a_priority, a_share, a_came) as a (lim, priority, share, came)
+            where came is not null and not is_free[lim] group by lim, priority, share) a;
+    end if;
+    return is_free;
 end $$;
 
 -- Does the work of a group that is about limits: frees slots, changes limits, gives what is free,
@@ -209,7 +252,7 @@ create function perdure.limit_work(
     p_name text[], p_most bigint[], p_every bigint[], p_burst bigint[], p_workflow text[], p_slot bigint[], p_pending smallint,
     a_run bigint[], a_slot bigint[], a_name text[], a_key text[], a_most bigint[], a_priority int[], a_share text[], a_every bigint[], a_burst bigint[],
     p_revision bigint[], a_revision bigint[],
-    a_runs int, a_limit int[], l_name text[], l_key text[], l_most bigint[], l_revision bigint[], l_count bigint[])
+    a_came bigint[], a_runs int, a_limit int[], l_name text[], l_key text[], l_most bigint[], l_revision bigint[], l_count bigint[])
 returns table (place int, answer int, wait bigint) language plpgsql as $$
 declare
     lims bigint[];           -- of slots that are freed
@@ -225,6 +268,7 @@ declare
     id_here bigint;
     refused bigint := 0;
     round bigint;
+    is_free boolean[];       -- of the limits that are asked for; null: the asks are answered one by one
 begin
     if cardinality(p_ended) > 0 then
         with gone as (
@@ -274,12 +318,15 @@ begin
     if found then
         told := told + perdure.give_slots(p_at, touched, 0, 0);
     end if;
-    if coalesce(cardinality(l_name), 0) > 0 and perdure.grant_all(p_at, a_runs, a_run, a_slot, a_limit, a_priority, a_share, l_name, l_key, l_most, l_revision, l_count) then
-        return query select nth, 1, 0::bigint from generate_series(1, cardinality(a_run)) as g (nth);
+    if cardinality(l_name) > 0 then
+        is_free := perdure.answer_all(p_at, a_runs, a_run, a_slot, a_limit, a_priority, a_share, a_came, l_name, l_key, l_most, l_revision, l_count);
+    end if;
+    if is_free is not null then
+        return query select nth::int, case when is_free[lim] then 1 else 2 end, 0::bigint from unnest(a_limit) with ordinality as a (lim, nth);
     elsif cardinality(a_run) > 0 then
         idle := true;
-        for a in select * from unnest(a_run, a_slot, a_name, a_key, a_most, a_priority, a_share, a_every, a_burst, a_revision)
-            with ordinality as n (run, slot, name, key, most, priority, share, every, burst, revision, nth) order by nth loop
+        for a in select * from unnest(a_run, a_slot, a_name, a_key, a_most, a_priority, a_share, a_every, a_burst, a_revision, a_came)
+            with ordinality as n (run, slot, name, key, most, priority, share, every, burst, revision, came, nth) order by nth loop
             place := a.nth;
             answer := 0;
             wait := 0;
@@ -324,11 +371,13 @@ begin
                     continue;
                 else
                     update perdure.limits set asks = has.asks + 1 where id = id_here;
-                    round := greatest(
-                        coalesce((select turn from perdure.slots where lim = id_here and not held and priority = a.priority order by turn limit 1), 1),
-                        coalesce((select turn + 1 from perdure.slots where lim = id_here and not held and priority = a.priority and share = a.share order by turn desc limit 1), 1));
-                    insert into perdure.slots (run, number, lim, ask, since, held, priority, share, turn)
-                    values (a.run, a.slot, id_here, has.asks + 1, p_at, false, a.priority, a.share, round);
+                    select turn, came from perdure.slots where lim = id_here and not held and priority = a.priority and share = a.share order by came desc, turn desc limit 1 into got;
+                    round := greatest(got.turn + 1, coalesce((select turn from perdure.slots where lim = id_here and not held and priority = a.priority order by turn limit 1), 1));
+                    insert into perdure.slots (run, number, lim, ask, since, held, priority, share, turn, came)
+                    values (a.run, a.slot, id_here, has.asks + 1, p_at, false, a.priority, a.share, round, coalesce(a.came, got.came, -9223372036854775808));
+                    if got.came > a.came then
+                        perform perdure.sort_line(array[id_here], array[a.priority], array[a.share], array[a.came]);
+                    end if;
                 end if;
                 select lim, held, due from perdure.slots where run = a.run and number = a.slot into got;
             end if;

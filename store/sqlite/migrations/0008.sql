@@ -30,9 +30,10 @@ create table perdure_slots (
     priority integer not null,
     share    text not null,
     turn     integer not null, -- the round in which its share gets a slot
+    came     integer not null default 0, -- the time by which those of a share are in order
     primary key (run, number)
 ) strict, without rowid;
 
 create index perdure_slots_tokens on perdure_slots (lim, due) where due is not null;
 create index perdure_slots_line on perdure_slots (lim, priority desc, turn, ask) where held = 0;
-create index perdure_slots_share on perdure_slots (lim, priority, share, turn) where held = 0;
+create index perdure_slots_share on perdure_slots (lim, priority, share, came, turn) where held = 0;
