@@ -118,9 +118,15 @@ func (d *admission) ask(asks []store.Ask, then func()) {
 }
 
 // askFirst does so. If the run is to gather starts, it asks for the slot of that first. If others
-// may join it, it also asks for the slot that it has to its end.
+// may join it, it also asks for the slot that it has to its end. It comes to its limits when it is
+// started, or at the time that the start asked for.
 func (d *admission) askFirst(asks []store.Ask, then func()) {
 	r := d.run
+	for i := range asks {
+		if asks[i].Slot != rules.OneSlot {
+			asks[i].Came = d.from()
+		}
+	}
 	switch {
 	case asks[0].Slot != rules.OneSlot:
 	case r.def.Gather != nil:

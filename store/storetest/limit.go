@@ -23,6 +23,7 @@ func limitChecks() []check {
 		{"limit/a start that finds a run asks nothing", limitVoid},
 		{"limit/after an ask for the run that is not granted no other is answered", limitFurther},
 		{"limit/who waits is in order of priority, then by shares in turn", limitOrder},
+		{"limit/who came first of a share is before those who asked first", limitCame},
 		{"limit/a run that continues another has its slots", limitInherits},
 		{"limit/more slots are given at once, and fewer take none away", limitAdjusts},
 		{"limit/a limit that begins to count runs counts those that have begun", limitCounts},
@@ -297,6 +298,42 @@ func limitOrder(w *world) {
 	}
 	// d comes when a, b have had their first turn in line
 	w.same("order", order, []int64{7, 2, 5, 9, 3, 8, 4, 6})
+}
+
+// spec: R-32
+func limitCame(w *world) {
+	w.join(0)
+	w.commit(limited(w, 1, "mail", 1)...) // run 1
+	// came adds runs that ask at one time, each with the second at which it came; 0 for none
+	came := func(share string, seconds ...int) {
+		changes := limited(w, len(seconds), "mail", 1)
+		for i, s := range seconds {
+			a := &changes[i].Asks[0]
+			if a.Share = share; s != 0 {
+				a.Came = at(s)
+			}
+		}
+		w.commit(changes...)
+	}
+	waiting := func(want ...int64) {
+		slots, err := w.s.(store.SlotReader).Slots(w.Context(), store.SlotQuery{Limit: "mail"})
+		w.ok(err)
+		var order []int64
+		for _, s := range slots[1:] {
+			order = append(order, int64(s.Run&0xffff))
+		}
+		w.same("order", order, want)
+	}
+	came("a", 50, 60)     // 2, 3
+	came("b", 55)         // 4, behind 2: it is in the first round, too
+	came("a", 40, 60, 45) // 5 6 7
+	waiting(5, 4, 7, 2, 3, 6)
+	came("a", 55) // 8
+	waiting(5, 4, 7, 2, 8, 3, 6)
+	came("a", 0, 10) // 9 has the time of the last, and 10 is the first
+	waiting(10, 4, 5, 7, 2, 8, 3, 6, 9)
+	came("b", 0, 20) // 11, 12
+	waiting(10, 12, 5, 4, 7, 11, 2, 8, 3, 6, 9)
 }
 
 // spec

@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/perdure/perdure/store"
 )
@@ -72,6 +73,10 @@ func TestSuiteFailsDriversThatAreWrongAboutLimits(t *testing.T) {
 		"knows no priority": {
 			eachAsk(func(a *store.Ask) { a.Priority = 0 }),
 			"limit/who waits is in order of priority, then by shares in turn",
+		},
+		"knows no time of a start": {
+			eachAsk(func(a *store.Ask) { a.Came = time.Time{} }),
+			"limit/who came first of a share is before those who asked first",
 		},
 		"knows no shares": {
 			eachAsk(func(a *store.Ask) { a.Share = "" }),

@@ -65,6 +65,7 @@ func TestRandomHistoriesOfLimitsCatchBrokenDrivers(t *testing.T) {
 		"knows no priority":                asks(func(a *store.Ask) { a.Priority = 0 }),
 		"serves the lowest priority first": asks(func(a *store.Ask) { a.Priority *= -1 }),
 		"knows no shares":                  asks(func(a *store.Ask) { a.Share = "" }),
+		"knows no time of a start":         asks(func(a *store.Ask) { a.Came = time.Time{} }),
 		"has larger buckets":               asks(func(a *store.Ask) { a.Burst++ }),
 		"knows no revision of an ask":      asks(func(a *store.Ask) { a.Revision = 0 }),
 

@@ -102,3 +102,49 @@ func TestAKeyThatIsNeverComputedDoesNotHoldUpOthersForLong(t *testing.T) {
 		w.End()
 	})
 }
+
+// A run that was started first is before others in line, although an engine asked for it later.
+//
+// spec: R-32
+func TestWhoWasStartedFirstIsFirstInLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		free := make(chan struct{})
+		var begun []int
+		def := perdure.Define("job", func(ctx context.Context, in int) (int, error) {
+			err := perdure.Do(ctx, "do", func(context.Context) error {
+				begun = append(begun, in)
+				return nil
+			})
+			return in, errors.Join(err, perdure.Sleep(ctx, time.Hour))
+		}, limit.Control{PerKey: 1, Key: limit.By(func(in int) string {
+			if in == 1 {
+				<-free
+			}
+			return "one"
+		})})
+		w := world.New(t, def)
+		_, err := def.Start(t.Context(), w.Engine, 0)
+		world.NoError(t, err)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		w.Kill()
+		outside, err := perdure.NewClient(t.Context(), w.DB, def)
+		world.NoError(t, err)
+		for in := range 3 {
+			time.Sleep(time.Second)
+			_, err = def.Start(t.Context(), outside, in+1)
+			world.NoError(t, err)
+		}
+		w.Begin()
+		time.Sleep(time.Minute)
+		synctest.Wait() // 2 and 3 wait in line
+		close(free)
+		time.Sleep(5 * time.Hour)
+		synctest.Wait()
+		if want := []int{0, 1, 2, 3}; !slices.Equal(begun, want) {
+			t.Errorf("begun in the order %v, want %v", begun, want)
+		}
+		noSlots(t, w)
+		w.End()
+	})
+}
