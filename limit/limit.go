@@ -65,7 +65,7 @@ type Control struct {
 	// Rank computes the priority of each run instead.
 	Rank Rank
 	// Fair makes the keys that wait for the slots of Concurrency get one each in turn. Otherwise
-	// the run that has waited longest is first.
+	// the run that was started first is first.
 	Fair bool
 
 	workflow string
