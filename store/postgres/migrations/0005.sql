@@ -196,7 +196,7 @@ declare
     counts bigint[];
     is_free boolean[];
 begin
-    if (select count(*) from perdure.heads h where h.number = any(a_run)) < a_runs then
+    if exists (select from unnest(a_run) as a (number) where (select true from perdure.heads h where h.number = a.number) is null) then
         return null;
     end if;
     select array_agg(id order by nth), array_agg(asks order by nth), array_agg(fits order by nth) from (
