@@ -56,7 +56,16 @@ func (x *dealing) decide(ctx context.Context, c *perdure.Client, m program.Messa
 			return err
 		}
 	}
-	return c.Decide(ctx, m.To, []string{m.Name, w.Path}[x.rng.IntN(2)], d)
+	if m.Choice == "retry" {
+		if err := x.World.Mend(m.Mends); err != nil {
+			return err
+		}
+	}
+	err = c.Decide(ctx, m.To, []string{m.Name, w.Path}[x.rng.IntN(2)], d)
+	if err == nil {
+		x.count("decide-" + d.Choice)
+	}
+	return err
 }
 
 // meddle makes a call of an operator at any time.

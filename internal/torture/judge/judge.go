@@ -260,6 +260,7 @@ func Judge(e Evidence) []string {
 		b.verdict(c, seen)
 		b.messages(c)
 		b.stuck(c)
+		b.asked(c)
 	}
 	b.money(seen)
 	b.limits()

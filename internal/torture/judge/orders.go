@@ -108,3 +108,16 @@ func (b *bench) stuck(c *actor.Case) {
 			stopped, rollbacks, c.ID)
 	}
 }
+
+// asked judges that runs have asked an operator about each phase that fails for good.
+func (b *bench) asked(c *actor.Case) {
+	for _, a := range c.Want.Asked {
+		if !slices.ContainsFunc(b.byID[a[0]], func(r *Run) bool {
+			return slices.ContainsFunc(r.Entries, func(e journal.Entry) bool {
+				return e.Kind == journal.DecisionSought && e.Op.Name == a[1]
+			})
+		}) {
+			b.wrong("%s has not asked what to do about %s, which fails for good", a[0], a[1])
+		}
+	}
+}

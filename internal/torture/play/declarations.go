@@ -1,6 +1,7 @@
 package play
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -62,6 +63,9 @@ func (e *Env) then(i int, what string) func(context.Context, Deeds, int64) error
 			return nil // it is not known to have tried
 		}
 		label := program.Label(in.Instance, i, in.Round, what)
+		if stands, err := e.stands(ctx, in.Deeds[i].Stuck(what), label); err != nil || stands {
+			return cmp.Or(err, perdure.Permanent(ErrMeant))
+		}
 		if in.Deeds[i].UndoBroken && what == "undo" {
 			if mended, err := e.world.Mended(ctx, label); err != nil {
 				return err
@@ -73,6 +77,15 @@ func (e *Env) then(i int, what string) func(context.Context, Deeds, int64) error
 			program.Label(in.Instance, i, in.Round, "do"), n)
 		return err
 	}
+}
+
+// stands reports whether a phase fails now, about which an operator decides so. Empty is no failure.
+func (e *Env) stands(ctx context.Context, decides, label string) (bool, error) {
+	if decides != "retry" {
+		return decides != "", nil
+	}
+	mended, err := e.world.Mended(ctx, label)
+	return !mended, err
 }
 
 // reluctant returns a compensation, confirm or cancel that panics in its first attempt, after it
@@ -129,6 +142,9 @@ func calm() pattern.Callback {
 func (e *Env) tcc(f program.Declaration) *tcc.TCC[Deeds] {
 	t := tcc.New[Deeds](f.Name, append(limited(f), perdure.Timeout(time.Hour))...).Retry(brisk).
 		AttemptTimeout(attemptTime).Publish("torture").On(calm())
+	if f.Parks() {
+		t.Park()
+	}
 	for i, n := range f.Steps {
 		e.participant(t, i, n.Way)
 	}
@@ -175,6 +191,9 @@ func (e *Env) tccs(f program.Declaration) {
 	var members []*tcc.Member
 	for i, n := range f.Steps {
 		t := tcc.New[Deeds](fmt.Sprint(f.Name, i)).Retry(brisk)
+		if f.Parks() {
+			t.Park()
+		}
 		e.participant(t, i, "")
 		m := tcc.Include(c, fmt.Sprint("m", i), t, func(in Deeds) (Deeds, error) { return in, nil })
 		if n.Way == "optional" {

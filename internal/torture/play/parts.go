@@ -1,8 +1,10 @@
 package play
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/perdure/perdure/pattern"
@@ -21,6 +23,8 @@ type PartInput struct {
 	Round    int
 	Part     string
 	Bad      bool // its second step fails for good
+	// what an operator decides about the phase that fails for good; empty for none
+	Stuck string
 }
 
 func (in PartInput) label(what string) string {
@@ -30,7 +34,7 @@ func (in PartInput) label(what string) string {
 // parts are the sagas and TCCs that are part of programs' code.
 type parts struct {
 	plain, keyed *saga.Saga[PartInput]
-	tcc          *tcc.TCC[PartInput]
+	tcc, parked  *tcc.TCC[PartInput]
 }
 
 func (e *Env) partStep(what string, mayFail bool) func(context.Context, PartInput) (int64, error) {
@@ -47,6 +51,11 @@ func (e *Env) back(what string) func(context.Context, PartInput, int64) error {
 	return func(ctx context.Context, in PartInput, n int64) error {
 		if n == 0 {
 			return nil // it has not tried
+		}
+		if what == "second-confirm" || what == "first-cancel" && in.Bad {
+			if stands, err := e.stands(ctx, in.Stuck, in.label(what)); err != nil || stands {
+				return cmp.Or(err, perdure.Permanent(ErrMeant))
+			}
 		}
 		_, err := e.call(ctx, in.label(what), in.label(first(what)), n)
 		return err
@@ -75,19 +84,25 @@ func (e *Env) declareParts() *parts {
 			Retry(brisk)
 		return s
 	}
-	t := tcc.New[PartInput]("part-tcc").Retry(brisk)
-	tcc.Add(t, "first", e.partStep("first", false)).Confirm(e.back("first-confirm")).
-		Cancel(e.back("first-cancel"))
-	tcc.Add(t, "second", e.partStep("second", true)).Confirm(e.back("second-confirm")).
-		Cancel(e.back("second-cancel"))
-	return &parts{plain: one("part", ""), keyed: one("part-keyed", "pay"), tcc: t}
+	two := func(name string) *tcc.TCC[PartInput] {
+		t := tcc.New[PartInput](name).Retry(brisk)
+		tcc.Add(t, "first", e.partStep("first", false)).Confirm(e.back("first-confirm")).
+			Cancel(e.back("first-cancel"))
+		tcc.Add(t, "second", e.partStep("second", true)).Confirm(e.back("second-confirm")).
+			Cancel(e.back("second-cancel"))
+		return t
+	}
+	return &parts{
+		plain: one("part", ""), keyed: one("part-keyed", "pay"), tcc: two("part-tcc"),
+		parked: two("part-tcc-park").Park(),
+	}
 }
 
 // part runs sagas and TCCs as parts of the code.
 func (p *player) part(ctx context.Context, op *program.Op) error {
 	in := PartInput{
 		Instance: p.in.Instance, ID: op.ID, Round: p.in.Round, Part: "a",
-		Bad: op.Way == "saga-bad" || op.Way == "tcc-bad",
+		Bad: strings.Contains(op.Way, "-bad"),
 	}
 	other := in
 	other.Part = "b"
@@ -172,12 +187,19 @@ func (p *player) undone(ctx context.Context, op *program.Op, in PartInput) error
 }
 
 func (p *player) tccPart(ctx context.Context, op *program.Op, in PartInput) error {
-	end, err := p.parts.tcc.Inline(ctx, in, perdure.Key(fmt.Sprint(op.ID)))
+	t := p.parts.tcc
+	if strings.HasSuffix(op.Way, "-park") {
+		t, in.Stuck = p.parts.parked, op.Decision()
+	}
+	end, err := t.Inline(ctx, in, perdure.Key(fmt.Sprint(op.ID)))
 	if err != nil {
 		return err
 	}
 	want := journal.Confirmed
-	if in.Bad {
+	switch {
+	case in.Bad && in.Stuck == "skip":
+		want = journal.Failed
+	case in.Bad || in.Stuck == "skip":
 		want = journal.Canceled
 	}
 	if end.Status != want {

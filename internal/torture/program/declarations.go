@@ -3,6 +3,7 @@ package program
 import (
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // A Declaration is the shape of a declared workflow: a graph, a saga or a TCC. A program that names
@@ -28,6 +29,18 @@ type Deed struct {
 	UndoBad bool   `json:"undo_bad,omitempty"`
 	// its compensation fails for good until an operator has mended it
 	UndoBroken bool `json:"undo_broken,omitempty"`
+	// its confirm or cancel fails for good, and an operator decides so: see [Decisions]
+	Confirm string `json:"confirm,omitempty"`
+	Cancel  string `json:"cancel,omitempty"`
+}
+
+// Decisions are those of an operator about a confirm or a cancel that has failed for good: to try
+// again, after what is broken was mended; that it is done by hand; or that it stays failed.
+var Decisions = []string{"retry", "handled", "skip"}
+
+// Stuck returns the decision about a phase of a participant; empty if the phase succeeds.
+func (d Deed) Stuck(phase string) string {
+	return map[string]string{"confirm": d.Confirm, "cancel": d.Cancel}[phase]
 }
 
 // Declarations are the declared workflows that programs name.
@@ -106,6 +119,7 @@ var Declarations = []Declaration{
 	{"tcc-two", "tcc", []Node{{nil, true, ""}, {nil, true, ""}}},
 	{"tcc-three", "tcc", []Node{{nil, true, ""}, {nil, true, ""}, {nil, true, ""}}},
 	{"tcc-with", "tcc", []Node{{nil, true, "with"}, {nil, true, "optional"}, {nil, true, ""}}},
+	{"tcc-park", "tcc", []Node{{nil, true, "with"}, {nil, true, ""}, {nil, true, ""}}},
 	{"tcc-money", "tcc", []Node{{nil, true, "money"}, {nil, true, "money"}}},
 	{"sagas", "sagas", []Node{{nil, true, ""}, {[]int{0}, true, ""}}},
 	{
@@ -118,6 +132,7 @@ var Declarations = []Declaration{
 		}},
 	},
 	{"tccs", "tccs", []Node{{nil, true, ""}, {[]int{0}, true, ""}}},
+	{"tccs-park", "tccs", []Node{{nil, true, ""}, {[]int{0}, true, ""}, {[]int{1}, true, ""}}},
 	{
 		"tccs-loose",
 		"tccs",
@@ -145,8 +160,8 @@ func (d Declaration) IsLimited() bool {
 	return false
 }
 
-// Parks reports whether an operator decides about a failed compensation.
-func (d Declaration) Parks() bool { return d.Name == "saga-park" }
+// Parks reports whether an operator decides about a failed compensation, confirm or cancel.
+func (d Declaration) Parks() bool { return strings.HasSuffix(d.Name, "-park") }
 
 // DeclarationOf returns the declaration with that name.
 func DeclarationOf(name string) (Declaration, bool) {
@@ -188,7 +203,20 @@ func (m *maker) deeds(name string) []Deed {
 			out[i] = Deed{Bad: true}
 		}
 	}
+	for i := range out {
+		if d.Parks() && d.isTCC() {
+			out[i].Confirm, out[i].Cancel = m.decision(), m.decision()
+		}
+	}
 	return out
+}
+
+// decision returns one of the decisions of an operator, or often none.
+func (m *maker) decision() string {
+	if m.IntN(2) == 0 {
+		return ""
+	}
+	return Decisions[m.IntN(len(Decisions))]
 }
 
 // settled are the ways of steps that do not fail.
@@ -216,6 +244,9 @@ func (o *oracle) declared(p *Program) {
 
 // declaredRound foresees one run of a declaration. It returns the steps that are done.
 func (o *oracle) declaredRound(p *Program, d Declaration) (done []int) {
+	if d.isTCC() {
+		return o.tcc(p, d)
+	}
 	do := func(i int, what string) {
 		for _, w := range clones(d.Steps[i], what) {
 			o.must(Label(o.instance, i, o.round, w))
@@ -255,25 +286,12 @@ func (o *oracle) declaredRound(p *Program, d Declaration) (done []int) {
 			done = append(done, i)
 		}
 	}
-	tcc := d.Pattern == "tcc" || d.Pattern == "tccs"
 	o.Ends = []string{"COMPLETED"}
-	switch {
-	case bad && tcc:
-		o.Ends = []string{"CANCELED"}
-	case bad:
+	if bad {
 		o.Ends = []string{"FAILED"}
-	case tcc:
-		o.Ends = []string{"CONFIRMED"}
 	}
 	for _, i := range done {
 		switch {
-		case tcc && bad && d.Pattern == "tccs":
-			do(i, "confirm")
-			do(i, "cancel")
-		case tcc && bad:
-			do(i, "cancel")
-		case tcc:
-			do(i, "confirm")
 		case bad && d.Steps[i].Undo && !p.Deeds[i].UndoBad:
 			do(i, "undo")
 		case (bad || o.maybe) && p.Deeds[i].UndoBad && d.Parks():

@@ -17,6 +17,7 @@ type Expect struct {
 	Retried  bool            // it FAILS first, and an operator mends and retries it
 	Fork     []int           // by order: the step from which on the run is forked
 	Undos    []string        // labels that an operator mends when a rollback has stopped
+	Asked    [][2]string     // workflow IDs, and the names of decisions that these ask for
 }
 
 // A Message is a signal, a decision or the cancel of a timer from outside.
@@ -27,6 +28,7 @@ type Message struct {
 	Value int
 	// Choice is the choice of a decision; empty for yes.
 	Choice string
+	Mends  string // the label that the operator mends before deciding to try again
 	Key    string
 }
 
@@ -53,6 +55,9 @@ func Foresee(p *Program, instance string) Expect {
 		o.Ends = append(o.Ends, "CANCELLED")
 		if strings.HasPrefix(p.Workflow, "tcc") {
 			o.Ends = append(o.Ends, "CANCELED")
+			if slices.ContainsFunc(p.Deeds, func(d Deed) bool { return d.Cancel == "skip" }) {
+				o.Ends = append(o.Ends, "FAILED")
+			}
 		}
 	}
 	slices.Sort(o.Facts)
@@ -181,7 +186,7 @@ func (o *oracle) op(op *Op, id string) {
 	case Read, State:
 		o.fact(op, "ok")
 	case Part:
-		o.part(op)
+		o.part(op, id)
 	case Held:
 		o.held(op, id)
 	case Broken:
@@ -304,7 +309,7 @@ func (o *oracle) held(op *Op, id string) {
 	o.fact(op, "ok")
 }
 
-func (o *oracle) part(op *Op) {
+func (o *oracle) part(op *Op, id string) {
 	one := func(part, what string) { o.must(o.label(op, part+what)) }
 	switch op.Way {
 	case "saga", "saga-keyed":
@@ -326,6 +331,8 @@ func (o *oracle) part(op *Op) {
 	case "tcc-bad":
 		one("a", "first")
 		one("a", "first-cancel")
+	case "tcc-park", "tcc-bad-park":
+		o.parkedPart(op, id)
 	}
 	o.fact(op, "%s", op.Way)
 	if !o.upset && !o.maybe {

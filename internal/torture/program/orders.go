@@ -160,13 +160,21 @@ func (o *oracle) then(p *Program, d Declaration, done []int) {
 		case order == "fork" && !p.isBadAfter(p.Then[:n]):
 			o.Ends = []string{"COMPLETED"}
 		case order == "mended":
-			done = o.mended(d)
+			done = o.mended(p, d)
 		}
 	}
 }
 
 // mended foresees a run whose steps all succeed. It returns the steps.
-func (o *oracle) mended(d Declaration) (done []int) {
+func (o *oracle) mended(p *Program, d Declaration) (done []int) {
+	if d.isTCC() {
+		mended := *p
+		mended.Deeds = slices.Clone(p.Deeds)
+		for i := range mended.Deeds {
+			mended.Deeds[i].Bad = false
+		}
+		return o.tcc(&mended, d)
+	}
 	o.Ends = []string{"COMPLETED"}
 	for i, n := range d.Steps {
 		if n.Way == "when" {
@@ -177,10 +185,6 @@ func (o *oracle) mended(d Declaration) (done []int) {
 			o.send(o.instance, "all", 1)
 		}
 		o.must(Label(o.instance, i, o.round, "do"))
-		if d.isTCC() {
-			o.Ends = []string{"CONFIRMED"}
-			o.must(Label(o.instance, i, o.round, "confirm"))
-		}
 	}
 	return done
 }

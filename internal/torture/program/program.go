@@ -62,7 +62,7 @@ var Ways = map[Kind][]string{
 		"variable", "key", "attribute", "payload", "publish", "status", "record", "emit", "letter",
 	},
 	Scope:  {"plain", "stands"},
-	Part:   {"saga", "saga-bad", "saga-undone", "saga-keyed", "tcc", "tcc-bad"},
+	Part:   {"saga", "saga-bad", "saga-undone", "saga-keyed", "tcc", "tcc-bad", "tcc-park", "tcc-bad-park"},
 	Walk:   {"plain", "limited"},
 	Code:   {"panics", "retryable"},
 	Held:   {"do", "acquire", "within", "rate", "child"},
@@ -135,6 +135,9 @@ var Stucks = []string{"resume", "retry", "handled", "skip"}
 
 // IsMended reports whether operators mend the compensations by which a rollback has stopped.
 func (p *Program) IsMended() bool { return p.Stuck == "resume" || p.Stuck == "retry" }
+
+// Decision returns the decision about the phase of a TCC that fails for good in an operation.
+func (o *Op) Decision() string { return Decisions[o.N%len(Decisions)] }
 
 // Skipped returns the output that an operator gives to a broken step.
 func (o *Op) Skipped() int { return o.ID * 7 }
