@@ -247,3 +247,30 @@ func TestJudgeSeesARollbackThatDoesNotStop(t *testing.T) {
 		finds(t, name, got, c.want)
 	}
 }
+
+// The judge sees a run that does not ask about a phase that fails for good.
+//
+// spec: B-27
+func TestJudgeSeesARunThatDoesNotAsk(t *testing.T) {
+	asks := func(kind journal.Kind, name string) []*Run {
+		return []*Run{{Head: journal.Head{WorkflowID: "p"}, Entries: []journal.Entry{
+			{Kind: kind, Op: journal.Op{Name: name}},
+		}}}
+	}
+	for name, c := range map[string]struct {
+		runs []*Run
+		want string
+	}{
+		"it asks":          {asks(journal.DecisionSought, "cancel:a"), ""},
+		"about another":    {asks(journal.DecisionSought, "cancel:b"), "p has not asked"},
+		"it does not wait": {asks(journal.StepFailed, "cancel:a"), "p has not asked"},
+		"there is no run":  {nil, "p has not asked"},
+	} {
+		got := judged(Evidence{Runs: c.runs}, func(b *bench) {
+			b.asked(&actor.Case{ID: "p", Want: program.Expect{
+				Asked: [][2]string{{"p", "cancel:a"}},
+			}})
+		})
+		finds(t, name, got, c.want)
+	}
+}
