@@ -79,7 +79,8 @@ func (e *Env) then(i int, what string) func(context.Context, Deeds, int64) error
 	}
 }
 
-// stands reports whether a phase fails now, about which an operator decides so. Empty is no failure.
+// stands reports whether a phase fails now, about which an operator decides so; empty for one that
+// does not fail.
 func (e *Env) stands(ctx context.Context, decides, label string) (bool, error) {
 	if decides != "retry" {
 		return decides != "", nil

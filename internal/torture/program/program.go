@@ -61,8 +61,11 @@ var Ways = map[Kind][]string{
 	State: {
 		"variable", "key", "attribute", "payload", "publish", "status", "record", "emit", "letter",
 	},
-	Scope:  {"plain", "stands"},
-	Part:   {"saga", "saga-bad", "saga-undone", "saga-keyed", "tcc", "tcc-bad", "tcc-park", "tcc-bad-park"},
+	Scope: {"plain", "stands"},
+	Part: {
+		"saga", "saga-bad", "saga-undone", "saga-keyed", "tcc", "tcc-bad", "tcc-park",
+		"tcc-bad-park",
+	},
 	Walk:   {"plain", "limited"},
 	Code:   {"panics", "retryable"},
 	Held:   {"do", "acquire", "within", "rate", "child"},
