@@ -78,13 +78,18 @@ type Leave struct {
 // ReserveID returns an engine ID that no other claim ever returns, and records nothing.
 type ReserveID struct{}
 
-// TakeDue makes the engine the owner of due runs of the named workflows, and returns them. The runs
-// that have been due for the longest time come first. A run is due if it has no owner, and its wake
-// time is set and not after Now. One claim returns at most about 32 MB, but at least one run.
+// TakeDue makes the engine the owner of due runs, and returns them. A run is due if it has no owner,
+// and its wake time is set and not after Now. The runs come in this order, and within each part
+// those first that have been due for the longest time:
 //
-// Of the workflows in Paused, it takes only due runs with an unseen order, and those come before
-// the others. An order is unseen from its delivery (see [journal.Kind.IsOrder]) until an engine
-// that owns the run gives it back, or the run ends: a run that continues another one has none.
+//   - of the workflows in Paused, the runs with an unseen order;
+//   - of workflows that are in neither list, the runs with an unseen [TerminateOrder], unless
+//     another engine has the workflow, or has not said which workflows it has;
+//   - the runs of Workflows.
+//
+// An order is unseen from its delivery until an engine that owns the run gives it back, or the run
+// ends: a run that continues another one has none. One claim returns at most about 32 MB, but at
+// least one run.
 //
 // It also returns, in Claimed.Mail, the messages of the engine's runs that were not given to the
 // engine before. Messages of a run that is being written just now are left out; Claimed.Next is
@@ -92,9 +97,32 @@ type ReserveID struct{}
 type TakeDue struct {
 	Engine    journal.EngineID
 	Workflows []string
-	Paused    []string // further workflows
+	Paused    []string // further workflows of the engine
 	Max       int      // runs; 0: messages only
 	Now       time.Time
+}
+
+// An Order is what a message orders, as far as a [TakeDue] depends on it. The orders of a run count
+// as the highest of them.
+type Order uint8
+
+// The numbers are stored and never change their meaning.
+const (
+	NoOrder        Order = 0
+	AnyOrder       Order = 1 // see [journal.Kind.IsOrder]
+	TerminateOrder Order = 2 // to end at once, for which nobody needs the code of the workflow
+)
+
+// OrderOf returns what a message orders.
+func OrderOf(m *journal.Entry) Order {
+	switch {
+	case !m.Kind.IsOrder():
+		return NoOrder
+	case m.Kind == journal.CancelAsked && m.Detail != nil &&
+		m.Detail.Mode == journal.ActionTerminate:
+		return TerminateOrder
+	}
+	return AnyOrder
 }
 
 // TakeRun makes the engine the owner of one run, whatever its wake time, and returns it. It

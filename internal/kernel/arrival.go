@@ -36,8 +36,10 @@ func (k *Kernel) adopt(c *store.Run, forced bool) {
 		return
 	}
 	close(r.begun)
+	endAtOnce(r)
 	switch a := (arrival{r, c}); {
-	case def == nil: // claimed for a command that did not come
+	case r.gone():
+	case def == nil: // claimed for a command that did not come, or that is refused
 		r.release()
 	case broken != nil:
 		a.leave(broken)
@@ -102,9 +104,6 @@ func (k *Kernel) activationOf(c *store.Run, def *Workflow) (r *run, broken *jour
 // given back. Forced, the code of a parked run is called all the same.
 func (a arrival) goesOn(forced bool) bool {
 	r := a.run
-	if endAtOnce(r); r.gone() {
-		return false
-	}
 	if e := r.memo.ends; e != nil && !isOwn(e) {
 		a.resumeEnding(e)
 	} else if r.overdue() && !r.ending.cleansUp() {

@@ -145,7 +145,7 @@ func (q *claims) claimDue() (again bool, err error) {
 	k := q.k
 	names, paused := k.runnable()
 	most := k.batch()
-	if k.isHeavy(k.cfg.MaxLoaded) || len(names)+len(paused) == 0 {
+	if k.isHeavy(k.cfg.MaxLoaded) {
 		most = 0
 	}
 	room := k.reserve(most)

@@ -96,12 +96,13 @@ func (c *Client) mayTerminate(ctx context.Context) judge {
 	}
 }
 
-// endAtOnce ends a run that has just been claimed, if a message asks for that.
+// endAtOnce ends a run that has just been claimed, if a message asks for that. The engine need not
+// know its workflow.
 func endAtOnce(r *run) {
 	e := r.inbox.find(func(e *journal.Entry) bool {
-		return e.Kind == journal.CancelAsked && whyOf(e.Detail).Mode == journal.ActionTerminate
+		return store.OrderOf(e) == store.TerminateOrder
 	})
-	if e != nil {
+	if e != nil && errors.Is(mayTerminate("", r.head()), errOpen) {
 		command{r, *e}.do()
 	}
 }

@@ -94,10 +94,10 @@ func (r *run) unloaded(c *store.Change) {
 }
 
 // release returns the run to the store as it was claimed. A parked run is due again only for its
-// overall timeout.
+// overall timeout, if the engine knows that.
 func (r *run) release() {
 	wake := r.head().Wake
-	if parked(r.head()) {
+	if parked(r.head()) && r.def != nil {
 		wake = r.due()
 	}
 	r.leaveHead(r.status(), r.head().Cause, wake)

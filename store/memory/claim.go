@@ -5,6 +5,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
@@ -74,7 +75,17 @@ func (d *data) take(c store.TakeDue) store.Claimed {
 		return out
 	}
 	size := 0
-	first := func() *run { return cmp.Or(firstOrdered(d, c), d.first(c.Workflows)) }
+	first := func() *run {
+		return cmp.Or(
+			d.firstOrdered(c.Now, func(r *run) bool {
+				return slices.Contains(c.Paused, r.head.Workflow)
+			}),
+			d.firstOrdered(c.Now, func(r *run) bool {
+				return r.ordered == store.TerminateOrder && !d.has(&c, r.head.Workflow)
+			}),
+			d.first(c.Workflows),
+		)
+	}
 	next := first()
 	for ; next != nil && !next.head.Wake.After(c.Now); next = first() {
 		if len(out.Runs) == c.Max || size >= claimBytes {
@@ -95,15 +106,29 @@ func (d *data) take(c store.TakeDue) store.Claimed {
 	return out
 }
 
-// firstOrdered returns the run of a paused workflow that is due first among those with an unseen
-// order; nil if there is none.
-func firstOrdered(d *data, c store.TakeDue) (first *run) {
+// has reports whether an engine has the workflow: the one that takes runs, or another one, which
+// may have any as long as it has not said which.
+func (d *data) has(c *store.TakeDue, workflow string) bool {
+	if slices.Contains(c.Workflows, workflow) || slices.Contains(c.Paused, workflow) {
+		return true
+	}
+	for id, e := range d.engines {
+		if id != c.Engine && (e.Workflows == nil || slices.Contains(e.Workflows, workflow)) {
+			return true
+		}
+	}
+	return false
+}
+
+// firstOrdered returns the run that is due first among those with an unseen order for which may is
+// true; nil if there is none.
+func (d *data) firstOrdered(now time.Time, may func(*run) bool) (first *run) {
 	for r := range d.ordered {
 		switch {
-		case !r.ordered || !r.isOpen():
+		case r.ordered == store.NoOrder || !r.isOpen():
 			delete(d.ordered, r)
-		case !r.isFree() || r.head.Wake.After(c.Now):
-		case !slices.Contains(c.Paused, r.head.Workflow):
+		case !r.isFree() || r.head.Wake.After(now):
+		case !may(r):
 		case first == nil || (wait{r.head.Wake, r}).before(wait{first.head.Wake, first}):
 			first = r
 		}

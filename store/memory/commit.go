@@ -346,7 +346,9 @@ func (tx *transaction) head(i int, c *store.Change) error {
 		return nil
 	}
 	r.head.Owner, r.head.Wake = h.Owner, h.Wake
-	r.ordered = r.ordered && h.Owner != 0
+	if h.Owner == 0 {
+		r.ordered = store.NoOrder
+	}
 	return nil
 }
 
@@ -378,7 +380,7 @@ func (tx *transaction) settle() bool {
 		if t.run.hasMail() {
 			tx.data.mail[t.run] = true
 		}
-		if t.run.ordered {
+		if t.run.ordered != store.NoOrder {
 			tx.data.ordered[t.run] = true
 		}
 		tell = tell || tx.concerns(t.run)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
 )
 
 // A run is a head, its journal and its inbox. The slices and the map are only appended to or
@@ -24,9 +25,9 @@ type run struct {
 	seen int64
 	// given is the number of the last message that its engine was given.
 	given   int64
-	claimed bool  // claimed, and its head was not written since
-	ordered bool  // has an order that no owner has seen
-	commit  int64 // the last group that changed it
+	claimed bool        // claimed, and its head was not written since
+	ordered store.Order // what no owner has seen
+	commit  int64       // the last group that changed it
 }
 
 // A row is a stored entry. Its detail is encoded, so that it is not shared with anybody.

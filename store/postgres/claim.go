@@ -43,12 +43,12 @@ func (s *Store) claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 	case store.TakeRun:
 		return s.take(ctx, c.Engine, func(t *taking) error { return t.one(ctx, c.Run) })
 	case store.TakeDue:
-		seen, idle, err := s.looks(ctx, c)
-		if err != nil || idle {
-			return seen, err
+		seen, err := s.looks(ctx, c)
+		if err != nil || seen.idle {
+			return seen.Claimed, err
 		}
 		return s.take(ctx, c.Engine, func(t *taking) error {
-			t.out.Settings = seen.Settings
+			t.out.Settings, t.doomed = seen.Settings, seen.doomed
 			return t.due(ctx, c)
 		})
 	case store.TakeOutbox:
@@ -87,18 +87,29 @@ order by h.wake, h.number limit $3`
 
 	// hasOrder hides from the planner that the runs are open and nobody's: the index of those
 	// has all that are due.
-	hasOrder = `ordered and case when ordered then owner = 0 and ended is null end`
+	hasOrder = `ordered > 0 and case when ordered > 0 then owner = 0 and ended is null end`
+
+	// isDoomed is for a run that is to be terminated although no engine has its workflow. It
+	// hides the same. The engine's own workflows are in $2 and $3.
+	isDoomed = `h.ordered = 2 and case when h.ordered = 2 then h.owner = 0 and h.ended is null end
+    and array_position($2::text[], h.workflow) is null and array_position($3::text[], h.workflow) is null
+    and (select true from perdure.engines e where e.id <> $1 and (e.workflows is null or h.workflow = any(e.workflows)) limit 1) is null`
+
+	// selectDoomed is like selectDue for such runs.
+	selectDoomed = `select %s from perdure.heads h where ` + isDoomed + ` and h.wake <= $4
+order by h.wake, h.number limit $5 for no key update of h skip locked`
 
 	own = shorten +
 		`update perdure.heads set owner = $1, given = mail, claimed = true where number = any($2::bigint[])`
 
 	// look reads in one statement whether the engine lives, whether it has messages that it
-	// was not given or a workflow that is paused has a run with an order, and when the next
-	// run is due.
+	// was not given or a workflow that is paused has a run with an order, whether a run is
+	// doomed, and when the next run is due.
 	look = `select exists (select from perdure.engines where id = $1), (select coalesce(max(revision), 0) from perdure.settings),
     exists (select from perdure.heads where owner = $1 and mail > given and owner > 0 and ended is null)
     or exists (select from unnest($3::text[]) as w (name) cross join lateral (
         select from perdure.heads where ` + hasOrder + ` and workflow = w.name and wake is not null limit 1) o),
+    exists (select from perdure.heads h where ` + isDoomed + ` and h.wake is not null limit 1),
     (select min(n.wake) from unnest($2::text[]) as w (name) cross join lateral (
         select h.wake from perdure.heads h where h.owner = 0 and h.workflow = w.name and h.wake is not null and h.ended is null
         order by h.wake, h.number limit 1) n)`
@@ -136,9 +147,15 @@ func (s *Store) take(ctx context.Context, engine journal.EngineID,
 	return out, err
 }
 
+// A glance is what an engine that asks for runs finds.
+type glance struct {
+	store.Claimed
+	idle   bool // there is nothing to take now
+	doomed bool // there are runs to be terminated that no engine has the workflow of
+}
+
 // looks reports whether there is nothing to take now, which is the usual case.
-func (s *Store) looks(ctx context.Context, c store.TakeDue) (out store.Claimed, idle bool,
-	err error) {
+func (s *Store) looks(ctx context.Context, c store.TakeDue) (out glance, err error) {
 	var alive, mail bool
 	var revision int64
 	var next pgtype.Int8
@@ -147,14 +164,16 @@ func (s *Store) looks(ctx context.Context, c store.TakeDue) (out store.Claimed, 
 		names, paused = nil, nil
 	}
 	if err := s.pool.QueryRow(ctx, look, int64(c.Engine), names, paused).Scan(&alive,
-		&revision, &mail, &next); err != nil {
-		return out, false, err
+		&revision, &mail, &out.doomed, &next); err != nil {
+		return out, err
 	}
 	if !alive {
-		return out, false, store.ErrFenced
+		return out, store.ErrFenced
 	}
-	out = store.Claimed{Engine: c.Engine, Next: moment(next), Settings: revision}
-	return out, !mail && (out.Next.IsZero() || out.Next.After(c.Now)), nil
+	out.Claimed = store.Claimed{Engine: c.Engine, Next: moment(next), Settings: revision}
+	out.doomed = out.doomed && c.Max > 0
+	out.idle = !mail && !out.doomed && (out.Next.IsZero() || out.Next.After(c.Now))
+	return out, nil
 }
 
 // A taking is a claim of runs in progress. It reads a run before it makes the engine its
@@ -163,6 +182,7 @@ type taking struct {
 	store  *Store
 	tx     pgx.Tx
 	engine journal.EngineID
+	doomed bool // see glance
 	out    *store.Claimed
 }
 
@@ -209,6 +229,10 @@ func (t *taking) due(ctx context.Context, c store.TakeDue) error {
 	if c.Max > 0 {
 		if len(c.Paused) > 0 {
 			b.add(orderedHeads, c.Paused, nanos(c.Now), c.Max+1).each(t.heads(&due))
+		}
+		if t.doomed {
+			b.add(doomedHeads, int64(t.engine), c.Workflows, c.Paused, nanos(c.Now), c.Max+1).
+				each(t.heads(&due))
 		}
 		b.add(dueHeads, c.Workflows, nanos(c.Now), c.Max+1).each(t.heads(&due))
 		t.next(&b, c)

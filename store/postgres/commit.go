@@ -89,7 +89,7 @@ var updateHeads = `with written as (
         status = u.status, ended = nullif(u.ended, -9223372036854775808), last = u.last, cause = coalesce(u.cause, ''), keep = u.keep, retain = u.retain, pattern = u.pattern, error = u.error,
         expires = nullif(u.expires, -9223372036854775808), claimed = false,
         owner = case when u.unload and h.mail <> u.mail then h.owner else u.owner end,
-        ordered = h.ordered and (u.unload and h.mail <> u.mail or u.owner <> 0),
+        ordered = case when u.unload and h.mail <> u.mail or u.owner <> 0 then h.ordered else 0 end,
         wake = case when u.unload and h.mail <> u.mail then h.wake else nullif(u.wake, -9223372036854775808) end
     from (select * from unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::text[], $8::boolean[], $9::bigint[], $10::bigint[],
             $11::text[], $12::bigint[], $13::smallint[], $14::text[])

@@ -110,8 +110,8 @@ moving as (
 counting as (
     update perdure.heads h set mail = c.mail / (h.mail = c.was and h.ended is null)::int,
         given = case when h.owner = $1 and $1 <> 0 and h.given = h.mail then h.given + c.given else h.given end,
-        wake = case when c.woken then $2 else h.wake end, ordered = h.ordered or c.ordered
-    from (select target, min(mail) as was, max(number) as mail, bool_or(woken) as woken, bool_or(kind in (%[8]s)) as ordered, count(*) filter (where not moved) as given from numbered where verdict = %[3]d group by target) c
+        wake = case when c.woken then $2 else h.wake end, ordered = greatest(h.ordered, c.ordered)
+    from (select target, min(mail) as was, max(number) as mail, bool_or(woken) as woken, max(%[8]s) as ordered, count(*) filter (where not moved) as given from numbered where verdict = %[3]d group by target) c
     where h.number = any(array[c.target])
 )
 select j.place, j.verdict, coalesce(j.known, j.waits, j.stored, j.number),
@@ -120,17 +120,20 @@ select j.place, j.verdict, coalesce(j.known, j.waits, j.stored, j.number),
 from numbered j
 left join lateral (select * from perdure.heads h where h.number = j.target and j.verdict in (%[2]d, %[3]d, %[4]d) and not j.away offset 0) r on true
 order by j.place`, journal.ContinuedAsNew, store.Duplicate, store.Delivered, store.Closed,
-	store.Nobody, store.Unrouted, store.FollowChain, orders())
+	store.Nobody, store.Unrouted, store.FollowChain, orderOf())
 
-// orders returns the numbers of the kinds of messages that are orders, as a list in SQL.
-func orders() string {
+// orderOf returns what [store.OrderOf] does, in SQL. Within a string of the detail, which is JSON,
+// there is no quotation mark without a backslash.
+func orderOf() string {
 	var all []string
 	for k := range journal.Kind(math.MaxUint8) {
 		if k.IsOrder() {
 			all = append(all, strconv.Itoa(int(k)))
 		}
 	}
-	return strings.Join(all, ", ")
+	return fmt.Sprintf(`case when kind not in (%s) then %d when kind = %d and position('"mode":"%s"' in detail) > 0 then %d else %d end`,
+		strings.Join(all, ", "), store.NoOrder, journal.CancelAsked, journal.ActionTerminate,
+		store.TerminateOrder, store.AnyOrder)
 }
 
 // sendPosts delivers the messages of a group, and moves messages that had found no run. A

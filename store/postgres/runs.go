@@ -13,6 +13,7 @@ import (
 var (
 	dueHeads     = fmt.Sprintf(selectDue, of("h", headColumns), claimable)
 	orderedHeads = fmt.Sprintf(selectDue, of("h", headColumns), hasOrder)
+	doomedHeads  = fmt.Sprintf(selectDoomed, of("h", headColumns))
 )
 
 const (

@@ -36,7 +36,7 @@ values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)` + unlessKnown
 
 	countMail    = `update perdure_heads set mail = ?, given = ? where number = ?`
 	countAndWake = `update perdure_heads set mail = ?, given = ?, wake = ? where number = ?`
-	markOrdered  = `update perdure_heads set ordered = 1 where number = ?`
+	markOrdered  = `update perdure_heads set ordered = max(ordered, ?) where number = ?`
 
 	insertSpilled = `insert or replace into perdure_spilled (id, data) values (?, ?)`
 
@@ -56,7 +56,7 @@ values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) returning number`
 	selectWaitingFor = `select number from perdure_unrouted where workflow_id = ? and until > ?`
 
 	moveUnrouted = `insert into perdure_messages (holder, number, chain, id, kind, scope, name, key, occ, at, spill, detail, data)
-select ?, ?, ?, id, kind, scope, name, key, occ, at, spill, detail, data from perdure_unrouted where number = ?` + unlessKnown + ` returning kind`
+select ?, ?, ?, id, kind, scope, name, key, occ, at, spill, detail, data from perdure_unrouted where number = ?` + unlessKnown + ` returning kind, detail`
 
 	deleteUnrouted = `delete from perdure_unrouted where number = ?`
 
@@ -105,11 +105,11 @@ func sent(c *store.Change) [2][]store.Post {
 // A receiver is a run that a message is for.
 type receiver struct {
 	journal.Head
-	given int64 // how many messages its owner was given
-	inbox int64 // the run that holds the messages that were not taken
-	woken bool  // woken by a message of the group
-	dirty bool  // has messages of the group
-	order bool  // one of them is an order
+	given int64       // how many messages its owner was given
+	inbox int64       // the run that holds the messages that were not taken
+	woken bool        // woken by a message of the group
+	dirty bool        // has messages of the group
+	order store.Order // what they order
 }
 
 // chain returns the number of the chain. Within a chain, a message ID counts once.
@@ -213,8 +213,8 @@ func (tx *transaction) part() (err error) {
 		} else {
 			_, err = tx.exec(countMail, r.Mail, r.given, int64(r.Number))
 		}
-		if err == nil && r.order {
-			_, err = tx.exec(markOrdered, int64(r.Number))
+		if err == nil && r.order != store.NoOrder {
+			_, err = tx.exec(markOrdered, int64(r.order), int64(r.Number))
 		}
 		if err != nil {
 			return err
@@ -269,7 +269,7 @@ func (tx *transaction) post(p *store.Post) error {
 // it. The head is written once, when the group has posted everything.
 func (tx *transaction) count(p *store.Post, r *receiver) {
 	r.Mail++
-	r.order = r.order || p.Message.Kind.IsOrder()
+	r.order = max(r.order, store.OrderOf(&p.Message))
 	now := stored(tx.group.Now)
 	if r.Owner == 0 && (r.Cause == "" || p.Force) && (r.Wake.IsZero() || r.Wake.After(now)) {
 		r.Wake, r.woken = now, true
@@ -390,11 +390,15 @@ func (tx *transaction) move(p *store.Post, r *receiver) error {
 		p.Verdict, p.To = store.Closed, r.Head
 		return nil
 	default:
-		kind, err := tx.value(moveUnrouted, r.inbox, r.Mail+1, r.chain(), p.Unrouted)
-		if err != nil {
+		if err := tx.query(func(row []driver.Value) error {
+			detail, err := journal.DecodeDetail([]byte(str(row[1])))
+			r.order = max(r.order, store.OrderOf(&journal.Entry{
+				Kind: journal.Kind(integer(row[0])), Detail: detail,
+			}))
+			return err
+		}, moveUnrouted, r.inbox, r.Mail+1, r.chain(), p.Unrouted); err != nil {
 			return err
 		}
-		r.order = r.order || journal.Kind(integer(kind)).IsOrder()
 		tx.count(p, r)
 	}
 	_, err = tx.exec(deleteUnrouted, p.Unrouted)

@@ -26,7 +26,11 @@ where owner = 0 and workflow = ? and wake <= ? and ended is null order by wake, 
 	// selectOrdered hides by "+" that the runs are open and nobody's: the index of those has all
 	// that are due.
 	selectOrdered = `select ` + headColumns + ` from perdure_heads
-where ordered = 1 and +owner = 0 and workflow = ? and wake <= ? and +ended is null order by wake, number limit ? + 0`
+where ordered > 0 and +owner = 0 and workflow = ? and wake <= ? and +ended is null order by wake, number limit ? + 0`
+
+	// selectDoomed selects runs that are to be terminated, of workflows that are not in a list.
+	selectDoomed = `select ` + headColumns + ` from perdure_heads
+where ordered = 2 and +owner = 0 and wake <= ? and +ended is null and workflow not in (select value from json_each(?)) order by wake, number limit ? + 0`
 
 	selectNext = `select wake from perdure_heads
 where owner = 0 and workflow = ? and wake is not null and ended is null order by wake limit 1`
@@ -134,12 +138,20 @@ func (t *taking) own(runs []store.Run) error {
 // candidates returns the heads of the runs that may be taken, in the order in which they are: at
 // most one more than the claim may take.
 func (t *taking) candidates(c store.TakeDue) ([]journal.Head, error) {
-	ordered, err := t.heads(selectOrdered, c.Paused, c)
+	all, err := t.heads(selectOrdered, c.Paused, c)
 	if err != nil {
 		return nil, err
 	}
+	// There is no other engine that could have a workflow.
+	if err := t.query(func(row []driver.Value) error {
+		all = append(all, t.store.head(row))
+		return nil
+	}, selectDoomed, c.Now.UnixNano(), namesText(slices.Concat(c.Workflows, c.Paused)),
+		int64(c.Max)+1); err != nil {
+		return nil, err
+	}
 	due, err := t.heads(selectDue, c.Workflows, c)
-	all := append(ordered, due...)
+	all = append(all, due...)
 	return all[:min(len(all), c.Max+1)], err
 }
 

@@ -20,7 +20,8 @@ create table perdure.settings (
 
 create unique index settings_by_revision on perdure.settings (revision);
 
--- An order of an operator reaches a run of a workflow that is paused.
-alter table perdure.heads add column ordered boolean not null default false; -- has an order that no owner has seen
+-- An order of an operator reaches a run of a workflow that is paused, or that no engine has.
+alter table perdure.heads add column ordered smallint not null default 0; -- the order that no owner has seen: 0 none, 1 any, 2 to terminate
 
-create index heads_ordered on perdure.heads (workflow, wake, number) where ordered;
+create index heads_ordered on perdure.heads (workflow, wake, number) where ordered > 0;
+create index heads_doomed on perdure.heads (wake, number) where ordered = 2;

@@ -19,7 +19,8 @@ create table perdure_settings (
 
 create unique index perdure_settings_by_revision on perdure_settings (revision);
 
--- An order of an operator reaches a run of a workflow that is paused.
-alter table perdure_heads add column ordered integer not null default 0; -- 1 where it has an order that no owner has seen
+-- An order of an operator reaches a run of a workflow that is paused, or that no engine has.
+alter table perdure_heads add column ordered integer not null default 0; -- the order that no owner has seen: 0 none, 1 any, 2 to terminate
 
-create index perdure_heads_ordered on perdure_heads (workflow, wake) where ordered = 1;
+create index perdure_heads_ordered on perdure_heads (workflow, wake) where ordered > 0;
+create index perdure_heads_doomed on perdure_heads (wake) where ordered = 2;

@@ -52,7 +52,7 @@ create table perdure_heads (
     inbox       integer,                    -- the run that holds what it has not taken: null is itself, -1 none, as it was continued
     past        integer not null default 0, -- the messages up to this number were taken before it began
     error       text,                       -- the failure with which the run ended; null while it is open, or where it reached its goal
-    ordered     integer not null default 0  -- 1 where it has an order that no owner has seen
+    ordered     integer not null default 0  -- the order that no owner has seen: 0 none, 1 any, 2 to terminate
 ) strict;
 
 -- Who has a workflow ID: the open run, of which there is one at most, else those
@@ -72,8 +72,9 @@ create index perdure_heads_by_status on perdure_heads (status) where status > 3 
 -- Whose owner is to be given messages: hardly ever any.
 create index perdure_heads_unseen on perdure_heads (owner) where mail > given and owner > 0 and ended is null;
 
--- What is taken of a workflow that is paused: hardly ever any.
-create index perdure_heads_ordered on perdure_heads (workflow, wake) where ordered = 1;
+-- What is taken of a workflow that is paused, or that no engine has: hardly ever any.
+create index perdure_heads_ordered on perdure_heads (workflow, wake) where ordered > 0;
+create index perdure_heads_doomed on perdure_heads (wake) where ordered = 2;
 create index perdure_heads_by_parent on perdure_heads (parent) where parent > 0;
 
 -- What retention looks at: what may go, and what ended before there was a retention.
