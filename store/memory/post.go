@@ -190,7 +190,10 @@ func (tx *transaction) deliver(r *run, id string, row row, force bool) int64 {
 		d.known[key] = m
 		tx.undo = append(tx.undo, func() { delete(d.known, key) })
 	}
-	r.ordered = max(r.ordered, store.OrderOf(&m.row.entry))
+	if m.row.entry.Kind.IsOrder() {
+		e, _ := m.row.read() // of a detail that is not readable, the kind counts
+		r.ordered = max(r.ordered, store.OrderOf(&e))
+	}
 	now := stored(tx.group.Now)
 	if h.Owner == 0 && (h.Cause == "" || force) && (h.Wake.IsZero() || h.Wake.After(now)) {
 		h.Wake = now

@@ -209,6 +209,14 @@ func TestSuiteFailsBrokenDrivers(t *testing.T) {
 		"leaves orders": {
 			broken{claim: leavesOrders}, "take/an order is unseen until its run is given back",
 		},
+		"leaves what is to be terminated": {
+			broken{claim: leavesStrangers},
+			"take/of a workflow that no engine has come runs that are to be terminated",
+		},
+		"takes any order of a workflow that no engine has": {
+			broken{claim: takesStrangers},
+			"take/of a workflow that no engine has come runs that are to be terminated",
+		},
 		"keeps no workflows": {
 			broken{claim: keepsNoWorkflows}, "renew/the store shows which workflows an engine has",
 		},

@@ -54,6 +54,10 @@ func TestSuiteFailsDriversThatDoLeasesWrong(t *testing.T) {
 			broken{claim: givesAgain(&last)},
 			"among/claims of several engines never give one run to two",
 		},
+		"terminates what another engine has": {
+			broken{claim: keepsNoneOf},
+			"lease/a run that is to be terminated comes to another engine if none has its workflow",
+		},
 		"gives everybody the outbox": {
 			broken{claim: sharesOutbox},
 			"lease/what an engine is to tell no other engine gets",

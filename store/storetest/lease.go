@@ -27,6 +27,10 @@ func leaseChecks() []check {
 			"lease/an unload that is sent again takes no run from an engine that has claimed " +
 				"it since", leaseUnloadAgain,
 		},
+		{
+			"lease/a run that is to be terminated comes to another engine if none has its workflow",
+			leaseTerminated,
+		},
 		{"lease/what an engine is to tell no other engine gets", leaseOutbox},
 		{"lease/what an engine has left untold another one gets", leaseOutboxLeft},
 	})
@@ -468,4 +472,20 @@ func takeOverMail(w *world) {
 	w.same("claimed", numbers(got), []journal.Number{run})
 	w.same("inbox", labels(got.Runs[0].Inbox), []string{"1:x", "2:y"})
 	w.same("mail beside it", len(got.Mail), 0)
+}
+
+// spec: R-40
+func leaseTerminated(w *world) {
+	none := func() []journal.Number {
+		return numbers(w.claim(store.TakeDue{Engine: w.engine, Max: 5, Now: at(90)}))
+	}
+	b, run := w.beside(1), w.written(w.freeOf("gone", "", 1))[0].Number
+	b.claim(store.Renew{Engine: b.engine, Now: at(1), Workflows: []string{"v", "gone"}})
+	w.posted(2, terminates(run))
+	w.same("another engine has it", none(), []journal.Number{})
+	b.claim(store.Renew{Engine: b.engine, Now: at(2), Workflows: []string{"v"}})
+	unsaid := b.claim(store.Join{Now: at(3)})
+	w.same("one may have it", none(), []journal.Number{})
+	b.claim(store.Leave{Engine: unsaid.Engine, Now: at(4)})
+	w.same("none has it", none(), []journal.Number{run})
 }

@@ -186,6 +186,9 @@ func (p *player) message() journal.Entry {
 	}
 	if p.chance(6) {
 		m.Kind = journal.CancelAsked
+		if p.chance(2) {
+			m.Detail = terminates(0).Message.Detail
+		}
 	}
 	return m
 }

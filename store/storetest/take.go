@@ -24,6 +24,11 @@ func takeChecks() []check {
 		{"take/each run is given once, however many ask", takeOnce},
 		{"take/of a workflow that is paused come runs with an unseen order", takePaused},
 		{"take/an order is unseen until its run is given back", takeOrdered},
+		{
+			"take/of a workflow that no engine has come runs that are to be terminated",
+			takeTerminated,
+		},
+		{"take/an order to terminate is unseen until its run is given back", takeTerminatedOnce},
 		{"one/a run comes whatever its wake time", oneAsleep},
 		{"one/a run that the engine owns comes again", oneAgain},
 		{"claim/a request that is nil or a pointer is refused", claimInvalid},
@@ -205,6 +210,83 @@ func takeOrdered(w *world) {
 	w.same("given back with the order", giveBack(1, 3), store.Written)
 	w.same("seen", numbers(whilePaused(w, 90, 1)), []journal.Number{})
 	w.same("due all the same", numbers(w.take(90, 1)), []journal.Number{head.Number})
+}
+
+// terminates returns a message that a run is to be terminated.
+func terminates(run journal.Number) store.Post {
+	p := toRun(run, journal.Entry{
+		Kind: journal.CancelAsked, Op: journal.Op{Name: "x"}, At: at(10),
+		Detail: &journal.Detail{
+			Reason:        `a "mode":"no mode"`,
+			MessageDetail: journal.MessageDetail{Mode: journal.ActionTerminate},
+		},
+	})
+	p.Force = true
+	return p
+}
+
+// freeOf returns a new run of a workflow that no engine owns and that is due at a time.
+func (w *world) freeOf(workflow, id string, seconds int) store.Change {
+	w.Helper()
+	c := w.free(id, seconds)
+	c.Head.Workflow = workflow
+	return c
+}
+
+// spec: R-40
+func takeTerminated(w *world) {
+	w.join(0)
+	doomed, asleep, told, cancelled, owned, over := w.freeOf("gone", "", 3),
+		w.freeOf("lost", "", 0), w.freeOf("gone", "", 1), w.freeOf("gone", "", 1),
+		w.freeOf("gone", "", 1), w.freeOf("gone", "", 1)
+	mine, paused, due := w.freeOf("v", "", 1), w.freeOf("u", "", 2), w.freeOf("v", "", 2)
+	asleep.Head.Wake, owned.Head.Owner = time.Time{}, w.engine+1000
+	w.written(doomed, asleep, told, cancelled, owned, over, mine, paused, due)
+	// Another order, and a reason that looks like this one.
+	cancel := toRun(cancelled.Run, journal.Entry{
+		Kind: journal.CancelAsked, At: at(10), Detail: &journal.Detail{
+			Reason: `"mode":"terminate"`,
+		},
+	})
+	suspend := toRun(doomed.Run, journal.Entry{Kind: journal.SuspendAsked, At: at(11)})
+	w.posted(10, terminates(doomed.Run), suspend, terminates(asleep.Run), cancel,
+		toRun(told.Run, signal("x", "")), terminates(owned.Run), terminates(over.Run),
+		terminates(mine.Run), terminates(paused.Run))
+	w.commit(ended(*over.Head, 2, 11))
+	w.same("messages only", numbers(whilePaused(w, 10, 0)), []journal.Number{})
+	got := whilePaused(w, 10, 2)
+	w.same("the first", numbers(got), []journal.Number{paused.Run, doomed.Run})
+	w.same("inbox", len(got.Runs[1].Inbox), 2)
+	w.same("owner", w.head(doomed.Run).Owner, w.engine)
+	w.same("more", got.More, true)
+	got = whilePaused(w, 10, 9)
+	w.same("the others", numbers(got), []journal.Number{asleep.Run, mine.Run, due.Run})
+	w.same("more", got.More, false)
+	w.same("next", moment(got.Next), "never")
+	none := w.claim(store.TakeDue{Engine: w.engine, Max: 9, Now: at(90)})
+	w.same("no workflow", numbers(none), []journal.Number{})
+}
+
+// spec: R-40
+func takeTerminatedOnce(w *world) {
+	w.join(0)
+	none := func() []journal.Number {
+		return numbers(w.claim(store.TakeDue{Engine: w.engine, Max: 5, Now: at(90)}))
+	}
+	// A message that waited for the run is an order like any other.
+	waiting := terminates(0)
+	waiting.WorkflowID, waiting.Until = "order-1", at(1000)
+	w.posted(1, waiting)
+	w.unrouted(1)
+	head := w.written(w.freeOf("gone", "order-1", 1))[0]
+	w.same("claimed", none(), []journal.Number{head.Number})
+	w.same("owned", none(), []journal.Number{})
+	w.die(3)
+	w.same("after a crash", none(), []journal.Number{head.Number})
+	w.commit(unloading(w.head(head.Number), 1, 2))
+	w.same("given back", none(), []journal.Number{})
+	w.posted(4, terminates(head.Number))
+	w.same("once more", none(), []journal.Number{head.Number})
 }
 
 func takeOnce(w *world) {

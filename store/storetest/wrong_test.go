@@ -121,6 +121,39 @@ func leavesOrders(s store.Store, c store.Claim) (store.Claimed, error) {
 	return s.Claim(context.Background(), c)
 }
 
+// leavesStrangers takes runs of the named workflows only.
+func leavesStrangers(s store.Store, c store.Claim) (store.Claimed, error) {
+	got, err := s.Claim(context.Background(), c)
+	if t, is := c.(store.TakeDue); is {
+		got.Runs = slices.DeleteFunc(got.Runs, func(r store.Run) bool {
+			return !slices.Contains(slices.Concat(t.Workflows, t.Paused), r.Head.Workflow)
+		})
+	}
+	return got, err
+}
+
+// takesStrangers takes a workflow that no engine has for a paused one.
+func takesStrangers(s store.Store, c store.Claim) (store.Claimed, error) {
+	if t, is := c.(store.TakeDue); is {
+		t.Paused = append(slices.Clone(t.Paused), "gone")
+		c = t
+	}
+	return s.Claim(context.Background(), c)
+}
+
+// keepsNoneOf forgets which workflows engines have.
+func keepsNoneOf(s store.Store, c store.Claim) (store.Claimed, error) {
+	switch r := c.(type) {
+	case store.Renew:
+		r.Workflows = []string{}
+		c = r
+	case store.Join:
+		r.Self.Workflows = []string{}
+		c = r
+	}
+	return s.Claim(context.Background(), c)
+}
+
 func keepsNoWorkflows(s store.Store, c store.Claim) (store.Claimed, error) {
 	if r, is := c.(store.Renew); is {
 		r.Workflows = nil
