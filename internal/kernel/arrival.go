@@ -36,7 +36,7 @@ func (k *Kernel) adopt(c *store.Run, forced bool) {
 		return
 	}
 	close(r.begun)
-	endAtOnce(r)
+	obeyAtOnce(r)
 	switch a := (arrival{r, c}); {
 	case r.gone():
 	case def == nil: // claimed for a command that did not come, or that is refused

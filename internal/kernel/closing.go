@@ -67,10 +67,10 @@ func (n *ending) outcome() Outcome { return n.result }
 // closing returns the end that the run cleans up for; nil if it does not.
 func (n *ending) closing() *closing { return n.way }
 
-// decide sets the outcome of the run, unless that is decided. A clean-up may change a decided
-// outcome.
-func (n *ending) decide(out Outcome, byCleanup bool) {
-	if n.way == nil || byCleanup {
+// decide sets the outcome of the run, unless that is decided. A clean-up, or an operator who
+// terminates the run, may change a decided outcome.
+func (n *ending) decide(out Outcome, anew bool) {
+	if n.way == nil || anew {
 		n.result = out
 	}
 }

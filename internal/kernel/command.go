@@ -46,7 +46,7 @@ func (c command) do() {
 		}
 		if why.Mode == journal.ActionTerminate {
 			if done = !r.values.isTCCDecided(); done {
-				r.terminate(cancelledBy(why, c.Seq))
+				r.endAtOnce(why, c.Seq)
 			}
 			break
 		}

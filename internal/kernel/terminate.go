@@ -49,7 +49,7 @@ func (e *Engine) terminate(ctx context.Context, id string, why Why) error {
 		},
 		do: func(r *run) {
 			if !r.values.isTCCDecided() {
-				r.terminate(cancelledBy(why, 0))
+				r.endAtOnce(why, 0)
 				return
 			}
 			refused.Store(true)
@@ -96,9 +96,16 @@ func (c *Client) mayTerminate(ctx context.Context) judge {
 	}
 }
 
-// endAtOnce ends a run that has just been claimed, if a message asks for that. The engine need not
+// endAtOnce ends the run as CANCELLED, whatever end it cleans up for. mail is as in cancelledBy.
+func (r *run) endAtOnce(why Why, mail int64) {
+	t := cancelledBy(why, mail)
+	r.ending.decide(t.out, true)
+	r.terminate(t)
+}
+
+// obeyAtOnce ends a run that has just been claimed, if a message asks for that. The engine need not
 // know its workflow.
-func endAtOnce(r *run) {
+func obeyAtOnce(r *run) {
 	e := r.inbox.find(func(e *journal.Entry) bool {
 		return store.OrderOf(e) == store.TerminateOrder
 	})
