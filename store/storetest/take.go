@@ -249,9 +249,10 @@ func takeTerminated(w *world) {
 		},
 	})
 	suspend := toRun(doomed.Run, journal.Entry{Kind: journal.SuspendAsked, At: at(11)})
-	w.posted(10, terminates(doomed.Run), suspend, terminates(asleep.Run), cancel,
+	w.posted(10, terminates(doomed.Run), terminates(asleep.Run), cancel,
 		toRun(told.Run, signal("x", "")), terminates(owned.Run), terminates(over.Run),
 		terminates(mine.Run), terminates(paused.Run))
+	w.posted(11, suspend)
 	w.commit(ended(*over.Head, 2, 11))
 	w.same("messages only", numbers(whilePaused(w, 10, 0)), []journal.Number{})
 	got := whilePaused(w, 10, 2)

@@ -201,10 +201,10 @@ func TestAnEngineThatHasTheWorkflowEndsItsRuns(t *testing.T) {
 	})
 	other := perdure.Define("other", waits)
 	synctest.Test(t, func(t *testing.T) {
-		c := world.NewCluster(t, 1, other)
+		c := world.NewCluster(t, 1, def)
 		defer c.End()
-		has := c.Node(def)
-		has.Begin()
+		has := c.Nodes[0]
+		c.Node(other).Begin()
 		for _, id := range []string{"a", "b"} {
 			world.StartAndSettle(has, def, 1, perdure.ID(id))
 		}
