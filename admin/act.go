@@ -28,8 +28,9 @@ import (
 //   - [journal.ActionCompensate] undoes the steps of a COMPLETED graph or saga. The new run ends as
 //     COMPENSATED. If a compensation fails, it waits as COMPENSATION_FAILED for an operator.
 //   - [journal.ActionTerminate] ends an open run as CANCELLED at once: it neither cleans up nor
-//     undoes anything. Children that are cancelled when the run ends are cancelled as usual. A run
-//     that carries out the decision of a TCC is not terminated.
+//     undoes anything. Children that are cancelled when the run ends are cancelled as usual. If no
+//     engine has its workflow, another one ends it, and the listeners of the workflow do not hear
+//     of it. A run that carries out the decision of a TCC is not terminated.
 //   - [journal.ActionCancel] is [perdure.Client.Cancel]. With Compensate, a graph undoes the steps
 //     that are done before it ends, and so do its children that are cancelled with it. Sagas and
 //     TCCs undo in any case.

@@ -91,7 +91,7 @@ func actingOn(db *database, cmd *cobra.Command, to journal.Status, done string, 
 		}); err != nil {
 			return err
 		}
-		return c.warnOf(ctx, cmd.ErrOrStderr(), h.Workflow)
+		return c.warnActed(ctx, cmd.ErrOrStderr(), h, do.Action)
 	})
 }
 
@@ -118,6 +118,24 @@ func (c *client) warn(ctx context.Context, w io.Writer) error { return c.warnOf(
 // warnOf prints a note if no engine has the database, or if none has the workflow: then nothing is
 // done with its runs.
 func (c *client) warnOf(ctx context.Context, w io.Writer, workflow string) error {
+	return c.warnAbout(ctx, w, workflow, "")
+}
+
+// warnActed prints such a note about an action on an open run. A run is terminated by any engine.
+func (c *client) warnActed(ctx context.Context, w io.Writer, h journal.Head,
+	action journal.Action) error {
+	switch action {
+	case journal.ActionTerminate:
+		return c.warn(ctx, w)
+	case journal.ActionCancel:
+		return c.warnAbout(ctx, w, h.Workflow, "; "+
+			c.place.Command("runs terminate "+string(h.ID))+" ends it without its code")
+	}
+	return c.warnOf(ctx, w, h.Workflow)
+}
+
+// warnAbout is warnOf with the end of the note that no engine has the workflow.
+func (c *client) warnAbout(ctx context.Context, w io.Writer, workflow, end string) error {
 	engines, err := c.engines(ctx)
 	switch {
 	case err != nil:
@@ -127,8 +145,8 @@ func (c *client) warnOf(ctx context.Context, w io.Writer, workflow string) error
 	case workflow != "" && !slices.ContainsFunc(engines, func(e store.Engine) bool {
 		return e.Workflows == nil || slices.Contains(e.Workflows, workflow)
 	}):
-		fmt.Fprintf(w, "no engine has workflow %s: nothing is done with the run until one has\n",
-			workflow)
+		fmt.Fprintf(w, "no engine has workflow %s: nothing is done with the run until one has%s\n",
+			workflow, end)
 	}
 	return nil
 }

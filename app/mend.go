@@ -165,8 +165,8 @@ func newRunsTerminate(db *database) *cobra.Command {
 	return actingInBulk(db, &cobra.Command{
 		Use: "terminate ID...", Short: "End a run at once, without clean-ups and compensations",
 		Long: `Ends an open run as CANCELLED at once. It neither cleans up nor undoes anything: the
-command lists the steps that are not undone. A run that carries out the decision of a TCC
-is not terminated.`,
+command lists the steps that are not undone. No engine needs to have its workflow. A run that
+carries out the decision of a TCC is not terminated.`,
 		Example: "  perdure runs terminate ord-1001 --reason 'it never ends'",
 	}, journal.Cancelled, "is asked to end at once", &admin.Order{Action: journal.ActionTerminate})
 }
