@@ -17,6 +17,7 @@ import (
 	"github.com/perdure/perdure/internal/enginetest/world"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/tcc"
 )
 
 // damage removes an entry of the runs of a workflow ID.
@@ -114,6 +115,66 @@ func TestADamagedRunIsCancelledByAnotherProcess(t *testing.T) {
 			t.Errorf("cancelled, it is %v", st[0].Head.Status)
 		}
 	})
+}
+
+// A damaged run is terminated by an engine that does not have its workflow, and by one that has it
+// while it is paused. A TCC that has decided is left alone, also if the decision cannot be read.
+//
+// spec: B-4, R-40
+func TestADamagedRunIsTerminatedWithoutItsCode(t *testing.T) {
+	var late atomic.Int32
+	def := naps(&late)
+	decided := tcc.New[int]("tcc").Retry(perdure.Retry{Attempts: 100, First: 100 * time.Hour})
+	tcc.Add(decided, "a", func(context.Context, int) (int, error) { return 0, nil }).
+		Confirm(func(context.Context, int, int) error { return world.ErrOdd }).
+		Cancel(func(context.Context, int, int) error { return nil })
+	for _, how := range []string{"unknown", "paused"} {
+		t.Run(how, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := world.NewShop(t, perdure.Options{IdleTimeout: -1}, def, decided)
+				ctx := t.Context()
+				world.Must[*perdure.Run[int]](t)(def.Start(ctx, w.Engine, 0, perdure.ID("run")))
+				_, err := decided.Start(ctx, w.Engine, 0, perdure.ID("tcc"))
+				world.NoError(t, err)
+				time.Sleep(time.Minute)
+				world.NoError(t, admin.New(w.Engine).PauseWorkflow(ctx, "naps",
+					admin.Note{By: "ada"}))
+				if how == "unknown" {
+					world.Must[sql.Result](t)(w.DB.Exec("update perdure_heads set workflow = 'gone'"))
+				}
+				world.Must[sql.Result](t)(w.DB.Exec("delete from perdure_entries where seq = 2"))
+				status := func(id string) perdure.Status {
+					t.Helper()
+					all, err := w.Engine.Statuses(ctx, id)
+					world.NoError(t, err)
+					return all[0]
+				}
+				order := journal.Entry{
+					Kind: journal.CancelAsked, At: time.Now(),
+					Op: journal.Op{Name: "perdure:control"}, Detail: &journal.Detail{
+						MessageDetail: journal.MessageDetail{Mode: journal.ActionTerminate},
+					},
+				}
+				g := store.Group{Now: time.Now()}
+				for _, id := range []string{"run", "tcc"} {
+					if how == "unknown" || id == "run" {
+						g.Changes = append(g.Changes, store.Change{Posts: []store.Post{{
+							Run: status(id).Head.Number, Force: true, Message: order,
+						}}})
+					}
+				}
+				world.NoError(t, w.Store.Commit(ctx, &g))
+				time.Sleep(time.Minute)
+				for id, want := range map[string]journal.Status{
+					"run": journal.Cancelled, "tcc": journal.Confirming,
+				} {
+					if h := status(id).Head; h.Status != want || h.Owner != 0 {
+						t.Errorf("%s is %v, and engine %d has it", id, h.Status, h.Owner)
+					}
+				}
+			})
+		})
+	}
 }
 
 // A damaged dead letter is listed as damaged, beside the others, with its readable part, and can be
