@@ -78,9 +78,9 @@ type Leave struct {
 // ReserveID returns an engine ID that no other claim ever returns, and records nothing.
 type ReserveID struct{}
 
-// TakeDue makes the engine the owner of due runs, and returns them. A run is due if it has no owner,
-// and its wake time is set and not after Now. The runs come in this order, and within each part
-// those first that have been due for the longest time:
+// TakeDue makes the engine the owner of due runs, and returns them. A run is due if it has no
+// owner, and its wake time is set and not after Now. The runs come in this order, and within each
+// part those first that have been due for the longest time:
 //
 //   - of the workflows in Paused, the runs with an unseen order;
 //   - of workflows that are in neither list, the runs with an unseen [TerminateOrder], unless
@@ -102,8 +102,8 @@ type TakeDue struct {
 	Now       time.Time
 }
 
-// An Order is what a message orders, as far as a [TakeDue] depends on it. The orders of a run count
-// as the highest of them.
+// An Order is the order that a message has, as far as a [TakeDue] depends on it. Of several orders
+// of a run the highest counts.
 type Order uint8
 
 // The numbers are stored and never change their meaning.
@@ -113,7 +113,7 @@ const (
 	TerminateOrder Order = 2 // to end at once, for which nobody needs the code of the workflow
 )
 
-// OrderOf returns what a message orders.
+// OrderOf returns the order that a message has.
 func OrderOf(m *journal.Entry) Order {
 	switch {
 	case !m.Kind.IsOrder():

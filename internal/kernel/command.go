@@ -46,7 +46,7 @@ func (c command) do() {
 		}
 		if why.Mode == journal.ActionTerminate {
 			if done = !r.values.isTCCDecided(); done {
-				r.endAtOnce(why, c.Seq)
+				endAtOnce(r, why, c.Seq)
 			}
 			break
 		}

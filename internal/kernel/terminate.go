@@ -49,7 +49,7 @@ func (e *Engine) terminate(ctx context.Context, id string, why Why) error {
 		},
 		do: func(r *run) {
 			if !r.values.isTCCDecided() {
-				r.endAtOnce(why, 0)
+				endAtOnce(r, why, 0)
 				return
 			}
 			refused.Store(true)
@@ -97,7 +97,7 @@ func (c *Client) mayTerminate(ctx context.Context) judge {
 }
 
 // endAtOnce ends the run as CANCELLED, whatever end it cleans up for. mail is as in cancelledBy.
-func (r *run) endAtOnce(why Why, mail int64) {
+func endAtOnce(r *run, why Why, mail int64) {
 	t := cancelledBy(why, mail)
 	r.ending.decide(t.out, true)
 	r.terminate(t)

@@ -77,11 +77,11 @@ func (d *data) take(c store.TakeDue) store.Claimed {
 	size := 0
 	first := func() *run {
 		return cmp.Or(
-			d.firstOrdered(c.Now, func(r *run) bool {
+			firstOrdered(d, c.Now, func(r *run) bool {
 				return slices.Contains(c.Paused, r.head.Workflow)
 			}),
-			d.firstOrdered(c.Now, func(r *run) bool {
-				return r.ordered == store.TerminateOrder && !d.has(&c, r.head.Workflow)
+			firstOrdered(d, c.Now, func(r *run) bool {
+				return r.ordered == store.TerminateOrder && !has(d, &c, r.head.Workflow)
 			}),
 			d.first(c.Workflows),
 		)
@@ -108,7 +108,7 @@ func (d *data) take(c store.TakeDue) store.Claimed {
 
 // has reports whether an engine has the workflow: the one that takes runs, or another one, which
 // may have any as long as it has not said which.
-func (d *data) has(c *store.TakeDue, workflow string) bool {
+func has(d *data, c *store.TakeDue, workflow string) bool {
 	if slices.Contains(c.Workflows, workflow) || slices.Contains(c.Paused, workflow) {
 		return true
 	}
@@ -122,7 +122,7 @@ func (d *data) has(c *store.TakeDue, workflow string) bool {
 
 // firstOrdered returns the run that is due first among those with an unseen order for which may is
 // true; nil if there is none.
-func (d *data) firstOrdered(now time.Time, may func(*run) bool) (first *run) {
+func firstOrdered(d *data, now time.Time, may func(*run) bool) (first *run) {
 	for r := range d.ordered {
 		switch {
 		case r.ordered == store.NoOrder || !r.isOpen():

@@ -147,7 +147,7 @@ func (s *Store) take(ctx context.Context, engine journal.EngineID,
 	return out, err
 }
 
-// A glance is what an engine that asks for runs finds.
+// A glance is the result of a look for runs.
 type glance struct {
 	store.Claimed
 	idle   bool // there is nothing to take now

@@ -210,11 +210,11 @@ func TestSuiteFailsBrokenDrivers(t *testing.T) {
 			broken{claim: leavesOrders}, "take/an order is unseen until its run is given back",
 		},
 		"leaves what is to be terminated": {
-			broken{claim: leavesStrangers},
+			broken{claim: leavesUnknown},
 			"take/of a workflow that no engine has come runs that are to be terminated",
 		},
 		"takes any order of a workflow that no engine has": {
-			broken{claim: takesStrangers},
+			broken{claim: takesUnknown},
 			"take/of a workflow that no engine has come runs that are to be terminated",
 		},
 		"keeps no workflows": {

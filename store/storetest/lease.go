@@ -479,7 +479,7 @@ func leaseTerminated(w *world) {
 	none := func() []journal.Number {
 		return numbers(w.claim(store.TakeDue{Engine: w.engine, Max: 5, Now: at(90)}))
 	}
-	b, run := w.beside(1), w.written(w.freeOf("gone", "", 1))[0].Number
+	b, run := w.beside(1), w.written(freeOf(w, "gone", "", 1))[0].Number
 	b.claim(store.Renew{Engine: b.engine, Now: at(1), Workflows: []string{"v", "gone"}})
 	w.posted(2, terminates(run))
 	w.same("another engine has it", none(), []journal.Number{})

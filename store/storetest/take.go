@@ -226,7 +226,7 @@ func terminates(run journal.Number) store.Post {
 }
 
 // freeOf returns a new run of a workflow that no engine owns and that is due at a time.
-func (w *world) freeOf(workflow, id string, seconds int) store.Change {
+func freeOf(w *world, workflow, id string, seconds int) store.Change {
 	w.Helper()
 	c := w.free(id, seconds)
 	c.Head.Workflow = workflow
@@ -236,10 +236,10 @@ func (w *world) freeOf(workflow, id string, seconds int) store.Change {
 // spec: R-40
 func takeTerminated(w *world) {
 	w.join(0)
-	doomed, asleep, told, cancelled, owned, over := w.freeOf("gone", "", 3),
-		w.freeOf("lost", "", 0), w.freeOf("gone", "", 1), w.freeOf("gone", "", 1),
-		w.freeOf("gone", "", 1), w.freeOf("gone", "", 1)
-	mine, paused, due := w.freeOf("v", "", 1), w.freeOf("u", "", 2), w.freeOf("v", "", 2)
+	doomed, asleep, told, cancelled, owned, over := freeOf(w, "gone", "", 3),
+		freeOf(w, "lost", "", 0), freeOf(w, "gone", "", 1), freeOf(w, "gone", "", 1),
+		freeOf(w, "gone", "", 1), freeOf(w, "gone", "", 1)
+	mine, paused, due := freeOf(w, "v", "", 1), freeOf(w, "u", "", 2), freeOf(w, "v", "", 2)
 	asleep.Head.Wake, owned.Head.Owner = time.Time{}, w.engine+1000
 	w.written(doomed, asleep, told, cancelled, owned, over, mine, paused, due)
 	// Another order, and a reason that looks like this one.
@@ -279,7 +279,7 @@ func takeTerminatedOnce(w *world) {
 	waiting.WorkflowID, waiting.Until = "order-1", at(1000)
 	w.posted(1, waiting)
 	w.unrouted(1)
-	head := w.written(w.freeOf("gone", "order-1", 1))[0]
+	head := w.written(freeOf(w, "gone", "order-1", 1))[0]
 	w.same("claimed", none(), []journal.Number{head.Number})
 	w.same("owned", none(), []journal.Number{})
 	w.die(3)

@@ -121,8 +121,8 @@ func leavesOrders(s store.Store, c store.Claim) (store.Claimed, error) {
 	return s.Claim(context.Background(), c)
 }
 
-// leavesStrangers takes runs of the named workflows only.
-func leavesStrangers(s store.Store, c store.Claim) (store.Claimed, error) {
+// leavesUnknown takes runs of the named workflows only.
+func leavesUnknown(s store.Store, c store.Claim) (store.Claimed, error) {
 	got, err := s.Claim(context.Background(), c)
 	if t, is := c.(store.TakeDue); is {
 		got.Runs = slices.DeleteFunc(got.Runs, func(r store.Run) bool {
@@ -132,8 +132,8 @@ func leavesStrangers(s store.Store, c store.Claim) (store.Claimed, error) {
 	return got, err
 }
 
-// takesStrangers takes a workflow that no engine has for a paused one.
-func takesStrangers(s store.Store, c store.Claim) (store.Claimed, error) {
+// takesUnknown takes a workflow that no engine has for a paused one.
+func takesUnknown(s store.Store, c store.Claim) (store.Claimed, error) {
 	if t, is := c.(store.TakeDue); is {
 		t.Paused = append(slices.Clone(t.Paused), "gone")
 		c = t

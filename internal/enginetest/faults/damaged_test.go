@@ -140,7 +140,8 @@ func TestADamagedRunIsTerminatedWithoutItsCode(t *testing.T) {
 				world.NoError(t, admin.New(w.Engine).PauseWorkflow(ctx, "naps",
 					admin.Note{By: "ada"}))
 				if how == "unknown" {
-					world.Must[sql.Result](t)(w.DB.Exec("update perdure_heads set workflow = 'gone'"))
+					world.Must[sql.Result](t)(w.DB.Exec(
+						"update perdure_heads set workflow = 'gone'"))
 				}
 				world.Must[sql.Result](t)(w.DB.Exec("delete from perdure_entries where seq = 2"))
 				status := func(id string) perdure.Status {
