@@ -176,7 +176,8 @@ create function perdure.sort_line(p_lims bigint[], p_priorities int[], p_shares 
         select s.run, s.number, s.turn, s.ask, a.nth as line,
             row_number() over (partition by a.nth order by s.came, s.turn) as nth, row_number() over (partition by a.nth order by s.turn) as place
         from unnest(p_lims, p_priorities, p_shares, p_came) with ordinality as a (lim, priority, share, came, nth)
-        join perdure.slots s on s.lim = any(array[a.lim]) and not s.held and s.priority = any(array[a.priority]) and s.share = any(array[a.share]) and s.came >= a.came)
+        cross join lateral (
+            select * from perdure.slots w where w.lim = a.lim and not w.held and w.priority = a.priority and w.share = a.share and w.came >= a.came offset 0) s)
     update perdure.slots s set turn = p.turn, ask = p.ask
     from line l join line p on p.line = l.line and p.place = l.nth
     where l.place <> l.nth and s.run = any(array[l.run]) and s.number = any(array[l.number])
