@@ -356,6 +356,10 @@ func TestManyStartsAndSignalsInATransaction(t *testing.T) {
 					}
 					continue
 				}
+				// both have ended when the next caller starts runs of these IDs
+				if v := world.Must[int](t)(runs[0].Result(ctx)); v != 2 {
+					t.Errorf("the first run returns %d", v)
+				}
 				if v := world.Must[int](t)(runs[3].Result(ctx)); v != 6 {
 					t.Errorf("the last run returns %d", v)
 				}
