@@ -312,27 +312,20 @@ func (d *doctor) builds() (Check, error) {
 	return c, nil
 }
 
-// loops finds the loops of engines that have stopped, and those of the engine here that hang.
+// loops finds the loops of engines that have stopped or hang. Of an engine that is not here it
+// knows what the engine's last renewal said.
 func (d *doctor) loops() (Check, error) {
 	c := Check{Name: "loops"}
 	var seen []string
+	var here journal.EngineID
 	if d.client.Live != nil {
-		engine, all := d.client.Live.Loops()
-		for _, l := range all {
-			late := d.now.Sub(l.Beat)
-			text := l.Name + " " + late.Round(time.Millisecond).String() + " ago"
-			switch {
-			case l.Stopped != "" && d.isNoted(engine, l.Name): // see below
-				continue
-			case l.Stopped != "":
-				c.found(l.Name, "")
-				text += " has stopped: " + l.Stopped + ": restart the program"
-			case l.Every > 0 && late > 3*l.Every+time.Minute:
-				c.found(l.Name, "")
-				text += " hangs: restart the program"
-			}
-			seen = append(seen, text)
-		}
+		var all []kernel.Loop
+		here, all = d.client.Live.Loops()
+		seen = d.turns(&c, here, all, 0)
+	}
+	now := d.info.Now
+	if now.IsZero() {
+		now = d.now
 	}
 	for _, e := range d.living() {
 		for _, s := range d.info.Settings {
@@ -346,21 +339,57 @@ func (d *doctor) loops() (Check, error) {
 			seen = append(seen, fmt.Sprintf("%s of engine %d has stopped at %s: %s", name, e.ID,
 				s.At.UTC().Format(time.RFC3339), s.Reason))
 		}
-		if !e.Seen.IsZero() {
-			seen = append(seen, fmt.Sprintf("engine %d was heard of %v ago", e.ID,
-				d.info.Now.Sub(e.Seen).Round(time.Millisecond)))
+		old := max(now.Sub(e.Seen), 0)
+		text := fmt.Sprintf("engine %d was heard of %v ago", e.ID, old.Round(time.Millisecond))
+		if e.ID != here {
+			var all []kernel.Loop
+			for _, l := range e.Loops {
+				all = append(all, kernel.Loop{Loop: l})
+			}
+			if turns := d.turns(&c, e.ID, all, old); len(turns) > 0 {
+				text += ": " + strings.Join(turns, ", ")
+			}
 		}
+		seen = append(seen, text)
 	}
-	c.Evidence = cmp.Or(strings.Join(seen, "; "), "none has stopped")
 	if c.Count > 0 {
 		c.Health = Failing
+	} else {
+		seen = append([]string{"none has stopped"}, seen...)
 	}
+	c.Evidence = strings.Join(seen, "; ")
 	return c, nil
 }
 
-// isNoted reports whether the store knows that a loop of an engine has stopped.
-func (d *doctor) isNoted(engine journal.EngineID, loop string) bool {
-	name := rules.Loop(int64(engine), loop)
+// turns shows when the loops of an engine had their latest turns, by what the engine said some time
+// ago, and finds those that had stopped or hung by then. It leaves out those whose stop the store
+// has. If the loop that says all this hangs, nothing was said since.
+func (d *doctor) turns(c *Check, engine journal.EngineID, all []kernel.Loop,
+	old time.Duration) (texts []string) {
+	for _, l := range all {
+		name := rules.Loop(int64(engine), l.Name)
+		ago, late := old+l.Age, l.Age
+		if l.Name == kernel.LoopRenewal {
+			late = ago
+		}
+		text := l.Name + " " + ago.Round(time.Millisecond).String() + " ago"
+		switch {
+		case d.isNoted(name):
+			continue
+		case l.Stopped != "":
+			c.found(name, "")
+			text += " has stopped: " + l.Stopped + ": restart the program"
+		case l.Every > 0 && late > 3*l.Every+time.Minute:
+			c.found(name, "")
+			text += " hangs: restart the program"
+		}
+		texts = append(texts, text)
+	}
+	return texts
+}
+
+// isNoted reports whether the store knows that a loop has stopped, by the name of its setting.
+func (d *doctor) isNoted(name string) bool {
 	return slices.ContainsFunc(d.info.Settings, func(s store.Setting) bool {
 		return s.Kind == rules.LoopSetting && s.Value != nil && s.Name == name
 	})

@@ -56,7 +56,8 @@ type Join struct {
 }
 
 // Renew begins the engine's lease anew, and takes over expired engines as [Join] does. An
-// engine whose lease has passed, and that was not taken over, goes on as before.
+// engine whose lease has passed, and that was not taken over, goes on as before. A store without
+// leases only records what the engine says.
 type Renew struct {
 	Engine journal.EngineID
 	Now    time.Time
@@ -65,6 +66,8 @@ type Renew struct {
 	Idle bool
 	// Drain replaces what the engine has said before. Info shows it.
 	Drain Drain
+	// Loops replaces what the engine has said before. Info shows it.
+	Loops []Loop
 	// Workflows replaces what the engine has said before, unless it is nil. Info shows it.
 	Workflows []string
 }

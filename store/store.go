@@ -98,8 +98,19 @@ type Engine struct {
 	Runs    int64     // open runs that it owns
 	Expired bool      // its lease has passed without it leaving: its runs wait for another engine
 	Until   time.Time // when its lease passes, by the clock of Info.Now; zero: no lease
-	Seen    time.Time // when its lease was last renewed, by the same clock
-	Drain   Drain     // what its last Renew said
+	// Seen is the time of its Join or its last Renew, by the same clock; without leases, the Now
+	// of that claim.
+	Seen  time.Time
+	Drain Drain  // what its last Renew said
+	Loops []Loop // what its last Renew said
+}
+
+// A Loop is something that an engine does again and again beside the runs.
+type Loop struct {
+	Name string        `json:"name"`
+	Age  time.Duration `json:"age"` // since its latest turn began, at the time of the Renew
+	// Every is the longest time between two turns if nothing hangs; 0 if there is no such time.
+	Every time.Duration `json:"every"`
 }
 
 // A Drain is the work that an engine still has while it stops. The zero value means that it goes

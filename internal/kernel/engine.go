@@ -306,30 +306,30 @@ func (e *Engine) Purge(ctx context.Context) (runs, messages int, err error) {
 	}
 }
 
-// The names of the loops of an engine.
+// LoopRenewal is the name of the loop that renews the engine's lease, and writes to the store when
+// all loops had their latest turns.
+const LoopRenewal = "renewal"
+
+// The names of the other loops of an engine.
 const (
 	loopClaims    = "claims"
-	loopLease     = "lease"
 	loopOutbox    = "outbox"
 	loopWatch     = "watch"
 	loopRetention = "retention"
 )
 
-// A Loop is something that an engine does again and again.
+// A Loop is a loop of an engine as it is now.
 type Loop struct {
-	Name string
-	Beat time.Time // when its latest turn began; zero: it has not begun
-	// Every is the longest time between two turns if nothing hangs; 0 if there is no such time.
-	Every   time.Duration
+	store.Loop
 	Stopped string // the reason why it has stopped; empty while it runs
 }
 
-// loops are the loops of a kernel. The loops for claims, the lease and the outbox go on until the
+// loops are the loops of a kernel. The loops for claims, renewals and the outbox go on until the
 // kernel is over. The others call only the store, and may stop before: if the store's code panics,
 // or if its Watch returns too soon. An operator lets them begin again.
 type loops struct {
-	k                                       *Kernel
-	claims, lease, outbox, watch, retention loop
+	k                                         *Kernel
+	claims, renewal, outbox, watch, retention loop
 }
 
 // A loop knows when it was seen last.
@@ -357,28 +357,44 @@ func (l *loop) whyStopped() string {
 	return l.stopped
 }
 
-func (l *loop) told(name string, every time.Duration) Loop {
-	told := Loop{Name: name, Every: max(every, 0), Stopped: l.whyStopped()}
-	if beat := l.beat.Load(); beat != 0 {
-		told.Beat = time.Unix(0, beat)
-	}
-	return told
-}
-
-// Loops returns the ID of the engine, and its loops that have begun.
+// Loops returns the ID of the engine, and its loops as they are now.
 func (e *Engine) Loops() (journal.EngineID, []Loop) {
 	k, _ := e.current()
-	lease, sweep := k.lease.period*store.IdleLeases, k.cfg.Sweep
-	outbox := sweep
+	return k.engine, k.loops.now()
+}
+
+// now returns the loops that have begun, and are not over because the engine drains.
+func (x *loops) now() (all []Loop) {
+	k := x.k
+	add := func(l *loop, name string, every time.Duration) {
+		if beat := l.beat.Load(); beat != 0 {
+			all = append(all, Loop{Stopped: l.whyStopped(), Loop: store.Loop{
+				Name: name, Every: max(every, 0), Age: time.Since(time.Unix(0, beat)),
+			}})
+		}
+	}
+	renewal, outbox := k.lease.period*store.IdleLeases, k.cfg.Sweep
 	if k.lease.period == 0 {
-		outbox = 0
+		renewal, outbox = tellEvery, 0
 	}
-	all := []Loop{
-		k.loops.claims.told(loopClaims, sweep), k.loops.lease.told(loopLease, lease),
-		k.loops.outbox.told(loopOutbox, outbox), k.loops.watch.told(loopWatch, 0),
-		k.loops.retention.told(loopRetention, k.cfg.CleanUp),
+	if _, draining := k.state(); !draining {
+		add(&x.claims, loopClaims, k.cfg.Sweep)
+		add(&x.outbox, loopOutbox, outbox)
+		add(&x.watch, loopWatch, 0)
+		add(&x.retention, loopRetention, k.cfg.CleanUp)
 	}
-	return k.engine, slices.DeleteFunc(all, func(l Loop) bool { return l.Beat.IsZero() })
+	add(&x.renewal, LoopRenewal, renewal)
+	return all
+}
+
+// running returns the loops for the store. Those that have stopped have settings there.
+func (x *loops) running() (all []store.Loop) {
+	for _, l := range x.now() {
+		if l.Stopped == "" {
+			all = append(all, l.Loop)
+		}
+	}
+	return all
 }
 
 // Config returns the settings of the engine.

@@ -179,7 +179,7 @@ func (k *Kernel) serve(ctx context.Context) error {
 	keep, letGo := context.WithCancel(context.WithoutCancel(ctx))
 	defer letGo()
 	var keeping sync.WaitGroup
-	if k.lease.period > 0 {
+	if k.lease.period > 0 || k.cfg.Sweep > 0 { // without both, nothing else uses the store
 		keeping.Go(func() { k.keepLease(keep) })
 	}
 	calls, hangUp := context.WithCancel(context.WithoutCancel(ctx))

@@ -186,12 +186,23 @@ func (k *Kernel) lost() bool {
 	return errors.Is(k.cause(), errLost)
 }
 
+// If the store has no leases, renewals tell other processes that the engine goes on, for the first
+// time soon after it has joined.
+const (
+	tellFirst = time.Second
+	tellEvery = time.Minute
+)
+
 // keepLease renews the lease until ctx ends or the engine is dead. When the lease of another engine
 // passes before the next renewal, it renews just then.
 func (k *Kernel) keepLease(ctx context.Context) {
-	defer k.lease.over.Stop()
 	every := k.lease.period / 3
 	wait, tries := every, 1
+	if k.lease.period > 0 {
+		defer k.lease.over.Stop()
+	} else {
+		every, wait = tellEvery, tellFirst
+	}
 	for {
 		t := time.NewTimer(wait)
 		select {
@@ -208,7 +219,7 @@ func (k *Kernel) keepLease(ctx context.Context) {
 			return
 		default:
 		}
-		k.loops.lease.turn()
+		k.loops.renewal.turn()
 		idle, lapse, err := k.renewOnTime(ctx, every)
 		switch {
 		case ctx.Err() != nil:
@@ -246,15 +257,15 @@ func (k *Kernel) renewOnTime(
 	if !k.lease.renews.LockOr(ctx.Done(), k.dead) {
 		return false, 0, cmp.Or(ctx.Err(), store.ErrFenced)
 	}
-	idle = k.isIdle()
+	idle = k.lease.period > 0 && k.isIdle()
 	c, err := k.renew(ctx, timeout, idle)
 	k.lease.renews.Unlock()
 	k.succeed(&c)
 	return idle, c.Lapse, err
 }
 
-// renew begins the lease anew, says which workflows the engine has and what it still holds if it
-// drains, and takes over engines that have died. The answer has the number of those engines, and in
+// renew begins the lease anew, says which workflows the engine has, when its loops had their latest
+// turns and what it still holds if it drains, and takes over engines that have died. The answer has the number of those engines, and in
 // how long the next lease of another engine passes.
 func (k *Kernel) renew(
 	ctx context.Context, timeout time.Duration, idle bool,
@@ -269,7 +280,8 @@ func (k *Kernel) renew(
 	names := k.roster.untold()
 	sent := time.Now()
 	c, err := k.store.Claim(ctx, store.Renew{
-		Engine: k.engine, Idle: idle, Now: sent, Drain: drain, Workflows: names,
+		Engine: k.engine, Idle: idle, Now: sent, Drain: drain, Loops: k.loops.running(),
+		Workflows: names,
 	})
 	if err != nil {
 		return store.Claimed{}, err

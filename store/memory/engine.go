@@ -19,7 +19,7 @@ func (s *Store) join(c store.Join) (store.Claimed, error) {
 	d.sweepAll()
 	d.joined++
 	self := c.Self
-	self.ID, self.Since = d.joined, stored(self.Since)
+	self.ID, self.Since, self.Seen = d.joined, stored(self.Since), stored(c.Now)
 	self.Workflows = slices.Clone(self.Workflows)
 	d.engines[self.ID] = self
 	if d.lease == 0 {
@@ -42,18 +42,18 @@ func (d *data) locked() error {
 // renew starts an engine's lease anew, and records what it says of itself.
 func (s *Store) renew(c store.Renew) store.Claimed {
 	var out store.Claimed
-	lease := s.data.lease
-	if c.Idle && s.data.isIdle(c.Engine) {
-		lease *= store.IdleLeases
-	}
-	s.data.lend(c.Engine, lease, &out)
 	self := s.data.engines[c.Engine]
-	self.Drain = c.Drain
+	self.Seen, self.Drain, self.Loops = stored(c.Now), c.Drain, slices.Clone(c.Loops)
 	self.Drain.Until = stored(self.Drain.Until)
 	if c.Workflows != nil {
 		self.Workflows = slices.Clone(c.Workflows)
 	}
 	s.data.engines[c.Engine] = self
+	lease := s.data.lease
+	if c.Idle && s.data.isIdle(c.Engine) {
+		lease *= store.IdleLeases
+	}
+	s.data.lend(c.Engine, lease, &out)
 	if s.data.lease > 0 {
 		dead := s.takeOver(c.Now)
 		out.Expired, out.Freed = dead.Expired, dead.Freed

@@ -13,6 +13,7 @@ package memory
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -159,6 +160,7 @@ func (s *Store) Info(context.Context) (store.Info, error) {
 	for id := range s.data.joined {
 		if e, ok := s.data.engines[id+1]; ok {
 			e.Expired, e.Runs = s.data.isDead(&e), owned[e.ID]
+			e.Workflows, e.Loops = slices.Clone(e.Workflows), slices.Clone(e.Loops)
 			info.Engines = append(info.Engines, e)
 		}
 	}

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -22,12 +23,12 @@ select $1, $2, $3, $4, $5, $6::text[], now, now + $7::bigint * interval '1 micro
 	// those.
 	renew = renewFor(`$2::bigint`)
 
-	// renewIdle sets the long lease, $7, if the engine owns no run and has no entry in the
+	// renewIdle sets the long lease, $8, if the engine owns no run and has no entry in the
 	// outbox.
 	renewIdle = renewFor(`case
         when (select true from perdure.heads h where h.owner = $1 and h.owner > 0 and h.ended is null limit 1) then $2::bigint
         when (select true from perdure.owed o where o.teller = $1 limit 1) then $2::bigint
-        else $7::bigint end`)
+        else $8::bigint end`)
 
 	// findDead returns the engines whose lease has passed, and the microseconds until the
 	// next lease passes.
@@ -156,7 +157,8 @@ func (s *Store) sweep(ctx context.Context, after int64) (last int64, more bool) 
 func renewFor(lease string) string {
 	return `with renewed as (
     update perdure.engines set seen = now, leased = now + i.lease * interval '1 microsecond',
-        drains = $3, held_runs = $4, held_steps = $5, workflows = coalesce($6::text[], workflows)
+        drains = $3, held_runs = $4, held_steps = $5, workflows = coalesce($6::text[], workflows),
+        loops = $7::jsonb
     from clock_timestamp() now, (select ` + lease + ` as lease) i
     where id = $1 returning i.lease)
 select 1 / count(*), max(lease) from renewed`
@@ -164,10 +166,14 @@ select 1 / count(*), max(lease) from renewed`
 
 // renewal renews the lease of an engine, and takes over expired engines.
 func (s *Store) renewal(ctx context.Context, c store.Renew) (store.Claimed, error) {
+	loops, err := json.Marshal(c.Loops)
+	if err != nil {
+		return store.Claimed{}, err
+	}
 	var b batch
 	lease, statement, args := s.options.Lease, renew, []any{
 		int64(c.Engine), s.options.Lease.Microseconds(), nanos(c.Drain.Until),
-		int32(c.Drain.Runs), int32(c.Drain.Steps), c.Workflows,
+		int32(c.Drain.Runs), int32(c.Drain.Steps), c.Workflows, string(loops),
 	}
 	if c.Idle {
 		statement, args = renewIdle, append(args, (store.IdleLeases*lease).Microseconds())

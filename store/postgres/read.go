@@ -186,11 +186,11 @@ const (
         where c.relnamespace = to_regnamespace('perdure') and c.relkind = 'r'),
     clock_timestamp()`
 
-	selectEngines = `select id, host, pid, build, slots, since, seen, leased, leased <= clock_timestamp(), drains, held_runs, held_steps, workflows,
+	selectEngines = `select id, host, pid, build, slots, since, seen, leased, leased <= clock_timestamp(), drains, held_runs, held_steps, workflows, loops,
     (select count(*) from perdure.heads h where h.owner = e.id and h.owner > 0 and h.ended is null)
 from perdure.engines e order by id`
 
-	selectEnginesAlone = `select id, host, pid, build, slots, since, seen, leased, leased <= clock_timestamp(), drains, held_runs, held_steps, workflows, 0::bigint
+	selectEnginesAlone = `select id, host, pid, build, slots, since, seen, leased, leased <= clock_timestamp(), drains, held_runs, held_steps, workflows, loops, 0::bigint
 from perdure.engines e order by id`
 )
 
@@ -231,7 +231,8 @@ func (s *Store) info(ctx context.Context, counted bool) (store.Info, error) {
 		var pid, slots, runs, steps int32
 		var since, drains pgtype.Int8
 		err := rows.Scan(&id, &e.Host, &pid, &e.Build, &slots, &since, &e.Seen, &e.Until,
-			&e.Expired, &drains, &runs, &steps, &e.Workflows, &e.Runs)
+			&e.Expired, &drains, &runs, &steps, &e.Workflows, &e.Loops,
+			&e.Runs)
 		e.Drain = store.Drain{Until: moment(drains), Runs: int(runs), Steps: int(steps)}
 		e.ID, e.PID, e.Slots, e.Since = journal.EngineID(id), int(pid), int(slots), moment(since)
 		info.Engines = append(info.Engines, e)

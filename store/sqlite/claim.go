@@ -22,7 +22,8 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 	case store.Renew: // there are no leases
 		return take(s, c.Engine, func(t *taking) error {
 			_, err := t.exec(updateEngine, nanos(c.Drain.Until), int64(c.Drain.Runs),
-				int64(c.Drain.Steps), namesText(c.Workflows), int64(c.Engine))
+				int64(c.Drain.Steps), listText(c.Workflows), nanos(c.Now), listText(c.Loops),
+				int64(c.Engine))
 			return err
 		})
 	case store.Leave:

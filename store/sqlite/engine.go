@@ -38,12 +38,12 @@ union all select spill from perdure_unrouted where spill >= ?1)`
 	selectClock = `select value from perdure_meta where key = 'clock'`
 	updateClock = `insert or replace into perdure_meta (key, value) values ('clock', ?)`
 
-	insertEngine = `insert into perdure_engines (host, pid, build, slots, since, workflows) values (?, ?, ?, ?, ?, ?) returning id`
+	insertEngine = `insert into perdure_engines (host, pid, build, slots, since, workflows, seen) values (?, ?, ?, ?, ?, ?, ?) returning id`
 )
 
 // updateEngine records what an engine says of itself.
 const updateEngine = `update perdure_engines set drains = ?, held_runs = ?, held_steps = ?,
-    workflows = coalesce(?, workflows) where id = ?`
+    workflows = coalesce(?, workflows), seen = ?, loops = ? where id = ?`
 
 // The statements for an engine that leaves.
 const (
@@ -119,7 +119,7 @@ func takeOver(db *conn, c store.Join) (journal.EngineID, error) {
 		return 0, err
 	}
 	id, err := db.value(insertEngine, c.Self.Host, int64(c.Self.PID), c.Self.Build,
-		int64(c.Self.Slots), nanos(c.Self.Since), namesText(c.Self.Workflows))
+		int64(c.Self.Slots), nanos(c.Self.Since), listText(c.Self.Workflows), nanos(c.Now))
 	if err != nil {
 		return 0, err
 	}
@@ -142,7 +142,7 @@ func (s *Store) reserveID() (store.Claimed, error) {
 }
 
 func newEngineID(db *conn) (journal.EngineID, error) {
-	id, err := db.value(insertEngine, "", int64(0), "", int64(0), nil)
+	id, err := db.value(insertEngine, "", int64(0), "", int64(0), nil, nil)
 	if err != nil {
 		return 0, err
 	}
@@ -244,19 +244,19 @@ func locked(db *conn) error {
 	return fmt.Errorf("%w: %s", store.ErrLocked, who)
 }
 
-// namesText returns names as the table of engines has them: in JSON, or null for nil.
-func namesText(names []string) driver.Value {
-	if names == nil {
+// listText returns a list as the table of engines has it: in JSON, or null for nil.
+func listText[T string | store.Loop](list []T) driver.Value {
+	if list == nil {
 		return nil
 	}
-	text, _ := json.Marshal(names) // a string always has a form in JSON
+	text, _ := json.Marshal(list) // strings and numbers always have a form in JSON
 	return string(text)
 }
 
-// namesOf returns the names that namesText has written.
-func namesOf(v driver.Value) (names []string, err error) {
-	if v != nil {
-		err = json.Unmarshal([]byte(str(v)), &names)
+// readList reads a list that listText has written.
+func readList[T string | store.Loop](v driver.Value, list *[]T) error {
+	if v == nil {
+		return nil
 	}
-	return names, err
+	return json.Unmarshal([]byte(str(v)), list)
 }

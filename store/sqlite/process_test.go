@@ -52,6 +52,7 @@ func hold(path string) error {
 	if _, err := s.Claim(context.Background(), store.Renew{
 		Engine: got.Engine, Now: noon,
 		Drain: store.Drain{Until: noon.Add(time.Minute), Runs: 7, Steps: 5},
+		Loops: []store.Loop{{Name: "claims", Age: time.Second}},
 	}); err != nil {
 		return err
 	}
@@ -73,7 +74,8 @@ func TestAnotherProcessHasIt(t *testing.T) {
 	// It can still read and start runs.
 	info, err := s.Info(t.Context())
 	if err != nil || len(info.Engines) != 1 || info.Engines[0].Drain.Runs != 7 ||
-		info.Engines[0].Drain.Steps != 5 {
+		info.Engines[0].Drain.Steps != 5 || !info.Engines[0].Seen.Equal(noon) ||
+		len(info.Engines[0].Loops) != 1 || info.Engines[0].Loops[0].Age != time.Second {
 		t.Errorf("Info = %+v, %v", info, err)
 	}
 	if err := s.Commit(t.Context(), start(s, 0, 77)); err != nil {

@@ -160,11 +160,11 @@ func (s *Store) Spill(_ context.Context, engine journal.EngineID, id journal.Num
 	})
 }
 
-const selectEngines = `select id, host, pid, build, slots, since, drains, held_runs, held_steps, workflows,
+const selectEngines = `select id, host, pid, build, slots, since, drains, held_runs, held_steps, workflows, seen, loops,
     (select count(*) from perdure_heads where owner = perdure_engines.id and ended is null)
 from perdure_engines order by id`
 
-const selectEnginesAlone = `select id, host, pid, build, slots, since, drains, held_runs, held_steps, workflows, 0 from perdure_engines order by id`
+const selectEnginesAlone = `select id, host, pid, build, slots, since, drains, held_runs, held_steps, workflows, seen, loops, 0 from perdure_engines order by id`
 
 // Info returns facts about the store and its engines.
 func (s *Store) Info(ctx context.Context) (store.Info, error) {
@@ -204,16 +204,16 @@ func (s *Store) info(ctx context.Context, engines string,
 			return err
 		}
 		return c.query(func(row []driver.Value) error {
-			workflows, err := namesOf(row[9])
-			info.Engines = append(info.Engines, store.Engine{
+			e := store.Engine{
 				ID: journal.EngineID(integer(row[0])), Host: str(row[1]), PID: int(integer(row[2])),
 				Build: str(row[3]), Slots: int(integer(row[4])), Since: moment(row[5]),
 				Drain: store.Drain{
 					Until: moment(row[6]), Runs: int(integer(row[7])), Steps: int(integer(row[8])),
 				},
-				Workflows: workflows,
-				Runs:      integer(row[10]),
-			})
+				Seen: moment(row[10]), Runs: integer(row[12]),
+			}
+			err := errors.Join(readList(row[9], &e.Workflows), readList(row[11], &e.Loops))
+			info.Engines = append(info.Engines, e)
 			return err
 		}, engines)
 	})

@@ -146,7 +146,7 @@ func (t *taking) candidates(c store.TakeDue) ([]journal.Head, error) {
 	if err := t.query(func(row []driver.Value) error {
 		all = append(all, t.store.head(row))
 		return nil
-	}, selectDoomed, c.Now.UnixNano(), namesText(slices.Concat(c.Workflows, c.Paused)),
+	}, selectDoomed, c.Now.UnixNano(), listText(slices.Concat(c.Workflows, c.Paused)),
 		int64(c.Max)+1); err != nil {
 		return nil, err
 	}

@@ -220,6 +220,9 @@ func TestSuiteFailsBrokenDrivers(t *testing.T) {
 		"keeps no workflows": {
 			broken{claim: keepsNoWorkflows}, "renew/the store shows which workflows an engine has",
 		},
+		"keeps no loops": {
+			broken{claim: keepsNoLoops}, "renew/the store shows the loops of an engine",
+		},
 		"wakes whoever is unloaded": {
 			broken{commit: alwaysForces},
 			"post/a run with a cause to stay unloaded wakes by force only",

@@ -39,9 +39,12 @@ func handleInfo(w *world) {
 	e.Since = at(0).Truncate(0)
 	leases := w.db.Lapse != nil
 	if leases == info.Now.IsZero() || e.Until.After(info.Now) != leases ||
-		leases == e.Seen.IsZero() || e.Seen.After(info.Now) {
+		e.Seen.IsZero() || leases && e.Seen.After(info.Now) {
 		w.Errorf("by the clock of leases it is %v, the engine was seen at %v, and its lease "+
 			"passes at %v", info.Now, e.Seen, e.Until)
+	}
+	if !leases {
+		w.same("seen", moment(e.Seen), moment(at(3)))
 	}
 	e.Seen, e.Until = time.Time{}, time.Time{}
 	w.same("engine", e, store.Engine{

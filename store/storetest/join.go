@@ -19,6 +19,7 @@ func joinChecks() []check {
 		{"leave/the runs of an engine are due now and nobody's", leaveReleases},
 		{"renew/the store shows that an engine drains", renewDrains},
 		{"renew/the store shows which workflows an engine has", renewTells},
+		{"renew/the store shows the loops of an engine", renewLoops},
 		{"leave/an engine that was taken over cannot claim or leave", leaveFenced},
 	}
 }
@@ -116,6 +117,40 @@ func tells(w *world, want []string) {
 	w.same("engines", len(info.Engines)+len(brief.Engines), 2)
 	for _, e := range append(info.Engines, brief.Engines...) {
 		w.same("workflows", e.Workflows, want)
+	}
+}
+
+// spec: R-35
+func renewLoops(w *world) {
+	w.join(0)
+	odd := []store.Loop{
+		{Name: "claims", Age: 3*time.Second + 1, Every: 30 * time.Second}, {Name: `"é,`},
+		{Name: "watch", Age: 9000 * time.Hour},
+	}
+	looped(w, nil)
+	for i, loops := range [][]store.Loop{odd, odd[:1], nil, odd} {
+		w.claim(store.Renew{Engine: w.engine, Now: at(i + 1), Loops: loops})
+		looped(w, loops)
+		info, err := w.s.Info(w.Context())
+		w.ok(err)
+		if info.Now.IsZero() {
+			w.same("seen", moment(info.Engines[0].Seen), moment(at(i+1)))
+		}
+	}
+	w.die(9)
+	looped(w, nil)
+}
+
+// looped fails the check unless the one engine has said this of its loops, also by Brief.
+func looped(w *world, want []store.Loop) {
+	w.Helper()
+	info, err := w.s.Info(w.Context())
+	w.ok(err)
+	brief, err := store.Brief(w.Context(), w.s)
+	w.ok(err)
+	w.same("engines", len(info.Engines)+len(brief.Engines), 2)
+	for _, e := range append(info.Engines, brief.Engines...) {
+		w.same("loops", e.Loops, want)
 	}
 }
 

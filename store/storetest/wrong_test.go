@@ -162,6 +162,14 @@ func keepsNoWorkflows(s store.Store, c store.Claim) (store.Claimed, error) {
 	return s.Claim(context.Background(), c)
 }
 
+func keepsNoLoops(s store.Store, c store.Claim) (store.Claimed, error) {
+	if r, is := c.(store.Renew); is {
+		r.Loops = nil
+		c = r
+	}
+	return s.Claim(context.Background(), c)
+}
+
 func noInbox(s store.Store, c store.Claim) (store.Claimed, error) {
 	got, err := s.Claim(context.Background(), c)
 	for i := range got.Runs {

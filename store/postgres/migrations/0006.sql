@@ -1,9 +1,11 @@
--- An engine that stops says until when it waits, and for what. Each says which workflows it has.
+-- An engine that stops says until when it waits, and for what. Each says which workflows it has,
+-- and when its loops had their latest turns.
 alter table perdure.engines
     add column drains     bigint, -- null while it does not stop
     add column held_runs  integer not null default 0,
     add column held_steps integer not null default 0,
-    add column workflows  text[]; -- null if it did not say
+    add column workflows  text[], -- null if it did not say
+    add column loops      jsonb;  -- null if it did not say
 
 -- Settings: rules that operators set for all engines. A setting that is not set any more has no
 -- value.

@@ -1,8 +1,11 @@
--- An engine that stops says until when it waits, and for what. Each says which workflows it has.
+-- An engine that stops says until when it waits, and for what. Each says which workflows it has,
+-- and when its loops had their latest turns.
 alter table perdure_engines add column drains integer; -- null while it does not stop
 alter table perdure_engines add column held_runs integer not null default 0;
 alter table perdure_engines add column held_steps integer not null default 0;
 alter table perdure_engines add column workflows text; -- a list in JSON; null if it did not say
+alter table perdure_engines add column seen integer;   -- when it said all that last
+alter table perdure_engines add column loops text;     -- a list in JSON; null if it did not say
 
 -- Settings: rules that operators set for all engines. A setting that is not set any more has no
 -- value.

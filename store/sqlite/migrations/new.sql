@@ -19,7 +19,9 @@ create table perdure_engines (
     drains     integer,                    -- until when it waits, while it stops; null while it does not
     held_runs  integer not null default 0, -- what it has in memory then
     held_steps integer not null default 0, -- what it waits for
-    workflows  text                        -- those that it has, in JSON; null if it did not say
+    workflows  text,                       -- those that it has, in JSON; null if it did not say
+    seen       integer,                    -- when it said all that last
+    loops      text                        -- and when they had their latest turns, likewise
 ) strict;
 
 create table perdure_kinds    (kind    integer primary key, name text not null) strict;
