@@ -52,9 +52,8 @@ type Engine struct {
 	// the number of runs that it executes at a time; 0 if it does not report that
 	Slots int `json:"slots"`
 
-	// If it has a lease, by the clock of the database.
-	Seen  string  `json:"seen,omitempty"`  // when it renewed its lease last
-	Until string  `json:"until,omitempty"` // when the lease expires
+	Seen  string  `json:"seen,omitempty"`  // when it was heard of last, by the clock of the database
+	Until string  `json:"until,omitempty"` // when its lease expires, by the same clock; "" without
 	Left  float64 `json:"lease_s"`         // the seconds until then; 0 without a lease
 
 	Drain *Drain `json:"drain,omitempty"` // while it stops

@@ -265,8 +265,8 @@ func (k *Kernel) renewOnTime(
 }
 
 // renew begins the lease anew, says which workflows the engine has, when its loops had their latest
-// turns and what it still holds if it drains, and takes over engines that have died. The answer has the number of those engines, and in
-// how long the next lease of another engine passes.
+// turns and what it still holds if it drains, and takes over engines that have died. The answer has
+// the number of those engines, and in how long the next lease of another engine passes.
 func (k *Kernel) renew(
 	ctx context.Context, timeout time.Duration, idle bool,
 ) (store.Claimed, error) {

@@ -330,28 +330,6 @@ func TestAStoppedLoopIsStartedAgain(t *testing.T) {
 	})
 }
 
-// spec: R-35
-func TestALoopThatHangsIsFound(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		hang := make(chan struct{})
-		var hangs atomic.Bool
-		w := world.Hooked(t, &world.Hook{OnClaim: func(c store.Claim,
-			do func() (store.Claimed, error)) (store.Claimed, error) {
-			if _, due := c.(store.TakeDue); due && hangs.Load() {
-				<-hang
-			}
-			return do()
-		}}, perdure.Options{})
-		defer func() { w.End() }()
-		time.Sleep(time.Minute)
-		is(t, check(t, admin.New(w.Engine), "loops"), admin.Healthy, "claims")
-		hangs.Store(true)
-		time.Sleep(10 * time.Minute)
-		is(t, check(t, admin.New(w.Engine), "loops"), admin.Failing, "hangs: restart the program")
-		close(hang)
-	})
-}
-
 // The engine whose loop has stopped dies. The next one removes what the store has of that.
 //
 // spec: R-35
