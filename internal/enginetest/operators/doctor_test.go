@@ -311,8 +311,11 @@ func TestAStoppedLoopIsStartedAgain(t *testing.T) {
 		if seen := w.Seen(observe.LoopStopped); len(seen) != 2 || seen[1].Reason != "retention" {
 			t.Errorf("observers see %v", seen)
 		}
+		if c := check(t, admin.New(w.Engine), "loops"); c.Count != 2 {
+			t.Errorf("in its process %d have stopped: %s", c.Count, c.Evidence)
+		}
 		bad.Store(false)
-		time.Sleep(90 * time.Minute)
+		time.Sleep(4 * time.Hour)
 		if purges.Load() != 0 || looks.Load() != 1 {
 			t.Errorf("%d purges, %d watches before the order", purges.Load(), looks.Load())
 		}
@@ -321,6 +324,7 @@ func TestAStoppedLoopIsStartedAgain(t *testing.T) {
 			world.CodeIs(t, other.StartLoop(t.Context(), 2, loop, admin.Note{}),
 				journal.CodeNotFound)
 		}
+		is(t, check(t, other, "loops"), admin.Healthy, "none has stopped")
 		time.Sleep(90 * time.Minute)
 		if purges.Load() != 1 || looks.Load() != 2 {
 			t.Errorf("%d purges, %d watches after it", purges.Load(), looks.Load())
