@@ -31,10 +31,12 @@ const (
     case when not s.held then 1 + (select count(*) from perdure.slots o where o.lim = s.lim and not o.held
         and (o.priority > s.priority or o.priority = s.priority and (o.turn, o.ask) < (s.turn, s.ask))) end,
     s.lim
-from perdure.slots s join perdure.limits l on l.id = s.lim
-where ($1::bigint = 0 or s.run = $1) and ($2::text is null or l.name = $2) and ($3::text is null or l.key = $3)
-and (not $5 or (select h.ended is null from perdure.heads h where h.number = s.run) is not true)
-order by l.name collate "C", l.key collate "C", s.held desc, case when not s.held then -s.priority end, case when not s.held then s.turn end, s.ask limit $4`
+from perdure.slots s `
+	limitOf   = "join perdure.limits l on l.id = s.lim"
+	limitEach = "cross join lateral (select * from perdure.limits m where m.id = s.lim offset 0) l"
+	slotOrder = ` order by l.name collate "C", l.key collate "C", s.held desc, case when not s.held then -s.priority end, case when not s.held then s.turn end, s.ask limit `
+
+	isLost = `(select h.ended is null from perdure.heads h where h.number = s.run) is not true`
 
 	selectTotals = `select * from (select l.name, l.key, l.most,
     l.held + (select count(*) from perdure.slots s where s.lim = l.id and s.due is not null) as used,
@@ -207,15 +209,26 @@ func (r slotReader) Slots(ctx context.Context, q store.SlotQuery) (out []store.S
 		return nil, err
 	}
 	defer done()
-	key := pgtype.Text{}
-	if q.Key != nil {
-		key = pgtype.Text{String: plainText(*q.Key), Valid: true}
-	}
 	if q.Totals {
-		return r.totals(ctx, q, key)
+		return r.totals(ctx, q)
 	}
-	rows, err := s.pool.Query(ctx, selectSlots, int64(q.Run), text(q.Limit), key, int64(q.Page()),
-		q.Lost)
+	var c conditions
+	from := limitOf
+	if q.Run != 0 { // it has few
+		from = limitEach
+		c.add("s.run = %s", int64(q.Run))
+	}
+	if q.Limit != "" {
+		c.add("l.name = %s", plainText(q.Limit))
+	}
+	if q.Key != nil {
+		c.add("l.key = %s", plainText(*q.Key))
+	}
+	if q.Lost {
+		c.add(isLost)
+	}
+	most := c.argument(int64(q.Page()))
+	rows, err := s.pool.Query(ctx, selectSlots+from+c.where()+slotOrder+most, c.args...)
 	if err != nil {
 		return nil, s.finished(err)
 	}
@@ -256,9 +269,11 @@ func (r slotReader) Slots(ctx context.Context, q store.SlotQuery) (out []store.S
 }
 
 // totals returns what is used of each limit.
-func (r slotReader) totals(ctx context.Context, q store.SlotQuery, of pgtype.Text) (
-	out []store.Slot, err error) {
-	s := r.store
+func (r slotReader) totals(ctx context.Context, q store.SlotQuery) (out []store.Slot, err error) {
+	s, of := r.store, pgtype.Text{}
+	if q.Key != nil {
+		of = pgtype.Text{String: plainText(*q.Key), Valid: true}
+	}
 	rows, err := s.pool.Query(ctx, selectTotals, plainText(q.After), text(q.Limit), of,
 		int64(q.Page()))
 	if err != nil {

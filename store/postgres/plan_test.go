@@ -169,7 +169,8 @@ func hasCondition(below []string) bool {
 // mayReadAll reports whether a statement may read whole tables on purpose: it is part of no
 // commit and no claim. A list of busy runs reads all that have an owner.
 func mayReadAll(statement string) bool {
-	return statement == disown || statement == selectCounts || statement == selectSlots ||
+	return statement == disown || statement == selectCounts ||
+		strings.HasPrefix(statement, selectSlots+limitOf) ||
 		strings.Contains(statement, "owner > 0 and ended is null\nunion all") ||
 		strings.HasPrefix(statement, "select number from perdure.heads h where h.workflow = "+
 			"p_workflow[i]") || // a limit begins to count runs
