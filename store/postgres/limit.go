@@ -177,7 +177,13 @@ func (r *limitRows) queue(t *transaction) {
 		if err := rows.Scan(&place, &answer, &wait); err != nil {
 			return err
 		}
-		if place == 0 {
+		switch place {
+		case -1:
+			for _, a := range r.asks {
+				a.Answer = store.Granted
+			}
+			return nil
+		case 0:
 			t.group.Grants = int(answer)
 			return nil
 		}

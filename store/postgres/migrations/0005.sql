@@ -196,10 +196,8 @@ declare
     ids bigint[];
     counts bigint[];
     is_free boolean[];
+    written int;
 begin
-    if exists (select from unnest(a_run) as a (number) where (select true from perdure.heads h where h.number = a.number) is null) then
-        return null;
-    end if;
     select array_agg(id order by nth), array_agg(asks order by nth), array_agg(fits order by nth) from (
         select l.id, l.asks, a.nth, a.most = 0 or l.held + a.count <= a.most as fits
         from unnest(l_name, l_key, l_most, l_count) with ordinality as a (name, key, most, count, nth)
@@ -214,7 +212,8 @@ begin
         if true = all(is_free) then
             insert into perdure.slots (run, number, lim, ask, since, held, priority, share, turn)
             select a.run, a.slot, ids[a.lim], counts[a.lim] + a.nth, p_at, true, a.priority, a.share, 0
-            from unnest(a_run, a_slot, a_limit, a_priority, a_share) with ordinality as a (run, slot, lim, priority, share, nth);
+            from unnest(a_run, a_slot, a_limit, a_priority, a_share) with ordinality as a (run, slot, lim, priority, share, nth)
+            where (select true from perdure.heads h where h.number = a.run) is not null;
         else
             with asked as materialized (
                 select a.*, ids[a.lim] as id, row_number() over share as place, max(a.came) over (share rows unbounded preceding) as latest
@@ -230,7 +229,12 @@ begin
             insert into perdure.slots (run, number, lim, ask, since, held, priority, share, turn, came)
             select a.run, a.slot, a.id, counts[a.lim] + a.nth, p_at, is_free[a.lim], a.priority, a.share, coalesce(s.turn + a.place - 1, 0),
                 coalesce(a.came, greatest(s.latest, a.latest), -9223372036854775808)
-            from asked a left join shares s on s.lim = a.lim and s.priority = a.priority and s.share = a.share;
+            from asked a left join shares s on s.lim = a.lim and s.priority = a.priority and s.share = a.share
+            where (select true from perdure.heads h where h.number = a.run) is not null;
+        end if;
+        get diagnostics written = row_count;
+        if written < cardinality(a_run) then -- a run is not there
+            raise unique_violation;
         end if;
     exception when unique_violation then
         return null;
@@ -247,7 +251,8 @@ begin
 end $$;
 
 -- Does the work of a group that is about limits: frees slots, changes limits, gives what is free,
--- and answers asks. It returns a row for each ask, and as place 0 the number of messages.
+-- and answers asks. It returns a row for each ask, or the place -1 if it grants all, and as place 0
+-- the number of messages.
 create function perdure.limit_work(
     p_at bigint, p_free_run bigint[], p_free_number bigint[], p_ended bigint[], p_inherited bigint[],
     p_name text[], p_most bigint[], p_every bigint[], p_burst bigint[], p_workflow text[], p_slot bigint[], p_pending smallint,
@@ -322,7 +327,12 @@ begin
     if cardinality(l_name) > 0 then
         is_free := perdure.answer_all(p_at, a_runs, a_run, a_slot, a_limit, a_priority, a_share, a_came, l_name, l_key, l_most, l_revision, l_count);
     end if;
-    if is_free is not null then
+    if true = all(is_free) then
+        place := -1;
+        answer := 1;
+        wait := 0;
+        return next;
+    elsif is_free is not null then
         return query select nth::int, case when is_free[lim] then 1 else 2 end, 0::bigint from unnest(a_limit) with ordinality as a (lim, nth);
     elsif cardinality(a_run) > 0 then
         idle := true;
