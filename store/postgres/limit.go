@@ -20,10 +20,10 @@ const (
 
 	lockLimits = `select perdure.lock_limits($1, $2, $3::bigint[], $4::text[], $5::text[], $6::text[])`
 
-	workLimits = `select place, answer, wait from perdure.limit_work($1, $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[],
-    $6::text[], $7::bigint[], $8::bigint[], $9::bigint[], $10::text[], $11::bigint[], $12::smallint,
-    $13::bigint[], $14::bigint[], $15::text[], $16::text[], $17::bigint[], $18::int[], $19::text[], $20::bigint[], $21::bigint[], $22::bigint[], $23::bigint[],
-    $24::bigint[], $25::int, $26::int[], $27::text[], $28::text[], $29::bigint[], $30::bigint[], $31::bigint[])`
+	workLimits = `select told, answers, waits from perdure.limit_work($1, $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[],
+    $6::text[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::text[], $12::bigint[], $13::smallint,
+    $14::int, $15::bigint[], $16::bigint[], $17::bigint[], $18::int[], $19::int[], $20::text[], $21::bigint[],
+    $22::text[], $23::text[], $24::bigint[], $25::bigint[], $26::bigint[], $27::bigint[], $28::bigint[], $29::bigint[], $30::bigint[])`
 
 	inheritSlots = `update perdure.slots s set run = n.number from unnest($1::bigint[], $2::bigint[]) as n (number, ended) where s.run = any(array[n.ended])`
 
@@ -56,15 +56,14 @@ type limitRows struct {
 	most, every, burst, slot []int64
 	revision                 []int64
 
-	asks                                         []*store.Ask
-	askRun, askSlot, askMost, askEvery, askBurst []int64
-	askName, askKey, askShare                    []string
-	askPriority                                  []int32
-	askRevision                                  []int64
-	askCame                                      []pgtype.Int8
-	askRuns                                      int32
-	askLimit                                     []int32 // places in limits, from 1
-	limits                                       askedLimits
+	asks                  []*store.Ask
+	askRuns               int32
+	askUnsure             []int64 // runs that may not be there
+	askRun, askSlot       []int64
+	askLimit, askPriority []int32 // the places in limits, from 1
+	askShare              []string
+	askCame               []pgtype.Int8
+	limits                askedLimits
 }
 
 // askedLimits are the limits that a group asks for, each once, with the numbers of an ask and how
@@ -73,7 +72,7 @@ type askedLimits struct {
 	place                 map[[2]string]int32
 	name, key             []string
 	most, revision, count []int64
-	singly                bool // the asks must be answered one by one
+	differ                bool // asks of a limit have other numbers, or are for tokens
 }
 
 // add adds an ask, and returns the place of its limit.
@@ -91,7 +90,7 @@ func (l *askedLimits) add(name, key string, a *store.Ask) int32 {
 		l.place[of] = at
 	}
 	l.count[at-1]++
-	l.singly = l.singly || a.Every > 0 || l.most[at-1] != int64(a.Max) ||
+	l.differ = l.differ || a.Every > 0 || l.most[at-1] != int64(a.Max) ||
 		l.revision[at-1] != a.Revision
 	return at
 }
@@ -120,19 +119,16 @@ func (r *limitRows) add(c *store.Change) {
 	}
 	if len(c.Asks) > 0 {
 		r.askRuns++
+		if !c.Create || c.Head.WorkflowID != string(c.Head.ID) { // others may have the ID
+			r.askUnsure = append(r.askUnsure, int64(c.Run))
+		}
 	}
 	for i := range c.Asks {
 		a := &c.Asks[i]
 		r.asks = append(r.asks, a)
 		r.askRun, r.askSlot = append(r.askRun, int64(c.Run)), append(r.askSlot, a.Slot)
-		r.askName = append(r.askName, plainText(a.Limit))
-		r.askKey = append(r.askKey, plainText(a.Key))
 		r.askShare = append(r.askShare, plainText(a.Share))
-		r.askMost = append(r.askMost, int64(a.Max))
 		r.askPriority = append(r.askPriority, int32(a.Priority))
-		r.askEvery = append(r.askEvery, int64(a.Every))
-		r.askBurst = append(r.askBurst, int64(a.Burst))
-		r.askRevision = append(r.askRevision, a.Revision)
 		r.askCame = append(r.askCame, nanos(stored(a.Came)))
 		r.askLimit = append(r.askLimit, r.limits.add(plainText(a.Limit), plainText(a.Key), a))
 	}
@@ -163,32 +159,34 @@ func (r *limitRows) queue(t *transaction) {
 	if r.empty() {
 		return
 	}
-	l := r.limits
-	if l.singly {
-		l = askedLimits{}
+	var most, every, burst, revision []int64
+	for _, a := range r.asks {
+		if !r.limits.differ {
+			break
+		}
+		most, revision = append(most, int64(a.Max)), append(revision, a.Revision)
+		every, burst = append(every, int64(a.Every)), append(burst, int64(a.Burst))
 	}
+	l := r.limits
 	t.batch.add(workLimits, nanos(t.group.Now), r.freeRun, r.freeNumber, r.ended, r.inherited,
-		r.name, r.most, r.every, r.burst, r.workflow, r.slot, int16(journal.Pending),
-		r.askRun, r.askSlot, r.askName, r.askKey, r.askMost, r.askPriority, r.askShare, r.askEvery,
-		r.askBurst, r.revision, r.askRevision, r.askCame, r.askRuns, r.askLimit, l.name, l.key,
-		l.most, l.revision, l.count).each(func(rows pgx.Rows) error {
-		var place, answer int32
-		var wait int64
-		if err := rows.Scan(&place, &answer, &wait); err != nil {
+		r.name, r.most, r.every, r.burst, r.revision, r.workflow, r.slot, int16(journal.Pending),
+		r.askRuns, r.askUnsure, r.askRun, r.askSlot, r.askLimit, r.askPriority, r.askShare,
+		r.askCame, l.name, l.key, l.most, l.revision, l.count,
+		most, every, burst, revision).each(func(rows pgx.Rows) error {
+		var answers []int32
+		var waits []int64
+		if err := rows.Scan(&t.group.Grants, &answers, &waits); err != nil {
 			return err
 		}
-		switch place {
-		case -1:
-			for _, a := range r.asks {
-				a.Answer = store.Granted
+		for i, a := range r.asks {
+			a.Answer = store.Granted
+			if i < len(answers) {
+				a.Answer = store.Answer(answers[i])
 			}
-			return nil
-		case 0:
-			t.group.Grants = int(answer)
-			return nil
+			if i < len(waits) {
+				a.Wait = time.Duration(waits[i])
+			}
 		}
-		a := r.asks[place-1]
-		a.Answer, a.Wait = store.Answer(answer), time.Duration(wait)
 		return nil
 	})
 }

@@ -183,37 +183,46 @@ create function perdure.sort_line(p_lims bigint[], p_priorities int[], p_shares 
     where l.place <> l.nth and s.run = any(array[l.run]) and s.number = any(array[l.number])
 $$;
 
--- Answers the asks of a group at once if all of them are new, and all slots of a limit are free or
--- none is. Otherwise it does nothing and returns null. It returns which of the limits have free slots.
--- a_runs is the number of runs that ask. The group asks l_count times for a limit, and a_limit is the
--- place of an ask's limit among them. The rows of limits are changed outside of the block with the
--- handler: a change of a locked row in it would cost the server much.
+-- Answers the asks of a group at once if all of them are new, and of each limit as many slots are
+-- free as the group asks for, or none. Otherwise it does nothing and returns null. It returns which
+-- of the limits have free slots. a_runs is the number of runs that ask, and a_unsure are those that
+-- may not be there. The group asks l_count times for a limit, and a_limit is the place of an ask's
+-- limit among them. The rows of limits are changed outside of the block with the handler: a change
+-- of a locked row in it would cost the server much.
 create function perdure.answer_all(
-    p_at bigint, a_runs int, a_run bigint[], a_slot bigint[], a_limit int[], a_priority int[], a_share text[], a_came bigint[],
+    p_at bigint, a_runs int, a_unsure bigint[], a_run bigint[], a_slot bigint[], a_limit int[], a_priority int[], a_share text[], a_came bigint[],
     l_name text[], l_key text[], l_most bigint[], l_revision bigint[], l_count bigint[])
 returns boolean[] language plpgsql as $$
 declare
     ids bigint[];
     counts bigint[];
+    given bigint[];
     is_free boolean[];
-    written int;
+    is_done boolean := true;
 begin
-    select array_agg(id order by nth), array_agg(asks order by nth), array_agg(fits order by nth) from (
-        select l.id, l.asks, a.nth, a.most = 0 or l.held + a.count <= a.most as fits
-        from unnest(l_name, l_key, l_most, l_count) with ordinality as a (name, key, most, count, nth)
-        join perdure.limits l on l.name = any(array[a.name]) and l.key = any(array[a.key])
-        where l.most = a.most and (a.most = 0 or l.held + a.count <= a.most or l.held >= a.most)
-            or l.asks = 0 and (a.most = 0 or a.count <= a.most)) l
-    into ids, counts, is_free;
-    if cardinality(ids) is distinct from cardinality(l_name) or not true = all(is_free) and a_runs < cardinality(a_run) then
+    if cardinality(a_unsure) > 0 and exists (select from unnest(a_unsure) as a (number) where (select true from perdure.heads h where h.number = a.number) is null) then
         return null;
     end if;
-    begin
+    with counted as (
+        update perdure.limits l set most = a.most, held = l.held + case when a.fits then a.count else 0 end, asks = a.asks + cardinality(a_run),
+            revision = case when a.asks = 0 then a.revision else l.revision end
+        from (
+            select o.id, o.asks, a.*, a.most = 0 or o.held + a.count <= a.most as fits
+            from unnest(l_name, l_key, l_most, l_revision, l_count) with ordinality as a (name, key, most, revision, count, nth)
+            cross join lateral (select * from perdure.limits m where m.name = a.name and m.key = a.key offset 0) o
+            where o.most = a.most and (a.most = 0 or o.held + a.count <= a.most or o.held >= a.most)
+                or o.asks = 0 and (a.most = 0 or a.count <= a.most)) a
+        where l.id = any(array[a.id]) returning a.*)
+    select array_agg(id order by nth), array_agg(asks order by nth), array_agg(fits order by nth), array_agg(case when fits then count else 0 end order by nth)
+    from counted into ids, counts, is_free, given;
+    if cardinality(ids) < cardinality(l_name) or ids is null or not true = all(is_free) and a_runs < cardinality(a_run) then
+        is_done := false;
+    else
+        begin
         if true = all(is_free) then
             insert into perdure.slots (run, number, lim, ask, since, held, priority, share, turn)
             select a.run, a.slot, ids[a.lim], counts[a.lim] + a.nth, p_at, true, a.priority, a.share, 0
-            from unnest(a_run, a_slot, a_limit, a_priority, a_share) with ordinality as a (run, slot, lim, priority, share, nth)
-            where (select true from perdure.heads h where h.number = a.run) is not null;
+            from unnest(a_run, a_slot, a_limit, a_priority, a_share) with ordinality as a (run, slot, lim, priority, share, nth);
         else
             with asked as materialized (
                 select a.*, ids[a.lim] as id, row_number() over share as place, max(a.came) over (share rows unbounded preceding) as latest
@@ -229,19 +238,16 @@ begin
             insert into perdure.slots (run, number, lim, ask, since, held, priority, share, turn, came)
             select a.run, a.slot, a.id, counts[a.lim] + a.nth, p_at, is_free[a.lim], a.priority, a.share, coalesce(s.turn + a.place - 1, 0),
                 coalesce(a.came, greatest(s.latest, a.latest), -9223372036854775808)
-            from asked a left join shares s on s.lim = a.lim and s.priority = a.priority and s.share = a.share
-            where (select true from perdure.heads h where h.number = a.run) is not null;
+            from asked a left join shares s on s.lim = a.lim and s.priority = a.priority and s.share = a.share;
         end if;
-        get diagnostics written = row_count;
-        if written < cardinality(a_run) then -- a run is not there
-            raise unique_violation;
-        end if;
-    exception when unique_violation then
+        exception when unique_violation then
+            is_done := false;
+        end;
+    end if;
+    if not is_done then
+        update perdure.limits l set held = l.held - a.given from unnest(ids, given) as a (id, given) where l.id = any(array[a.id]);
         return null;
-    end;
-    update perdure.limits l set most = a.most, held = l.held + case when a.fits then a.count else 0 end, asks = l.asks + cardinality(a_run),
-        revision = case when l.asks = 0 then a.revision else l.revision end
-    from unnest(ids, l_most, l_revision, l_count, is_free) as a (id, most, revision, count, fits) where l.id = any(array[a.id]);
+    end if;
     if false = any(is_free) then
         perform perdure.sort_line(array_agg(id), array_agg(priority), array_agg(share), array_agg(came)) from (
             select ids[lim] as id, priority, share, min(came) as came from unnest(a_limit, a_priority, a_share, a_came) as a (lim, priority, share, came)
@@ -251,21 +257,22 @@ begin
 end $$;
 
 -- Does the work of a group that is about limits: frees slots, changes limits, gives what is free,
--- and answers asks. It returns a row for each ask, or the place -1 if it grants all, and as place 0
--- the number of messages.
+-- and answers asks. It returns the number of messages, and the answers with the waits of tokens, or
+-- nulls if it grants all. The asks are described as for answer_all. If those of a limit differ in
+-- their numbers, these are in a_most, a_every, a_burst and a_revision.
 create function perdure.limit_work(
     p_at bigint, p_free_run bigint[], p_free_number bigint[], p_ended bigint[], p_inherited bigint[],
-    p_name text[], p_most bigint[], p_every bigint[], p_burst bigint[], p_workflow text[], p_slot bigint[], p_pending smallint,
-    a_run bigint[], a_slot bigint[], a_name text[], a_key text[], a_most bigint[], a_priority int[], a_share text[], a_every bigint[], a_burst bigint[],
-    p_revision bigint[], a_revision bigint[],
-    a_came bigint[], a_runs int, a_limit int[], l_name text[], l_key text[], l_most bigint[], l_revision bigint[], l_count bigint[])
-returns table (place int, answer int, wait bigint) language plpgsql as $$
+    p_name text[], p_most bigint[], p_every bigint[], p_burst bigint[], p_revision bigint[], p_workflow text[], p_slot bigint[], p_pending smallint,
+    a_runs int, a_unsure bigint[], a_run bigint[], a_slot bigint[], a_limit int[], a_priority int[], a_share text[], a_came bigint[],
+    l_name text[], l_key text[], l_most bigint[], l_revision bigint[], l_count bigint[],
+    a_most bigint[], a_every bigint[], a_burst bigint[], a_revision bigint[],
+    out told bigint, out answers int[], out waits bigint[]) language plpgsql as $$
 declare
     lims bigint[];           -- of slots that are freed
     slots boolean[];         -- whether they were held
     touched bigint[];
     idle boolean := false;   -- nobody may have a limit any more
-    told bigint := 0;
+    line boolean := false;   -- somebody may wait for a slot that is free
     now_here constant bigint := (extract(epoch from clock_timestamp()) * 1000000)::bigint * 1000;
     has record;
     got record;
@@ -275,7 +282,10 @@ declare
     refused bigint := 0;
     round bigint;
     is_free boolean[];       -- of the limits that are asked for; null: the asks are answered one by one
+    answer int;
+    wait bigint;
 begin
+    told := 0;
     if cardinality(p_ended) > 0 then
         with gone as (
             delete from perdure.slots s where s.run = any(p_ended) and (s.number > 0 or s.run <> all(coalesce(p_inherited, array[]::bigint[])))
@@ -292,8 +302,9 @@ begin
         with less as (
             update perdure.limits l set held = l.held - g.held
             from (select lim, count(*) filter (where held) as held from unnest(lims, slots) as g (lim, held) group by lim) g
-            where l.id = any(array[g.lim]) returning l.id, l.held)
-        select array_agg(id), bool_or(held = 0) from less into touched, idle;
+            where l.id = any(array[g.lim]) returning l.id, l.held, (l.most = 0 or l.held < l.most)
+                and (select true from perdure.slots o where o.lim = l.id and not o.held limit 1) is not null as line)
+        select array_agg(l.id), bool_or(l.held = 0), bool_or(l.line) from less l into touched, idle, line;
     end if;
     for i in 1 .. coalesce(cardinality(p_name), 0) loop
         if p_workflow[i] <> '' then
@@ -310,48 +321,46 @@ begin
                 insert into perdure.slots (run, number, lim, ask, since, held, priority, share, turn) values (got.number, p_slot[i], id_here, round, p_at, true, 0, '', 0);
             end loop;
         end if;
-        for has in select id, revision from perdure.limits where name = p_name[i] and revision <= p_revision[i] order by key loop
+        -- a limit without asks was made for those of the group, which come after this
+        for has in select id, revision from perdure.limits where name = p_name[i] and revision <= p_revision[i] and asks > 0 order by key loop
             update perdure.limits set most = p_most[i], revision = p_revision[i] where id = has.id;
             touched := touched || has.id;
             idle := true;
+            line := true;
             if p_every[i] > 0 and has.revision < p_revision[i] then
                 told := told + perdure.refill(p_at, now_here, has.id, p_every[i], p_burst[i]);
             end if;
         end loop;
     end loop;
-    perform from perdure.limits l where l.id = any(touched) and (l.most = 0 or l.held < l.most)
-        and (select true from perdure.slots o where o.lim = l.id and not o.held limit 1) is not null;
-    if found then
+    if line then
         told := told + perdure.give_slots(p_at, touched, 0, 0);
     end if;
-    if cardinality(l_name) > 0 then
-        is_free := perdure.answer_all(p_at, a_runs, a_run, a_slot, a_limit, a_priority, a_share, a_came, l_name, l_key, l_most, l_revision, l_count);
+    if cardinality(a_run) > 0 and a_revision is null then
+        is_free := perdure.answer_all(p_at, a_runs, a_unsure, a_run, a_slot, a_limit, a_priority, a_share, a_came, l_name, l_key, l_most, l_revision, l_count);
     end if;
-    if true = all(is_free) then
-        place := -1;
-        answer := 1;
-        wait := 0;
-        return next;
-    elsif is_free is not null then
-        return query select nth::int, case when is_free[lim] then 1 else 2 end, 0::bigint from unnest(a_limit) with ordinality as a (lim, nth);
+    if is_free is not null then
+        if false = any(is_free) then
+            answers := array(select case when is_free[n.lim] then 1 else 2 end from unnest(a_limit) with ordinality as n (lim, nth) order by n.nth);
+        end if;
     elsif cardinality(a_run) > 0 then
+        touched := touched || array(select o.id from unnest(l_name, l_key) as n (name, key)
+            cross join lateral (select * from perdure.limits m where m.name = n.name and m.key = n.key offset 0) o);
         idle := true;
-        for a in select * from unnest(a_run, a_slot, a_name, a_key, a_most, a_priority, a_share, a_every, a_burst, a_revision, a_came)
-            with ordinality as n (run, slot, name, key, most, priority, share, every, burst, revision, came, nth) order by nth loop
-            place := a.nth;
+        for a in select n.run, n.slot, l_name[n.lim] as name, l_key[n.lim] as key, n.priority, n.share, n.came, coalesce(n.most, l_most[n.lim]) as most,
+                coalesce(n.every, 0) as every, coalesce(n.burst, 0) as burst, coalesce(n.revision, l_revision[n.lim]) as revision, n.nth
+            from unnest(a_run, a_slot, a_limit, a_priority, a_share, a_came, a_most, a_every, a_burst, a_revision)
+            with ordinality as n (run, slot, lim, priority, share, came, most, every, burst, revision, nth) order by n.nth loop
+            answers[a.nth] := 0;
+            waits[a.nth] := 0;
             answer := 0;
             wait := 0;
             perform from perdure.heads where number = a.run;
             if not found or a.run = refused and a.slot < 0 then
-                id_here := perdure.limit_of(a.name, a.key);
-                touched := touched || id_here;
-                return next;
                 continue;
             end if;
             select lim, held, due from perdure.slots where run = a.run and number = a.slot into got;
             if not found then
                 id_here := perdure.limit_of(a.name, a.key);
-                touched := touched || id_here;
                 select * from perdure.limits where id = id_here into has;
                 if has.asks = 0 then
                     has.revision := a.revision;
@@ -377,8 +386,7 @@ begin
                     update perdure.limits set most = a.most, held = has.held + 1, asks = has.asks + 1 where id = id_here;
                     insert into perdure.slots (run, number, lim, ask, since, held, priority, share, turn)
                     values (a.run, a.slot, id_here, has.asks + 1, p_at, true, a.priority, a.share, 0);
-                    answer := 1;
-                    return next;
+                    answers[a.nth] := 1;
                     continue;
                 else
                     update perdure.limits set asks = has.asks + 1 where id = id_here;
@@ -404,7 +412,8 @@ begin
             if answer <> 1 and a.slot < 0 then
                 refused := a.run;
             end if;
-            return next;
+            answers[a.nth] := answer;
+            waits[a.nth] := wait;
         end loop;
     end if;
     if idle then
@@ -412,8 +421,4 @@ begin
             and (select true from perdure.slots o where o.lim = l.id and not o.held limit 1) is null
             and (select true from perdure.slots o where o.lim = l.id and o.due is not null limit 1) is null;
     end if;
-    place := 0;
-    answer := told;
-    wait := 0;
-    return next;
 end $$;
