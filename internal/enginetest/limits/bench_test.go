@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -53,12 +54,12 @@ func executing(b *testing.B, s store.Store, def perdure.Definition,
 	f(ctx, eng)
 }
 
-// inFlight calls start b.N times, 256 calls at a time.
-func inFlight(b *testing.B, start func() error) {
+// inFlight calls start b.N times, so many calls at a time.
+func inFlight(b *testing.B, calls int, start func() error) {
 	var left atomic.Int64
 	left.Store(int64(b.N))
 	var wg sync.WaitGroup
-	for range 256 {
+	for range calls {
 		wg.Go(func() {
 			for left.Add(-1) >= 0 {
 				if err := start(); err != nil {
@@ -71,39 +72,46 @@ func inFlight(b *testing.B, start func() error) {
 	wg.Wait()
 }
 
-// BenchmarkALimitThatIsNotReached executes runs of five steps, 256 at a time, without a limit and
-// with one that holds nothing back.
+// BenchmarkALimitThatIsNotReached executes the runs of the workload "sequential" of perdure bench,
+// 256 and 2,048 at a time, without a limit and with one that holds nothing back.
 func BenchmarkALimitThatIsNotReached(b *testing.B) {
 	for name, opts := range map[string][]perdure.WorkflowOption{
 		"without": nil, "with": {limit.Control{Concurrency: 1_000_000}},
 	} {
-		b.Run(name, func(b *testing.B) {
-			eachStore(b, func(b *testing.B, s store.Store) {
-				def := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
-					for i := range 5 {
-						if err := perdure.Do(ctx, fmt.Sprint("s", i), func(context.Context) error {
-							return nil
-						}); err != nil {
-							return 0, err
-						}
-					}
-					return 0, nil
-				}, opts...)
-				executing(b, s, def, func(ctx context.Context, eng *perdure.Engine) {
-					b.ResetTimer()
-					inFlight(b, func() error {
-						run, err := def.Start(ctx, eng, 0)
-						if err == nil {
-							_, err = run.Result(ctx)
-						}
-						return err
-					})
-					b.StopTimer()
-					b.ReportMetric(5*float64(b.N)/b.Elapsed().Seconds(), "steps/s")
-				})
+		for _, calls := range []int{256, 2048} {
+			b.Run(fmt.Sprint(name, "/", calls), func(b *testing.B) {
+				eachStore(b, func(b *testing.B, s store.Store) { sequential(b, s, calls, opts) })
 			})
-		})
+		}
 	}
+}
+
+// sequential executes runs of five steps whose inputs, results and outputs have 100 bytes.
+func sequential(b *testing.B, s store.Store, calls int, opts []perdure.WorkflowOption) {
+	payload := strings.Repeat("x", 98)
+	def := perdure.Define("w", func(ctx context.Context, in string) (out string, err error) {
+		for i := range 5 {
+			out, err = perdure.Step(ctx, fmt.Sprint("s", i), func(context.Context) (string, error) {
+				return in, nil
+			})
+			if err != nil {
+				break
+			}
+		}
+		return out, err
+	}, opts...)
+	executing(b, s, def, func(ctx context.Context, eng *perdure.Engine) {
+		b.ResetTimer()
+		inFlight(b, calls, func() error {
+			run, err := def.Start(ctx, eng, payload)
+			if err == nil {
+				_, err = run.Result(ctx)
+			}
+			return err
+		})
+		b.StopTimer()
+		b.ReportMetric(5*float64(b.N)/b.Elapsed().Seconds(), "steps/s")
+	})
 }
 
 // BenchmarkRunsThroughSlots measures how many runs in each second pass through 100 slots, when all
@@ -123,7 +131,7 @@ func BenchmarkRunsThroughSlots(b *testing.B) {
 			})
 		}, limit.Control{Concurrency: 100})
 		executing(b, s, def, func(ctx context.Context, eng *perdure.Engine) {
-			inFlight(b, func() error {
+			inFlight(b, 256, func() error {
 				_, err := def.Start(ctx, eng, 0)
 				return err
 			})
