@@ -58,7 +58,8 @@ type limitRows struct {
 
 	asks                  []*store.Ask
 	askRuns               int32
-	askUnsure             []int64 // runs that may not be there
+	askUnsure             []int64 // runs that the group may not have made
+	asking                map[journal.Number]bool
 	askRun, askSlot       []int64
 	askLimit, askPriority []int32 // the places in limits, from 1
 	askShare              []string
@@ -72,7 +73,7 @@ type askedLimits struct {
 	place                 map[[2]string]int32
 	name, key             []string
 	most, revision, count []int64
-	differ                bool // asks of a limit have other numbers, or are for tokens
+	differ                bool // the asks of a limit must be looked at one by one
 }
 
 // add adds an ask, and returns the place of its limit.
@@ -119,6 +120,11 @@ func (r *limitRows) add(c *store.Change) {
 	}
 	if len(c.Asks) > 0 {
 		r.askRuns++
+		r.limits.differ = r.limits.differ || r.asking[c.Run] // it may ask twice for the same
+		if r.asking == nil {
+			r.asking = map[journal.Number]bool{}
+		}
+		r.asking[c.Run] = true
 		if !c.Create || c.Head.WorkflowID != string(c.Head.ID) { // others may have the ID
 			r.askUnsure = append(r.askUnsure, int64(c.Run))
 		}
@@ -159,6 +165,8 @@ func (r *limitRows) queue(t *transaction) {
 	if r.empty() {
 		return
 	}
+	// a run that was made before, or that a limit begins to count, may have a slot
+	r.limits.differ = r.limits.differ || t.group.Again || len(r.name) > 0
 	var most, every, burst, revision []int64
 	for _, a := range r.asks {
 		if !r.limits.differ {

@@ -184,11 +184,10 @@ create function perdure.sort_line(p_lims bigint[], p_priorities int[], p_shares 
 $$;
 
 -- Answers the asks of a group at once if all of them are new, and of each limit as many slots are
--- free as the group asks for, or none. Otherwise it does nothing and returns null. It returns which
+-- free as the group asks for, or none. Otherwise it gives nothing and returns null. It returns which
 -- of the limits have free slots. a_runs is the number of runs that ask, and a_unsure are those that
--- may not be there. The group asks l_count times for a limit, and a_limit is the place of an ask's
--- limit among them. The rows of limits are changed outside of the block with the handler: a change
--- of a locked row in it would cost the server much.
+-- this group may not have made. The group asks l_count times for a limit, and a_limit is the place
+-- of an ask's limit among them.
 create function perdure.answer_all(
     p_at bigint, a_runs int, a_unsure bigint[], a_run bigint[], a_slot bigint[], a_limit int[], a_priority int[], a_share text[], a_came bigint[],
     l_name text[], l_key text[], l_most bigint[], l_revision bigint[], l_count bigint[])
@@ -198,9 +197,10 @@ declare
     counts bigint[];
     given bigint[];
     is_free boolean[];
-    is_done boolean := true;
 begin
-    if cardinality(a_unsure) > 0 and exists (select from unnest(a_unsure) as a (number) where (select true from perdure.heads h where h.number = a.number) is null) then
+    if cardinality(a_unsure) > 0 and (
+        exists (select from unnest(a_unsure) as a (number) where (select true from perdure.heads h where h.number = a.number) is null)
+        or exists (select from unnest(a_run, a_slot) as a (run, slot) where (select true from perdure.slots s where s.run = a.run and s.number = a.slot))) then
         return null;
     end if;
     with counted as (
@@ -216,37 +216,29 @@ begin
     select array_agg(id order by nth), array_agg(asks order by nth), array_agg(fits order by nth), array_agg(case when fits then count else 0 end order by nth)
     from counted into ids, counts, is_free, given;
     if cardinality(ids) < cardinality(l_name) or ids is null or not true = all(is_free) and a_runs < cardinality(a_run) then
-        is_done := false;
-    else
-        begin
-        if true = all(is_free) then
-            insert into perdure.slots (run, number, lim, ask, since, held, priority, share, turn)
-            select a.run, a.slot, ids[a.lim], counts[a.lim] + a.nth, p_at, true, a.priority, a.share, 0
-            from unnest(a_run, a_slot, a_limit, a_priority, a_share) with ordinality as a (run, slot, lim, priority, share, nth);
-        else
-            with asked as materialized (
-                select a.*, ids[a.lim] as id, row_number() over share as place, max(a.came) over (share rows unbounded preceding) as latest
-                from unnest(a_run, a_slot, a_limit, a_priority, a_share, a_came) with ordinality as a (run, slot, lim, priority, share, came, nth)
-                window share as (partition by a.lim, a.priority, a.share order by a.nth)),
-            shares as materialized (
-                select a.*, last.came as latest, greatest(last.turn + 1, coalesce((
-                    select o.turn from perdure.slots o where o.lim = a.id and not o.held and o.priority = a.priority order by o.priority desc, o.turn limit 1), 1)) as turn
-                from (select distinct id, lim, priority, share from asked where not is_free[lim]) a
-                left join lateral (
-                    select o.turn, o.came from perdure.slots o where o.lim = a.id and not o.held and o.priority = a.priority and o.share = a.share
-                    order by o.came desc, o.turn desc limit 1) last on true)
-            insert into perdure.slots (run, number, lim, ask, since, held, priority, share, turn, came)
-            select a.run, a.slot, a.id, counts[a.lim] + a.nth, p_at, is_free[a.lim], a.priority, a.share, coalesce(s.turn + a.place - 1, 0),
-                coalesce(a.came, greatest(s.latest, a.latest), -9223372036854775808)
-            from asked a left join shares s on s.lim = a.lim and s.priority = a.priority and s.share = a.share;
-        end if;
-        exception when unique_violation then
-            is_done := false;
-        end;
-    end if;
-    if not is_done then
         update perdure.limits l set held = l.held - a.given from unnest(ids, given) as a (id, given) where l.id = any(array[a.id]);
         return null;
+    end if;
+    if true = all(is_free) then
+        insert into perdure.slots (run, number, lim, ask, since, held, priority, share, turn)
+        select a.run, a.slot, ids[a.lim], counts[a.lim] + a.nth, p_at, true, a.priority, a.share, 0
+        from unnest(a_run, a_slot, a_limit, a_priority, a_share) with ordinality as a (run, slot, lim, priority, share, nth);
+    else
+        with asked as materialized (
+            select a.*, ids[a.lim] as id, row_number() over share as place, max(a.came) over (share rows unbounded preceding) as latest
+            from unnest(a_run, a_slot, a_limit, a_priority, a_share, a_came) with ordinality as a (run, slot, lim, priority, share, came, nth)
+            window share as (partition by a.lim, a.priority, a.share order by a.nth)),
+        shares as materialized (
+            select a.*, last.came as latest, greatest(last.turn + 1, coalesce((
+                select o.turn from perdure.slots o where o.lim = a.id and not o.held and o.priority = a.priority order by o.priority desc, o.turn limit 1), 1)) as turn
+            from (select distinct id, lim, priority, share from asked where not is_free[lim]) a
+            left join lateral (
+                select o.turn, o.came from perdure.slots o where o.lim = a.id and not o.held and o.priority = a.priority and o.share = a.share
+                order by o.came desc, o.turn desc limit 1) last on true)
+        insert into perdure.slots (run, number, lim, ask, since, held, priority, share, turn, came)
+        select a.run, a.slot, a.id, counts[a.lim] + a.nth, p_at, is_free[a.lim], a.priority, a.share, coalesce(s.turn + a.place - 1, 0),
+            coalesce(a.came, greatest(s.latest, a.latest), -9223372036854775808)
+        from asked a left join shares s on s.lim = a.lim and s.priority = a.priority and s.share = a.share;
     end if;
     if false = any(is_free) then
         perform perdure.sort_line(array_agg(id), array_agg(priority), array_agg(share), array_agg(came)) from (
