@@ -260,7 +260,7 @@ create function perdure.limit_work(
     a_most bigint[], a_every bigint[], a_burst bigint[], a_revision bigint[],
     out told bigint, out answers int[], out waits bigint[]) language plpgsql as $$
 declare
-    lims bigint[];           -- of slots that are freed
+    lims bigint[];           -- of slots that are freed one by one
     slots boolean[];         -- whether they were held
     touched bigint[];
     idle boolean := false;   -- nobody may have a limit any more
@@ -278,22 +278,19 @@ declare
     wait bigint;
 begin
     told := 0;
-    if cardinality(p_ended) > 0 then
-        with gone as (
-            delete from perdure.slots s where s.run = any(p_ended) and (s.number > 0 or s.run <> all(coalesce(p_inherited, array[]::bigint[])))
-            returning s.lim, s.held and s.due is null as held)
-        select array_agg(lim), array_agg(held) from gone into lims, slots;
-    end if;
     if cardinality(p_free_run) > 0 then
         with gone as (
             delete from perdure.slots s using unnest(p_free_run, p_free_number) as f (run, number)
             where s.run = any(array[f.run]) and s.number = any(array[f.number]) returning s.lim, s.held and s.due is null as held)
-        select lims || array_agg(lim), slots || array_agg(held) from gone into lims, slots;
+        select array_agg(lim), array_agg(held) from gone into lims, slots;
     end if;
-    if cardinality(lims) > 0 then
-        with less as (
+    if cardinality(p_ended) > 0 or cardinality(lims) > 0 then
+        with gone as (
+            delete from perdure.slots s where s.run = any(p_ended) and (s.number > 0 or s.run <> all(coalesce(p_inherited, array[]::bigint[])))
+            returning s.lim, s.held and s.due is null as held),
+        less as (
             update perdure.limits l set held = l.held - g.held
-            from (select lim, count(*) filter (where held) as held from unnest(lims, slots) as g (lim, held) group by lim) g
+            from (select lim, count(*) filter (where held) as held from (select * from gone union all select * from unnest(lims, slots)) a group by lim) g
             where l.id = any(array[g.lim]) returning l.id, l.held, (l.most = 0 or l.held < l.most)
                 and (select true from perdure.slots o where o.lim = l.id and not o.held limit 1) is not null as line)
         select array_agg(l.id), bool_or(l.held = 0), bool_or(l.line) from less l into touched, idle, line;
