@@ -27,7 +27,8 @@ import (
 // An ask with a time Came comes before those of its Priority and Share whose time is later: it gets
 // the place of the first of them, and each of them the place of the next. So runs that several
 // engines take up at one time wait in the order in which they were started. An ask without a time
-// has that of the last of its Share.
+// has that of the last in line of its Priority and Share, or, if there is none, comes before all
+// times.
 //
 // Whoever frees a slot gives it to the first in line in the same transaction: that run gets a
 // message of kind [journal.SlotGranted] whose Op.Key is the number of the slot, and the message
