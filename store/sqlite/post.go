@@ -391,11 +391,12 @@ func (tx *transaction) move(p *store.Post, r *receiver) error {
 		return nil
 	default:
 		if err := tx.query(func(row []driver.Value) error {
-			detail, err := journal.DecodeDetail([]byte(str(row[1])))
+			// Of a detail that is not readable, the kind counts.
+			detail, _ := journal.DecodeDetail([]byte(str(row[1])))
 			r.order = max(r.order, store.OrderOf(&journal.Entry{
 				Kind: journal.Kind(integer(row[0])), Detail: detail,
 			}))
-			return err
+			return nil
 		}, moveUnrouted, r.inbox, r.Mail+1, r.chain(), p.Unrouted); err != nil {
 			return err
 		}

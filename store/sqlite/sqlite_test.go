@@ -3,6 +3,7 @@ package sqlite
 import (
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
@@ -78,4 +79,51 @@ func behind(path, sql string, run journal.Number, seq int64) error {
 	defer c.close()
 	_, err = c.exec(sql, int64(run), seq)
 	return err
+}
+
+// A message waits for a workflow ID, and its detail is not readable. The run that is started with
+// the ID gets it all the same: only the reading of that run fails.
+func TestAnUnreadableMessageThatWaitsKeepsNoRunFromItsStart(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "runs.db")
+	s, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	now := time.Unix(1, 0)
+	commit := func(c store.Change) store.Change {
+		t.Helper()
+		g := &store.Group{Now: now, Changes: []store.Change{c}}
+		if err := s.Commit(t.Context(), g); err != nil {
+			t.Fatal(err)
+		}
+		return g.Changes[0]
+	}
+	for _, kind := range []journal.Kind{journal.SignalReceived, journal.CancelAsked} {
+		commit(store.Change{Posts: []store.Post{{
+			WorkflowID: "x", Until: now.Add(time.Hour),
+			Message: journal.Entry{Kind: kind, Op: journal.Op{Name: "a"}, At: now},
+		}}})
+	}
+	err = behind(path, "update perdure_unrouted set detail = '{\"newer\":1}' where number > ? + ?",
+		0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run, err := journal.MakeNumber(1, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := commit(store.Change{
+		Run: run, Create: true, Head: &journal.Head{
+			Number: run, ID: journal.MakeRunID(s.database, run), WorkflowID: "x",
+			Workflow: "w", Status: journal.Pending, Created: now, Chain: run, Retain: "0s",
+		},
+		Entries: []journal.Entry{{
+			Run: run, Seq: 1, Kind: journal.RunStarted, Status: journal.Pending, At: now,
+		}},
+	})
+	if got.Verdict != store.Written || got.Found.Mail != 2 {
+		t.Errorf("the start is %v with %d messages", got.Verdict, got.Found.Mail)
+	}
 }
