@@ -153,10 +153,13 @@ type Claimed struct {
 	Engine journal.EngineID // the engine of the claim; for Join and ReserveID, the new one
 
 	// Set by TakeDue; Runs also by TakeRun.
-	Runs []Run     // each with its journal and the beginning of its inbox
-	Mail []Run     // runs owned before, without entries, with the messages not given before
-	Next time.Time // when the next run of the named workflows without an owner is due; zero: none
-	More bool      // further runs are due already; for TakeOutbox: there are further entries
+	Runs []Run // each with its journal and the beginning of its inbox
+	Mail []Run // runs owned before, without entries, with the messages not given before
+	More bool  // further runs are due already; for TakeOutbox: there are further entries
+
+	// Next is the time when the next run is due that the same TakeDue would take, for an order too:
+	// it may be after Now because the clock of the sender is ahead. Zero means none.
+	Next time.Time
 
 	// Settings is the last revision of a setting; 0 for none. TakeDue sets it.
 	Settings int64

@@ -1,11 +1,9 @@
 package memory
 
 import (
-	"cmp"
 	"context"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
@@ -75,24 +73,29 @@ func (d *data) take(c store.TakeDue) store.Claimed {
 		return out
 	}
 	size := 0
-	first := func() *run {
-		return cmp.Or(
-			firstOrdered(d, c.Now, func(r *run) bool {
+	firsts := func() []*run { // of each part
+		return []*run{
+			firstOrdered(d, func(r *run) bool {
 				return slices.Contains(c.Paused, r.head.Workflow)
 			}),
-			firstOrdered(d, c.Now, func(r *run) bool {
+			firstOrdered(d, func(r *run) bool {
 				return r.ordered == store.TerminateOrder && !has(d, &c, r.head.Workflow)
 			}),
 			d.first(c.Workflows),
-		)
+		}
 	}
-	next := first()
-	for ; next != nil && !next.head.Wake.After(c.Now); next = first() {
+	isDue := func(r *run) bool { return r != nil && !r.head.Wake.After(c.Now) }
+	for {
+		all := firsts()
+		i := slices.IndexFunc(all, isDue)
+		if i < 0 {
+			break
+		}
 		if len(out.Runs) == c.Max || size >= claimBytes {
 			out.More = true
 			break
 		}
-		got := next.claim(c.Engine)
+		got := all[i].claim(c.Engine)
 		for _, entries := range [][]journal.Entry{got.Entries, got.Inbox} {
 			for i := range entries {
 				size += entries[i].Size()
@@ -100,8 +103,10 @@ func (d *data) take(c store.TakeDue) store.Claimed {
 		}
 		out.Runs = append(out.Runs, got)
 	}
-	if next := d.first(c.Workflows); next != nil {
-		out.Next = next.head.Wake
+	for _, r := range firsts() {
+		if r != nil && (out.Next.IsZero() || r.head.Wake.Before(out.Next)) {
+			out.Next = r.head.Wake
+		}
 	}
 	return out
 }
@@ -122,12 +127,12 @@ func has(d *data, c *store.TakeDue, workflow string) bool {
 
 // firstOrdered returns the run that is due first among those with an unseen order for which may is
 // true; nil if there is none.
-func firstOrdered(d *data, now time.Time, may func(*run) bool) (first *run) {
+func firstOrdered(d *data, may func(*run) bool) (first *run) {
 	for r := range d.ordered {
 		switch {
 		case r.ordered == store.NoOrder || !r.isOpen():
 			delete(d.ordered, r)
-		case !r.isFree() || r.head.Wake.After(now):
+		case !r.isFree():
 		case !may(r):
 		case first == nil || (wait{r.head.Wake, r}).before(wait{first.head.Wake, first}):
 			first = r

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -89,8 +90,9 @@ order by h.wake, h.number limit $3`
 	// has all that are due.
 	hasOrder = `ordered > 0 and case when ordered > 0 then owner = 0 and ended is null end`
 
-	// isDoomed is for a run that is to be terminated although no engine has its workflow. It
-	// hides the same. The engine's own workflows are in $2 and $3.
+	// isDoomed is for a run that is to be terminated although no engine has its workflow. Like
+	// hasOrder, it hides from the planner that the runs are open and nobody's. The engine's own
+	// workflows are in $2 and $3: without them it is for runs of these too.
 	isDoomed = `h.ordered = 2 and case when h.ordered = 2 then h.owner = 0 and h.ended is null end
     and array_position($2::text[], h.workflow) is null and array_position($3::text[], h.workflow) is null
     and (select true from perdure.engines e where e.id <> $1 and (e.workflows is null or h.workflow = any(e.workflows)) limit 1) is null`
@@ -117,10 +119,17 @@ order by h.wake, h.number limit $5 for no key update of h skip locked`
 	// selectNext leaves out a due run that another engine is about to take: it would stay due
 	// until that engine has taken it.
 	selectNext = `select min(least(
-    (select h.wake from perdure.heads h where h.owner = 0 and h.workflow = w.name and h.wake > $2 and h.ended is null
+    (select h.wake from perdure.heads h where %[1]s and h.workflow = w.name and h.wake > $2
     order by h.wake, h.number limit 1),
-    (select h.wake from perdure.heads h where h.owner = 0 and h.workflow = w.name and h.wake <= $2 and h.ended is null
+    (select h.wake from perdure.heads h where %[1]s and h.workflow = w.name and h.wake <= $2
     order by h.wake, h.number limit 1 for no key update skip locked))) from unnest($1::text[]) as w (name)`
+
+	// selectNextDoomed is like selectNext for runs that are to be terminated.
+	selectNextDoomed = `select least(
+    (select h.wake from perdure.heads h where ` + isDoomed + ` and h.wake > $4
+    order by h.wake, h.number limit 1),
+    (select h.wake from perdure.heads h where ` + isDoomed + ` and h.wake <= $4
+    order by h.wake, h.number limit 1 for no key update of h skip locked))`
 
 	// ownOne hides from the planner that the run is open: the index of open runs is not
 	// suitable for finding a run by its number.
@@ -171,7 +180,7 @@ func (s *Store) looks(ctx context.Context, c store.TakeDue) (out glance, err err
 		return out, store.ErrFenced
 	}
 	out.Claimed = store.Claimed{Engine: c.Engine, Next: moment(next), Settings: revision}
-	out.doomed = out.doomed && c.Max > 0
+	out.doomed = out.doomed && c.Max > 0 // without names, the engine's own runs were counted
 	out.idle = !mail && !out.doomed && (out.Next.IsZero() || out.Next.After(c.Now))
 	return out, nil
 }
@@ -276,14 +285,25 @@ func (t *taking) own(ctx context.Context, runs []store.Run, c store.TakeDue) err
 	return b.send(ctx, t.tx)
 }
 
-// next adds the statement that reads when the next run is due.
+// next adds the statements that read when the next run is due.
 func (t *taking) next(b *batch, c store.TakeDue) {
-	b.add(selectNext, c.Workflows, nanos(c.Now)).each(func(rows pgx.Rows) error {
+	t.out.Next = time.Time{}
+	earliest := func(rows pgx.Rows) error {
 		var next pgtype.Int8
 		err := rows.Scan(&next)
-		t.out.Next = moment(next)
+		if at := moment(next); !at.IsZero() && (t.out.Next.IsZero() || at.Before(t.out.Next)) {
+			t.out.Next = at
+		}
 		return err
-	})
+	}
+	b.add(nextDue, c.Workflows, nanos(c.Now)).each(earliest)
+	if len(c.Paused) > 0 {
+		b.add(nextOrdered, c.Paused, nanos(c.Now)).each(earliest)
+	}
+	if t.doomed {
+		b.add(selectNextDoomed, int64(t.engine), c.Workflows, c.Paused, nanos(c.Now)).
+			each(earliest)
+	}
 }
 
 // selectOutbox returns the outbox entries that the engine has to deliver: its own, above a

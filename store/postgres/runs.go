@@ -14,6 +14,8 @@ var (
 	dueHeads     = fmt.Sprintf(selectDue, of("h", headColumns), claimable)
 	orderedHeads = fmt.Sprintf(selectDue, of("h", headColumns), hasOrder)
 	doomedHeads  = fmt.Sprintf(selectDoomed, of("h", headColumns))
+	nextDue      = fmt.Sprintf(selectNext, claimable)
+	nextOrdered  = fmt.Sprintf(selectNext, hasOrder)
 )
 
 const (

@@ -5,7 +5,6 @@ import (
 	"database/sql/driver"
 	"errors"
 	"slices"
-	"time"
 
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
@@ -34,6 +33,12 @@ where ordered = 2 and +owner = 0 and wake <= ? and +ended is null and workflow n
 
 	selectNext = `select wake from perdure_heads
 where owner = 0 and workflow = ? and wake is not null and ended is null order by wake limit 1`
+
+	selectNextOrdered = `select wake from perdure_heads
+where ordered > 0 and +owner = 0 and workflow = ? and wake is not null and +ended is null order by wake limit 1`
+
+	selectNextDoomed = `select wake from perdure_heads
+where ordered = 2 and +owner = 0 and wake is not null and +ended is null and workflow not in (select value from json_each(?)) order by wake limit 1`
 
 	// takeHeads has values that always fit. "or rollback" lets SQLite keep no copies of pages for
 	// the case that a value does not fit.
@@ -90,8 +95,7 @@ func (t *taking) due(c store.TakeDue) error {
 		return err
 	}
 	t.out.More = len(due) > len(t.out.Runs)
-	t.out.Next, err = next(t.conn, c.Workflows)
-	return err
+	return t.next(c)
 }
 
 // both reads runs and takes them at the same time. The caller has reserved a place among the
@@ -176,19 +180,26 @@ func (t *taking) heads(sql string, workflows []string, c store.TakeDue) ([]journ
 	return due, nil
 }
 
-// next returns the earliest wake time of the runs of the workflows that have no owner.
-func next(db *conn, workflows []string) (time.Time, error) {
-	var first time.Time
-	for _, workflow := range workflows {
-		v, err := db.value(selectNext, workflow)
-		if err != nil {
-			return first, err
+// next sets the time when the next run is due that the claim would take.
+func (t *taking) next(c store.TakeDue) error {
+	first := func(sql string, arg driver.Value) error {
+		v, err := t.value(sql, arg)
+		if at := moment(v); !at.IsZero() && (t.out.Next.IsZero() || at.Before(t.out.Next)) {
+			t.out.Next = at
 		}
-		if t := moment(v); !t.IsZero() && (first.IsZero() || t.Before(first)) {
-			first = t
+		return err
+	}
+	for _, workflow := range c.Paused {
+		if err := first(selectNextOrdered, workflow); err != nil {
+			return err
 		}
 	}
-	return first, nil
+	for _, workflow := range c.Workflows {
+		if err := first(selectNext, workflow); err != nil {
+			return err
+		}
+	}
+	return first(selectNextDoomed, listText(slices.Concat(c.Workflows, c.Paused)))
 }
 
 // one takes a run by its number, if it is open and no other engine owns it.

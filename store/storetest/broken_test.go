@@ -217,6 +217,9 @@ func TestSuiteFailsBrokenDrivers(t *testing.T) {
 			broken{claim: takesUnknown},
 			"take/of a workflow that no engine has come runs that are to be terminated",
 		},
+		"leaves orders out of the next time": {
+			broken{claim: nextWithoutOrders}, "take/the next wake time is told for orders too",
+		},
 		"keeps no workflows": {
 			broken{claim: keepsNoWorkflows}, "renew/the store shows which workflows an engine has",
 		},

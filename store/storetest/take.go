@@ -28,6 +28,7 @@ func takeChecks() []check {
 			"take/of a workflow that no engine has come runs that are to be terminated",
 			takeTerminated,
 		},
+		{"take/the next wake time is told for orders too", takeNextOrdered},
 		{"take/an order to terminate is unseen until its run is given back", takeTerminatedOnce},
 		{"one/a run comes whatever its wake time", oneAsleep},
 		{"one/a run that the engine owns comes again", oneAgain},
@@ -266,6 +267,33 @@ func takeTerminated(w *world) {
 	w.same("next", moment(got.Next), "never")
 	none := w.claim(store.TakeDue{Engine: w.engine, Max: 9, Now: at(90)})
 	w.same("no workflow", numbers(none), []journal.Number{})
+}
+
+// The clock of the sender of an order may be ahead. The run is due only later then, and Next has
+// that time.
+//
+// spec: R-40
+func takeNextOrdered(w *world) {
+	w.join(0)
+	paused, doomed, own := w.free("", 50), freeOf(w, "gone", "", 60), freeOf(w, "v", "", 40)
+	asleep := w.free("", 5) // without an order
+	w.written(paused, doomed, own, asleep)
+	w.posted(30, terminates(doomed.Run))
+	w.posted(20, terminates(paused.Run))
+	nothing := func(now int, next time.Time) {
+		w.Helper()
+		got := whilePaused(w, now, 5)
+		w.same("too early", numbers(got), []journal.Number{})
+		w.same("next", moment(got.Next), moment(next))
+	}
+	nothing(10, at(20))
+	got := whilePaused(w, 20, 5)
+	w.same("of the paused", numbers(got), []journal.Number{paused.Run})
+	w.same("next after it", moment(got.Next), moment(at(30)))
+	nothing(29, at(30))
+	got = whilePaused(w, 30, 5)
+	w.same("of the unknown", numbers(got), []journal.Number{doomed.Run})
+	w.same("next after both", moment(got.Next), moment(at(40)))
 }
 
 // spec: R-40

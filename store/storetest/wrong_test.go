@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
@@ -128,6 +129,15 @@ func leavesUnknown(s store.Store, c store.Claim) (store.Claimed, error) {
 		got.Runs = slices.DeleteFunc(got.Runs, func(r store.Run) bool {
 			return !slices.Contains(slices.Concat(t.Workflows, t.Paused), r.Head.Workflow)
 		})
+	}
+	return got, err
+}
+
+// nextWithoutOrders has no next time for an engine that has a paused workflow.
+func nextWithoutOrders(s store.Store, c store.Claim) (store.Claimed, error) {
+	got, err := s.Claim(context.Background(), c)
+	if t, is := c.(store.TakeDue); is && len(t.Paused) > 0 {
+		got.Next = time.Time{}
 	}
 	return got, err
 }
