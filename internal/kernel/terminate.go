@@ -106,12 +106,20 @@ func endAtOnce(r *run, why Why, mail int64) {
 // obeyAtOnce ends a run that has just been claimed, if a message asks for that. The engine need not
 // know its workflow.
 func obeyAtOnce(r *run) {
-	e := r.inbox.find(func(e *journal.Entry) bool {
-		return store.OrderOf(e) == store.TerminateOrder
-	})
-	if e != nil && errors.Is(mayTerminate("", r.head()), errOpen) {
+	if e := orderToEnd(r); e != nil {
 		command{r, *e}.do()
 	}
+}
+
+// orderToEnd returns the message by which the run is to end at once; nil if there is none, or if
+// the head of the run does not allow that.
+func orderToEnd(r *run) *journal.Entry {
+	if !errors.Is(mayTerminate("", r.head()), errOpen) {
+		return nil
+	}
+	return r.inbox.find(func(e *journal.Entry) bool {
+		return store.OrderOf(e) == store.TerminateOrder
+	})
 }
 
 // decides returns 1 for an entry by which a TCC begins to carry out a decision, -1 for one by which

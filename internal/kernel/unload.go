@@ -93,8 +93,8 @@ func (r *run) unloaded(c *store.Change) {
 	}
 }
 
-// release returns the run to the store as it was claimed. A parked run is due again only for its
-// overall timeout, if the engine knows that.
+// release returns the run to the store as it was claimed. If the engine knows its workflow, a
+// parked run is due again only for its overall timeout. Else its wake time stays as it was.
 func (r *run) release() {
 	wake := r.head().Wake
 	if parked(r.head()) && r.def != nil {

@@ -229,3 +229,55 @@ func TestAnEngineThatHasTheWorkflowEndsItsRuns(t *testing.T) {
 		ends("b")
 	})
 }
+
+// An order to terminate is in the inbox, and the engine has not looked for orders yet. A command of
+// its own process takes the run first. The order is not lost, although no engine has the workflow.
+//
+// spec: R-40
+func TestAnOrderToTerminateIsNotLostByAnotherCommand(t *testing.T) {
+	def := perdure.Define("job", until)
+	other := perdure.Define("other", waits)
+	for name, command := range map[string]func(context.Context, *perdure.Engine) error{
+		"suspend": func(ctx context.Context, e *perdure.Engine) error {
+			return e.Suspend(ctx, "x", "look")
+		},
+		"resume": func(ctx context.Context, e *perdure.Engine) error { return e.Resume(ctx, "x") },
+		"cancel": func(ctx context.Context, e *perdure.Engine) error {
+			return e.Cancel(ctx, "x", "a mistake")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				looks := true
+				h := &world.Hook{OnClaim: func(
+					c store.Claim, do func() (store.Claimed, error),
+				) (store.Claimed, error) {
+					if due, is := c.(store.TakeDue); is && !looks {
+						return store.Claimed{Engine: due.Engine}, nil
+					}
+					return do()
+				}}
+				w := world.Hooked(t, h, perdure.Options{IdleTimeout: -1}, def)
+				defer func() { w.End() }()
+				world.StartAndSettle(w, def, 1, perdure.ID("x"))
+				if name == "resume" {
+					world.NoError(t, w.Engine.Suspend(t.Context(), "x", "audit"))
+				}
+				w.Deploy("next", other)
+				time.Sleep(time.Second)
+				looks = false
+				outside := world.Must[*perdure.Client](t)(perdure.NewClient(t.Context(), w.DB))
+				_, err := admin.New(outside).Act(t.Context(), "x", terminated)
+				world.NoError(t, err)
+				err = command(t.Context(), w.Engine) // the run may have ended before it
+				looks = true
+				time.Sleep(time.Minute)
+				d := w.Describe("x")
+				if d.Head.Status != journal.Cancelled || d.State.By != "ada" {
+					t.Errorf("after the answer %v, it is %v by %q: %s", err, d.Head.Status,
+						d.State.By, d.Why)
+				}
+			})
+		})
+	}
+}
