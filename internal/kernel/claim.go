@@ -331,8 +331,9 @@ func (q *claims) reclaim() error {
 // activation returns the activation of a run for a command. It is the activation that the run has,
 // or one that is made to write an entry; nil if neither is possible now. The function open reports,
 // by the head of the claimed run, whether there is still something to do. If there is not, or if a
-// message has come first that ends the run at once, the run goes on like any claimed run. If the command ends the run (runs is set), a run that cleans up
-// before it ends has to go on, too; by is the mode of the command.
+// message has come first that ends the run at once, the run goes on like any claimed run. If the
+// command ends the run (runs is set), a run that cleans up before it ends has to go on, too; by is
+// the mode of the command.
 func (q *claims) activation(
 	ctx context.Context, n journal.Number, open func(journal.Head) bool, runs bool,
 	by journal.Action,
