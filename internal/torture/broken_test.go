@@ -153,7 +153,8 @@ func withRival(t *testing.T, l *lab, wrong wrongStore) (open func() store.Store,
 		t.Fatal(err)
 	}
 	eng, err := perdure.New(wrong.on(db.Beside()), perdure.Options{
-		Build: "lab", IdleTimeout: -1, Drain: -1, Sweep: time.Second, Interceptor: play.Around,
+		Build: "lab", IdleTimeout: -1, Drain: -1, Sweep: time.Second, Publisher: moody(),
+		Interceptor: play.Around,
 	})
 	if err == nil {
 		err = eng.Register(env.Definitions()...)
