@@ -20,10 +20,12 @@ const (
 
 	lockLimits = `select perdure.lock_limits($1, $2, $3::bigint[], $4::text[], $5::text[], $6::text[])`
 
-	workLimits = `select told, answers, waits from perdure.limit_work($1, $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[],
+	// workLimits returns a row for each ask, or one without an ask if all are granted.
+	workLimits = `select w.told, a.place, a.answer, a.wait from perdure.limit_work($1, $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[],
     $6::text[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::text[], $12::bigint[], $13::smallint,
     $14::int, $15::bigint[], $16::bigint[], $17::bigint[], $18::int[], $19::int[], $20::text[], $21::bigint[],
-    $22::text[], $23::text[], $24::bigint[], $25::bigint[], $26::bigint[], $27::bigint[], $28::bigint[], $29::bigint[], $30::bigint[])`
+    $22::text[], $23::text[], $24::bigint[], $25::bigint[], $26::bigint[], $27::bigint[], $28::bigint[], $29::bigint[], $30::bigint[]) w
+left join lateral unnest(w.answers, w.waits) with ordinality as a (answer, wait, place) on true`
 
 	inheritSlots = `update perdure.slots s set run = n.number from unnest($1::bigint[], $2::bigint[]) as n (number, ended) where s.run = any(array[n.ended])`
 
@@ -181,19 +183,17 @@ func (r *limitRows) queue(t *transaction) {
 		r.askRuns, r.askUnsure, r.askRun, r.askSlot, r.askLimit, r.askPriority, r.askShare,
 		r.askCame, l.name, l.key, l.most, l.revision, l.count,
 		most, every, burst, revision).each(func(rows pgx.Rows) error {
-		var answers []int32
-		var waits []int64
-		if err := rows.Scan(&t.group.Grants, &answers, &waits); err != nil {
+		var place, answer, wait pgtype.Int8
+		if err := rows.Scan(&t.group.Grants, &place, &answer, &wait); err != nil {
 			return err
 		}
-		for i, a := range r.asks {
+		if place.Valid {
+			a := r.asks[place.Int64-1]
+			a.Answer, a.Wait = store.Answer(answer.Int64), time.Duration(wait.Int64)
+			return nil
+		}
+		for _, a := range r.asks {
 			a.Answer = store.Granted
-			if i < len(answers) {
-				a.Answer = store.Answer(answers[i])
-			}
-			if i < len(waits) {
-				a.Wait = time.Duration(waits[i])
-			}
 		}
 		return nil
 	})
