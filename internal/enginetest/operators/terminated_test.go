@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -139,12 +140,12 @@ func TestADecidedTCCWhoseWorkflowNoEngineHasIsLeftAlone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				taken := 0
+				var taken atomic.Int64
 				h := &world.Hook{OnClaim: func(
 					_ store.Claim, do func() (store.Claimed, error),
 				) (store.Claimed, error) {
 					got, err := do()
-					taken += len(got.Runs)
+					taken.Add(int64(len(got.Runs)))
 					return got, err
 				}}
 				w := world.Hooked(t, h, perdure.Options{IdleTimeout: -1}, def.Definition)
@@ -154,7 +155,7 @@ func TestADecidedTCCWhoseWorkflowNoEngineHasIsLeftAlone(t *testing.T) {
 				world.NoError(t, w.Engine.Suspend(t.Context(), "x", "audit"))
 				w.Deploy("next", other)
 				time.Sleep(time.Second)
-				taken = 0
+				taken.Store(0)
 				order := journal.Entry{
 					Kind: journal.CancelAsked, At: time.Now(),
 					Op: journal.Op{Name: "perdure:control"}, Detail: &journal.Detail{
@@ -172,9 +173,9 @@ func TestADecidedTCCWhoseWorkflowNoEngineHasIsLeftAlone(t *testing.T) {
 				time.Sleep(24 * time.Hour)
 				d := w.Describe("x")
 				if h := d.Head; h.Status != journal.Suspended || h.Cause != "audit" ||
-					h.Owner != 0 || taken != 1 {
+					h.Owner != 0 || taken.Load() != 1 {
 					t.Errorf("it is %v, %q, engine %d has it, taken %d times", h.Status, h.Cause,
-						h.Owner, taken)
+						h.Owner, taken.Load())
 				}
 				w.Deploy("test", def.Definition)
 				time.Sleep(time.Minute)
@@ -248,11 +249,11 @@ func TestAnOrderToTerminateIsNotLostByAnotherCommand(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				looks := true
+				var blind atomic.Bool
 				h := &world.Hook{OnClaim: func(
 					c store.Claim, do func() (store.Claimed, error),
 				) (store.Claimed, error) {
-					if due, is := c.(store.TakeDue); is && !looks {
+					if due, is := c.(store.TakeDue); is && blind.Load() {
 						return store.Claimed{Engine: due.Engine}, nil
 					}
 					return do()
@@ -265,12 +266,12 @@ func TestAnOrderToTerminateIsNotLostByAnotherCommand(t *testing.T) {
 				}
 				w.Deploy("next", other)
 				time.Sleep(time.Second)
-				looks = false
+				blind.Store(true)
 				outside := world.Must[*perdure.Client](t)(perdure.NewClient(t.Context(), w.DB))
 				_, err := admin.New(outside).Act(t.Context(), "x", terminated)
 				world.NoError(t, err)
 				err = command(t.Context(), w.Engine) // the run may have ended before it
-				looks = true
+				blind.Store(false)
 				time.Sleep(time.Minute)
 				d := w.Describe("x")
 				if d.Head.Status != journal.Cancelled || d.State.By != "ada" {
