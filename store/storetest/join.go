@@ -78,16 +78,22 @@ func renewDrains(w *world) {
 // drains fails the check unless the one engine drains like that, also by Brief.
 func drains(w *world, want store.Drain) {
 	w.Helper()
+	for _, e := range engine(w) {
+		got := e.Drain
+		w.same("drains until", moment(got.Until), moment(want.Until))
+		w.same("held", []int{got.Runs, got.Steps}, []int{want.Runs, want.Steps})
+	}
+}
+
+// engine returns the one engine that there is, as Info and as Brief show it.
+func engine(w *world) []store.Engine {
+	w.Helper()
 	info, err := w.s.Info(w.Context())
 	w.ok(err)
 	brief, err := store.Brief(w.Context(), w.s)
 	w.ok(err)
 	w.same("engines", len(info.Engines)+len(brief.Engines), 2)
-	for _, e := range append(info.Engines, brief.Engines...) {
-		got := e.Drain
-		w.same("drains until", moment(got.Until), moment(want.Until))
-		w.same("held", []int{got.Runs, got.Steps}, []int{want.Runs, want.Steps})
-	}
+	return append(info.Engines, brief.Engines...)
 }
 
 // spec: B-7
@@ -110,12 +116,7 @@ func renewTells(w *world) {
 // tells fails the check unless the one engine has these workflows, also by Brief.
 func tells(w *world, want []string) {
 	w.Helper()
-	info, err := w.s.Info(w.Context())
-	w.ok(err)
-	brief, err := store.Brief(w.Context(), w.s)
-	w.ok(err)
-	w.same("engines", len(info.Engines)+len(brief.Engines), 2)
-	for _, e := range append(info.Engines, brief.Engines...) {
+	for _, e := range engine(w) {
 		w.same("workflows", e.Workflows, want)
 	}
 }
@@ -144,12 +145,7 @@ func renewLoops(w *world) {
 // looped fails the check unless the one engine has said this of its loops, also by Brief.
 func looped(w *world, want []store.Loop) {
 	w.Helper()
-	info, err := w.s.Info(w.Context())
-	w.ok(err)
-	brief, err := store.Brief(w.Context(), w.s)
-	w.ok(err)
-	w.same("engines", len(info.Engines)+len(brief.Engines), 2)
-	for _, e := range append(info.Engines, brief.Engines...) {
+	for _, e := range engine(w) {
 		w.same("loops", e.Loops, want)
 	}
 }

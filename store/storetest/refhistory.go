@@ -111,7 +111,11 @@ func (h *limitHistory) step() {
 	case n < 9:
 		h.refuse()
 	default:
-		h.send(h.chance(5), h.some()...)
+		all := h.some()
+		if h.chance(6) { // asks of a limit that is changed by the same group
+			all = append(all, h.change())
+		}
+		h.send(h.chance(5), all...)
 	}
 }
 
