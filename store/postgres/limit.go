@@ -167,8 +167,8 @@ func (r *limitRows) queue(t *transaction) {
 	if r.empty() {
 		return
 	}
-	// a run that was made before, or that a limit begins to count, may have a slot
-	r.limits.differ = r.limits.differ || t.group.Again || len(r.name) > 0
+	// a run of the group has a slot already if a limit has just begun to count it
+	r.limits.differ = r.limits.differ || len(r.name) > 0
 	var most, every, burst, revision []int64
 	for _, a := range r.asks {
 		if !r.limits.differ {

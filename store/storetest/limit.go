@@ -40,6 +40,8 @@ func limitChecks() []check {
 		{"limit/a token that is due after the last time there is waits", limitTooLate},
 		{"limit/numbers of an older revision do not count, and the same ones give no token anew",
 			limitRevisions},
+		{"limit/a limit that nobody has or waits for is made anew by the next ask", limitGone},
+		{"limit/a change of a limit comes before the asks of its group", limitFirstAsk},
 		{"limit/the totals have all limits that are used", limitTotals},
 		{"limit/only an engine asks, and asks well", limitMalformed},
 		{"limit/keys of many bytes and any text are apart", limitKeys},
@@ -334,6 +336,48 @@ func limitCame(w *world) {
 	waiting(10, 4, 5, 7, 2, 8, 3, 6, 9)
 	came("b", 0, 20) // 11, 12
 	waiting(10, 12, 5, 4, 7, 11, 2, 8, 3, 6, 9)
+	came("b", 70, 0, 65) // 13, 14 has the time of 13, 15
+	waiting(10, 12, 5, 4, 7, 11, 2, 15, 8, 13, 3, 14, 6, 9)
+}
+
+// spec: R-32
+func limitGone(w *world) {
+	w.join(0)
+	begin := func(revision int64, n, most int) []store.Change {
+		changes := limited(w, n, "mail", most)
+		for i := range changes {
+			changes[i].Asks[0].Revision = revision
+		}
+		return w.commit(changes...)
+	}
+	first := begin(9, 1, 1)
+	w.commit(ended(*first[0].Head, 2, 10))
+	second := begin(3, 2, 2) // an older revision counts for a limit that is new
+	answered(w, second, "GG")
+	w.commit(ended(*second[0].Head, 2, 20), store.Change{Run: second[1].Run, Frees: []int64{-1}})
+	answered(w, begin(2, 3, 3), "GGG")
+
+	// an ask that was answered before makes no limit of another name
+	again := asking(second[1].Run, "lock", "", 1)
+	answered(w, w.commit(again), "G")
+	again.Asks[0].Limit, again.Asks[0].Revision = "other", 9
+	answered(w, w.commit(again), "G")
+	others := limited(w, 2, "other", 2)
+	others[0].Asks[0].Revision, others[1].Asks[0].Revision = 3, 3
+	answered(w, w.commit(others...), "GG")
+}
+
+// spec: R-33
+func limitFirstAsk(w *world) {
+	w.join(0)
+	first := tokenOf(w, "")
+	first.Asks[0].Revision = 1
+	adjust := store.Adjust{Limit: "calls", Every: time.Hour, Burst: 2, Revision: 1}
+	all := w.commit(store.Change{Adjusts: []store.Adjust{adjust}}, first)
+	answered(w, all, "G") // there was no bucket to change
+	second := tokenOf(w, "")
+	second.Asks[0].Revision, adjust.Revision = 2, 2
+	answered(w, w.commit(store.Change{Adjusts: []store.Adjust{adjust}}, second), "T") // it is empty
 }
 
 // spec
