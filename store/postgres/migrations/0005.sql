@@ -122,8 +122,12 @@ begin
         perform pg_advisory_xact_lock_shared(p_lock, 0);
     end if;
     loop
-        asked := array(select o.id from unnest(p_names, p_keys) as a (name, key)
-            join perdure.limits o on o.name = any(array[a.name]) and o.key = any(array[a.key]));
+        if cardinality(p_names) = 1 then -- the usual case
+            asked := array(select o.id from perdure.limits o where o.name = p_names[1] and o.key = p_keys[1]);
+        else
+            asked := array(select o.id from unnest(p_names, p_keys) as a (name, key)
+                join perdure.limits o on o.name = any(array[a.name]) and o.key = any(array[a.key]));
+        end if;
         exit when cardinality(asked) >= coalesce(cardinality(p_names), 0);
         insert into perdure.limits (name, key) select a.name, a.key from unnest(p_names, p_keys) as a (name, key) order by 1, 2 on conflict do nothing;
     end loop;
@@ -196,6 +200,7 @@ declare
     ids bigint[];
     counts bigint[];
     given bigint[];
+    has record;
     is_free boolean[];
 begin
     if cardinality(a_unsure) > 0 and (
@@ -203,21 +208,34 @@ begin
         or exists (select from unnest(a_run, a_slot) as a (run, slot) where (select true from perdure.slots s where s.run = a.run and s.number = a.slot))) then
         return null;
     end if;
-    with counted as (
-        update perdure.limits l set most = a.most, held = l.held + case when a.fits then a.count else 0 end, asks = a.asks + cardinality(a_run),
-            revision = case when a.asks = 0 then a.revision else l.revision end
-        from (
-            select o.id, o.asks, a.*, a.most = 0 or o.held + a.count <= a.most as fits
-            from unnest(l_name, l_key, l_most, l_revision, l_count) with ordinality as a (name, key, most, revision, count, nth)
-            cross join lateral (select * from perdure.limits m where m.name = a.name and m.key = a.key offset 0) o
-            where o.most = a.most and (a.most = 0 or o.held + a.count <= a.most or o.held >= a.most)
-                or o.asks = 0 and (a.most = 0 or a.count <= a.most)) a
-        where l.id = any(array[a.id]) returning a.*)
-    select array_agg(id order by nth), array_agg(asks order by nth), array_agg(fits order by nth), array_agg(case when fits then count else 0 end order by nth)
-    from counted into ids, counts, is_free, given;
-    if cardinality(ids) < cardinality(l_name) or ids is null or not true = all(is_free) and a_runs < cardinality(a_run) then
-        update perdure.limits l set held = l.held - a.given from unnest(ids, given) as a (id, given) where l.id = any(array[a.id]);
-        return null;
+    if cardinality(l_name) = 1 then -- the usual case, which costs the server less than the general one
+        select * from perdure.limits where name = l_name[1] and key = l_key[1] into has;
+        is_free := array[l_most[1] = 0 or has.held + l_count[1] <= l_most[1]];
+        if not found or has.asks > 0 and has.most <> l_most[1] or not is_free[1] and (has.held < l_most[1] or a_runs < cardinality(a_run)) then
+            return null;
+        end if;
+        ids := array[has.id];
+        counts := array[has.asks];
+        update perdure.limits l set most = l_most[1], held = l.held + case when is_free[1] then l_count[1] else 0 end, asks = l.asks + cardinality(a_run),
+            revision = case when l.asks = 0 then l_revision[1] else l.revision end
+        where l.id = has.id;
+    else
+        with counted as (
+            update perdure.limits l set most = a.most, held = l.held + case when a.fits then a.count else 0 end, asks = a.asks + cardinality(a_run),
+                revision = case when a.asks = 0 then a.revision else l.revision end
+            from (
+                select o.id, o.asks, a.*, a.most = 0 or o.held + a.count <= a.most as fits
+                from unnest(l_name, l_key, l_most, l_revision, l_count) with ordinality as a (name, key, most, revision, count, nth)
+                cross join lateral (select * from perdure.limits m where m.name = a.name and m.key = a.key offset 0) o
+                where o.most = a.most and (a.most = 0 or o.held + a.count <= a.most or o.held >= a.most)
+                    or o.asks = 0 and (a.most = 0 or a.count <= a.most)) a
+            where l.id = any(array[a.id]) returning a.*)
+        select array_agg(id order by nth), array_agg(asks order by nth), array_agg(fits order by nth), array_agg(case when fits then count else 0 end order by nth)
+        from counted into ids, counts, is_free, given;
+        if cardinality(ids) < cardinality(l_name) or ids is null or not true = all(is_free) and a_runs < cardinality(a_run) then
+            update perdure.limits l set held = l.held - a.given from unnest(ids, given) as a (id, given) where l.id = any(array[a.id]);
+            return null;
+        end if;
     end if;
     if true = all(is_free) then
         insert into perdure.slots (run, number, lim, ask, since, held, priority, share, turn)
