@@ -200,7 +200,6 @@ declare
     ids bigint[];
     counts bigint[];
     given bigint[];
-    has record;
     is_free boolean[];
 begin
     if cardinality(a_unsure) > 0 and (
@@ -208,34 +207,21 @@ begin
         or exists (select from unnest(a_run, a_slot) as a (run, slot) where (select true from perdure.slots s where s.run = a.run and s.number = a.slot))) then
         return null;
     end if;
-    if cardinality(l_name) = 1 then -- the usual case, which costs the server less than the general one
-        select * from perdure.limits where name = l_name[1] and key = l_key[1] into has;
-        is_free := array[l_most[1] = 0 or has.held + l_count[1] <= l_most[1]];
-        if not found or has.asks > 0 and has.most <> l_most[1] or not is_free[1] and (has.held < l_most[1] or a_runs < cardinality(a_run)) then
-            return null;
-        end if;
-        ids := array[has.id];
-        counts := array[has.asks];
-        update perdure.limits l set most = l_most[1], held = l.held + case when is_free[1] then l_count[1] else 0 end, asks = l.asks + cardinality(a_run),
-            revision = case when l.asks = 0 then l_revision[1] else l.revision end
-        where l.id = has.id;
-    else
-        with counted as (
-            update perdure.limits l set most = a.most, held = l.held + case when a.fits then a.count else 0 end, asks = a.asks + cardinality(a_run),
-                revision = case when a.asks = 0 then a.revision else l.revision end
-            from (
-                select o.id, o.asks, a.*, a.most = 0 or o.held + a.count <= a.most as fits
-                from unnest(l_name, l_key, l_most, l_revision, l_count) with ordinality as a (name, key, most, revision, count, nth)
-                cross join lateral (select * from perdure.limits m where m.name = a.name and m.key = a.key offset 0) o
-                where o.most = a.most and (a.most = 0 or o.held + a.count <= a.most or o.held >= a.most)
-                    or o.asks = 0 and (a.most = 0 or a.count <= a.most)) a
-            where l.id = any(array[a.id]) returning a.*)
-        select array_agg(id order by nth), array_agg(asks order by nth), array_agg(fits order by nth), array_agg(case when fits then count else 0 end order by nth)
-        from counted into ids, counts, is_free, given;
-        if cardinality(ids) < cardinality(l_name) or ids is null or not true = all(is_free) and a_runs < cardinality(a_run) then
-            update perdure.limits l set held = l.held - a.given from unnest(ids, given) as a (id, given) where l.id = any(array[a.id]);
-            return null;
-        end if;
+    with counted as (
+        update perdure.limits l set most = a.most, held = l.held + case when a.fits then a.count else 0 end, asks = a.asks + cardinality(a_run),
+            revision = case when a.asks = 0 then a.revision else l.revision end
+        from (
+            select o.id, o.asks, a.*, a.most = 0 or o.held + a.count <= a.most as fits
+            from unnest(l_name, l_key, l_most, l_revision, l_count) with ordinality as a (name, key, most, revision, count, nth)
+            cross join lateral (select * from perdure.limits m where m.name = a.name and m.key = a.key offset 0) o
+            where o.most = a.most and (a.most = 0 or o.held + a.count <= a.most or o.held >= a.most)
+                or o.asks = 0 and (a.most = 0 or a.count <= a.most)) a
+        where l.id = any(array[a.id]) returning a.*)
+    select array_agg(id order by nth), array_agg(asks order by nth), array_agg(fits order by nth), array_agg(case when fits then count else 0 end order by nth)
+    from counted into ids, counts, is_free, given;
+    if cardinality(ids) < cardinality(l_name) or ids is null or not true = all(is_free) and a_runs < cardinality(a_run) then
+        update perdure.limits l set held = l.held - a.given from unnest(ids, given) as a (id, given) where l.id = any(array[a.id]);
+        return null;
     end if;
     if true = all(is_free) then
         insert into perdure.slots (run, number, lim, ask, since, held, priority, share, turn)
@@ -278,8 +264,11 @@ create function perdure.limit_work(
     a_most bigint[], a_every bigint[], a_burst bigint[], a_revision bigint[],
     out told bigint, out answers int[], out waits bigint[]) language plpgsql as $$
 declare
-    lims bigint[];           -- of slots that are freed one by one
+    lims bigint[];           -- of slots that are freed
     slots boolean[];         -- whether they were held
+    first bigint;            -- the least of lims
+    last bigint;             -- the greatest
+    freed bigint := 0;       -- how many were held
     touched bigint[];
     idle boolean := false;   -- nobody may have a limit any more
     line boolean := false;   -- somebody may wait for a slot that is free
@@ -296,19 +285,37 @@ declare
     wait bigint;
 begin
     told := 0;
+    if cardinality(p_ended) > 0 then
+        with gone as (
+            delete from perdure.slots s where s.run = any(p_ended) and (s.number > 0 or s.run <> all(coalesce(p_inherited, array[]::bigint[])))
+            returning s.lim, s.held and s.due is null as held)
+        select array_agg(lim), array_agg(held), min(lim), max(lim), count(*) filter (where held) from gone into lims, slots, first, last, freed;
+    end if;
+    -- The usual case, with one statement for the limit: new runs ask for it, it has slots left, and
+    -- those that are freed are of it, too. Nobody waits for a limit that has slots left.
+    if cardinality(l_name) = 1 and a_revision is null and p_free_run is null and p_name is null and a_unsure is null then
+        update perdure.limits l set most = l_most[1], held = l.held - freed + l_count[1], asks = l.asks + cardinality(a_run),
+            revision = case when l.asks = 0 then l_revision[1] else l.revision end
+        where l.name = l_name[1] and l.key = l_key[1] and (first is null or first = l.id and last = l.id)
+            and (l.most = l_most[1] or l.asks = 0) and (l.most = 0 or l.held < l.most) and (l_most[1] = 0 or l.held - freed + l_count[1] <= l_most[1])
+        returning l.id, l.asks - cardinality(a_run) as asks into has;
+        if found then
+            insert into perdure.slots (run, number, lim, ask, since, held, priority, share, turn)
+            select n.run, n.slot, has.id, has.asks + n.nth, p_at, true, n.priority, n.share, 0
+            from unnest(a_run, a_slot, a_priority, a_share) with ordinality as n (run, slot, priority, share, nth);
+            return;
+        end if;
+    end if;
     if cardinality(p_free_run) > 0 then
         with gone as (
             delete from perdure.slots s using unnest(p_free_run, p_free_number) as f (run, number)
             where s.run = any(array[f.run]) and s.number = any(array[f.number]) returning s.lim, s.held and s.due is null as held)
-        select array_agg(lim), array_agg(held) from gone into lims, slots;
+        select lims || array_agg(lim), slots || array_agg(held) from gone into lims, slots;
     end if;
-    if cardinality(p_ended) > 0 or cardinality(lims) > 0 then
-        with gone as (
-            delete from perdure.slots s where s.run = any(p_ended) and (s.number > 0 or s.run <> all(coalesce(p_inherited, array[]::bigint[])))
-            returning s.lim, s.held and s.due is null as held),
-        less as (
+    if cardinality(lims) > 0 then
+        with less as (
             update perdure.limits l set held = l.held - g.held
-            from (select lim, count(*) filter (where held) as held from (select * from gone union all select * from unnest(lims, slots)) a group by lim) g
+            from (select lim, count(*) filter (where held) as held from unnest(lims, slots) as g (lim, held) group by lim) g
             where l.id = any(array[g.lim]) returning l.id, l.held, (l.most = 0 or l.held < l.most)
                 and (select true from perdure.slots o where o.lim = l.id and not o.held limit 1) is not null as line)
         select array_agg(l.id), bool_or(l.held = 0), bool_or(l.line) from less l into touched, idle, line;
