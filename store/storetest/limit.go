@@ -24,6 +24,7 @@ func limitChecks() []check {
 		{"limit/after an ask for the run that is not granted no other is answered", limitFurther},
 		{"limit/who waits is in order of priority, then by shares in turn", limitOrder},
 		{"limit/who came first of a share is before those who asked first", limitCame},
+		{"limit/runs free slots and take some in one group", limitTurnover},
 		{"limit/a run that continues another has its slots", limitInherits},
 		{"limit/more slots are given at once, and fewer take none away", limitAdjusts},
 		{"limit/a limit that begins to count runs counts those that have begun", limitCounts},
@@ -338,6 +339,38 @@ func limitCame(w *world) {
 	waiting(10, 12, 5, 4, 7, 11, 2, 8, 3, 6, 9)
 	came("b", 70, 0, 65) // 13, 14 has the time of 13, 15
 	waiting(10, 12, 5, 4, 7, 11, 2, 15, 8, 13, 3, 14, 6, 9)
+}
+
+// spec: R-32
+func limitTurnover(w *world) {
+	w.join(0)
+	begin := func(changes ...store.Change) journal.Head {
+		c := limited(w, 1, "mail", 4)[0]
+		changes = w.commit(append(changes, c)...)
+		answered(w, changes, "G")
+		return *c.Head
+	}
+	first, second := begin(), begin()
+	begin(ended(first, 2, 10)) // 3
+	holdsSlots(w, "mail[] 2/-1 holds of 4 2+0;", "mail[] 3/-1 holds of 4 2+0;")
+	begin(store.Change{Run: second.Number, Frees: []int64{-1}}) // 4
+	holdsSlots(w, "mail[] 3/-1 holds of 4 2+0;", "mail[] 4/-1 holds of 4 2+0;")
+
+	other := limited(w, 1, "mail", 4)[0] // 5
+	other.Asks = append(other.Asks, store.Ask{Slot: 1, Limit: "zoo", Max: 2})
+	other.Asks = append(other.Asks, store.Ask{Slot: 2, Limit: "lock", Max: 2})
+	answered(w, w.commit(other), "GGG")
+	answered(w, w.commit(asking(second.Number, "zoo", "", 2)), "G")
+	answered(w, w.commit(asking(second.Number, "lock", "", 2)), "G") // it has that number
+	begin(ended(*other.Head, 2, 20))                                 // 6
+	holdsSlots(w, "mail[] 3/-1 holds of 4 3+0;", "mail[] 4/-1 holds of 4 3+0;",
+		"mail[] 6/-1 holds of 4 3+0;", "zoo[] 2/1 holds of 2 1+0;")
+
+	w.commit(store.Change{Adjusts: []store.Adjust{{Limit: "mail", Max: 4, Revision: 3}}})
+	late := limited(w, 1, "mail", 9) // 7, of an engine that has not heard of the change
+	answered(w, w.commit(late...), "G")
+	holdsSlots(w, "mail[] 3/-1 holds of 4 4+0;", "mail[] 4/-1 holds of 4 4+0;",
+		"mail[] 6/-1 holds of 4 4+0;", "mail[] 7/-1 holds of 4 4+0;", "zoo[] 2/1 holds of 2 1+0;")
 }
 
 // spec: R-32

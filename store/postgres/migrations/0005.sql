@@ -293,7 +293,7 @@ begin
     end if;
     -- The usual case, with one statement for the limit: new runs ask for it, it has slots left, and
     -- those that are freed are of it, too. Nobody waits for a limit that has slots left.
-    if cardinality(l_name) = 1 and a_revision is null and p_free_run is null and p_name is null and a_unsure is null then
+    if cardinality(l_name) = 1 and a_revision is null and p_free_run is null and a_unsure is null then
         update perdure.limits l set most = l_most[1], held = l.held - freed + l_count[1], asks = l.asks + cardinality(a_run),
             revision = case when l.asks = 0 then l_revision[1] else l.revision end
         where l.name = l_name[1] and l.key = l_key[1] and (first is null or first = l.id and last = l.id)
