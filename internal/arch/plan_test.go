@@ -57,6 +57,7 @@ var plan = map[string]permit{
 	"definition":      {own: "internal/failure journal"},
 	"internal/sealed": {own: "definition internal/failure internal/kernel journal store"},
 	"internal/paced":  {own: "internal/failure internal/kernel"},
+	"internal/token":  {own: "internal/kernel internal/sealed journal store"},
 	"backpressure": {
 		own: "definition internal/failure internal/guard internal/kernel internal/paced " +
 			"internal/payload internal/sealed journal",
