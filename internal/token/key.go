@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"slices"
 	"time"
 
@@ -37,9 +36,6 @@ func (k Key) Made() time.Time { return k.made }
 
 // Format writes the key without its secret.
 func (k Key) Format(f fmt.State, _ rune) { fmt.Fprint(f, "key ", k.id) }
-
-// LogValue returns the key without its secret.
-func (k Key) LogValue() slog.Value { return slog.StringValue("key " + k.id) }
 
 // Keys are the keys of a database, from the oldest to the newest.
 type Keys []Key

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -37,7 +38,7 @@ func TestATokenIsReadAsItWasSigned(t *testing.T) {
 		{Expires: now.Add(time.Nanosecond).In(time.FixedZone("x", 3600))},
 	} {
 		text := Sign(testKey, c)
-		if strings.Trim(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_") != "" {
+		if !regexp.MustCompile(`^[A-Za-z0-9_-]+$`).MatchString(text) {
 			t.Errorf("%q is not fit for a link", text)
 		}
 		got, err := Verify(Keys{NewKey(), testKey, NewKey()}, c.Purpose, text, now)
@@ -55,8 +56,8 @@ func TestATokenIsReadAsItWasSigned(t *testing.T) {
 //
 // spec: B-23
 func TestTheFormOfATokenStays(t *testing.T) {
-	const want = "pdt_AQhhYmNkZWZnaAhjYWxsYmFjawVhYmMtMQY3L2NhcmQBeAEAAAAAcN1jNQAAAAZOXrFrO8lLr4wo9k6U" +
-		"XqV2MkXgREAbmx1OVzT3PCXbyg"
+	const want = "pdt_AQhhYmNkZWZnaAhjYWxsYmFjawVhYmMtMQY3L2NhcmQBeAEAAAAAcN1jNQAAAAZOXrFr" +
+		"O8lLr4wo9k6UXqV2MkXgREAbmx1OVzT3PCXbyg"
 	if got := Sign(testKey, claims); got != want {
 		t.Errorf("the text is %s", got)
 	}
