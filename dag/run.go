@@ -24,14 +24,12 @@ type execution struct {
 	// the results of preludes whose steps have not recorded them
 	preludes map[string]json.RawMessage
 	asides   []*step // async steps, in the order of their starts
-	done     []*step // in the order of their ends
 	failed   []failure
+	rollback pattern.Rollback
 	back     bool // an operator has asked to undo the completed graph
 
-	mu       sync.RWMutex
-	results  map[string]json.RawMessage
-	undone   map[string]json.RawMessage
-	undoErrs map[string]error
+	mu      sync.RWMutex
+	results map[string]json.RawMessage
 }
 
 type future = *perdure.Future[json.RawMessage]
@@ -49,7 +47,6 @@ func (p *plan) run(ctx context.Context, input json.RawMessage) (json.RawMessage,
 		plan: p, ctx: ctx, input: input, calls: p.calls.Begin(),
 		passed: map[string]int{}, begun: map[string]future{},
 		preludes: map[string]json.RawMessage{}, results: map[string]json.RawMessage{},
-		undone: map[string]json.RawMessage{}, undoErrs: map[string]error{},
 	}
 	var err error
 	if x.info, err = perdure.InfoOf(ctx); err != nil {
@@ -261,8 +258,13 @@ func (x *execution) settle(s *step, out json.RawMessage, err error) error {
 
 // succeeded takes in the result of a step that was done.
 func (x *execution) succeeded(s *step, out json.RawMessage) {
-	x.done = append(x.done, s)
 	x.result(s, out)
+	if s.undo != nil {
+		x.rollback.Done(pattern.Undo{
+			Name: s.id, Call: s.undo, Given: x.undoGiven(s), Retry: s.retry, Default: true,
+			Timeout: s.timeout,
+		})
+	}
 }
 
 func (x *execution) result(s *step, out json.RawMessage) {

@@ -3,7 +3,6 @@ package dag
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
 
 	"github.com/perdure/perdure"
@@ -104,27 +103,10 @@ func (x *execution) hear() error {
 	return pattern.EndedBy(x.ctx)
 }
 
-// compensate undoes the steps that are done, the step that ended last first. As long as the run is
-// COMPENSATING, neither a cancel nor its timeout ends it.
+// compensate undoes the steps that are done, the step that ended last first.
 func (x *execution) compensate() error {
-	undos := slices.DeleteFunc(slices.Clone(x.done), func(s *step) bool { return s.undo == nil })
-	if len(undos) == 0 {
-		return nil
-	}
-	if err := pattern.SetStatus(x.ctx, perdure.StatusCompensating); err != nil {
-		return err
-	}
-	if err := pattern.Record(x.ctx, pattern.Fact{
-		Kind: pattern.CompensationStarted, Name: "compensation", Reason: "BEST_EFFORT_SEQUENTIAL",
-	}); err != nil {
-		return err
-	}
-	for _, s := range slices.Backward(undos) {
-		if err := x.undo(s); err != nil {
-			return err
-		}
-	}
-	return nil
+	x.rollback.Parks = x.back
+	return x.rollback.Run(x.ctx)
 }
 
 // rollBack undoes a graph that has completed, because an operator has asked for it, and ends the
@@ -133,68 +115,10 @@ func (x *execution) rollBack() error {
 	if err := x.compensate(); err != nil {
 		return err
 	}
-	for _, s := range x.done {
-		if _, undone := x.undone[s.id]; s.undo != nil && !undone {
-			return perdure.Fail(x.ctx, pattern.FailedUndo(s.id, x.undoErrs[s.id]))
-		}
+	if err := x.rollback.Failed(); err != nil {
+		return perdure.Fail(x.ctx, err)
 	}
 	return pattern.End(x.ctx, perdure.StatusCompensated, nil, nil)
-}
-
-// undo undoes one step and records the verdict. In a rollback that an operator has asked for, it
-// waits for the operator if the compensation fails.
-func (x *execution) undo(s *step) error {
-	fact := pattern.Fact{Kind: pattern.StepCompensated, Name: s.id}
-	out, err := x.tryUndo(s)
-	for x.back && err != nil && fact.Reason == "" {
-		d, e := x.park(s, err)
-		switch {
-		case e != nil:
-			return e
-		case d.Choice == "handled":
-			fact.Reason = "handled by an operator: " + d.Reason
-		case d.Choice == "skip":
-			fact.Reason = "skipped by an operator: " + d.Reason
-			fact.Kind = pattern.StepCompensationFailed
-		default:
-			out, err = x.tryUndo(s)
-		}
-	}
-	if over := pattern.EndedBy(x.ctx); over != nil {
-		return over
-	}
-	if err != nil && fact.Reason == "" {
-		fact.Kind = pattern.StepCompensationFailed
-	}
-	x.mu.Lock()
-	if x.undoErrs[s.id] = err; fact.Kind == pattern.StepCompensated {
-		x.undone[s.id] = out
-	}
-	x.mu.Unlock()
-	fact.Err = err
-	return pattern.Record(x.ctx, fact)
-}
-
-func (x *execution) tryUndo(s *step) (json.RawMessage, error) {
-	return pattern.Task{
-		Name: s.id, Phase: perdure.PhaseUndo, Call: s.undo, Retry: s.retry, Timeout: s.timeout,
-	}.Run(x.ctx, x.undoGiven(s))
-}
-
-// park waits for an operator to decide about a compensation that has failed.
-func (x *execution) park(s *step, why error) (perdure.Decision, error) {
-	if over := pattern.EndedBy(x.ctx); over != nil {
-		return perdure.Decision{}, over
-	}
-	open := 0
-	for _, d := range x.done {
-		if _, undone := x.undone[d.id]; d.undo != nil && !undone {
-			open++
-		}
-	}
-	reason := fmt.Sprintf("rollback incomplete: %d not yet undone: %v", open,
-		pattern.FailedUndo(s.id, why))
-	return perdure.Park(x.ctx, perdure.PhaseUndo.Of(s.id), reason, "retry", "skip", "handled")
 }
 
 // undoGiven returns the sources of the argument of a compensation: the sources of its step's
@@ -207,17 +131,6 @@ func (x *execution) undoGiven(s *step) pattern.Sources {
 			id = s.id
 		}
 		return results(id)
-	}
-	given.Undone = func(id string) (json.RawMessage, bool) {
-		x.mu.RLock()
-		defer x.mu.RUnlock()
-		out, found := x.undone[id]
-		return out, found
-	}
-	given.UndoError = func(id string) error {
-		x.mu.RLock()
-		defer x.mu.RUnlock()
-		return x.undoErrs[id]
 	}
 	return given
 }

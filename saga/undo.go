@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/perdure/perdure"
@@ -273,16 +272,14 @@ func (x *execution) park(ctx context.Context, u *unit, why error) (done bool, er
 			open++
 		}
 	}
-	reason := fmt.Sprintf("rollback incomplete: %d not yet undone: %v", open,
+	d, err := pattern.ParkUndo(ctx, x.part+u.step.id, u.clone.key, open,
 		pattern.FailedUndo(u.clone.id, why))
-	d, err := pattern.Park(ctx, undone(x.part+u.step.id), u.clone.key, reason, "retry", "skip",
-		"handled")
 	switch {
 	case err != nil:
 		return true, err
-	case d.Choice == "handled":
+	case d.Choice == pattern.ChoiceHandled:
 		return true, x.isUndone(ctx, u, nil, why)
-	case d.Choice == "skip":
+	case d.Choice == pattern.ChoiceSkip:
 		return true, x.giveUp(ctx, u, why, "skipped by an operator: "+d.Reason)
 	}
 	return false, nil
