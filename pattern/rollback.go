@@ -167,7 +167,8 @@ const (
 // ParkUndo waits for an operator to decide about the compensation of the step name[key], which has
 // failed for good. err is an error of [FailedUndo]. open is the number of compensations that are
 // not undone, with this one. Meanwhile the run is COMPENSATION_FAILED.
-func ParkUndo(ctx context.Context, name, key string, open int, err error) (perdure.Decision, error) {
+func ParkUndo(ctx context.Context, name, key string, open int, err error) (perdure.Decision,
+	error) {
 	if over := EndedBy(ctx); over != nil {
 		return perdure.Decision{}, over
 	}
