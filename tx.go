@@ -102,6 +102,13 @@ func StepTx[Tx, T any](ctx context.Context, name string, db Transactions[Tx],
 	if err != nil {
 		return zero, err
 	}
+	if spec.AtMostOnce {
+		return zero, &Error{
+			Code: journal.CodeInvalid, Op: "step " + name,
+			Message: "a step in a transaction cannot have effect.AtMostOnce",
+			Hint:    "leave it out: what the step writes in its transaction happens exactly once",
+		}
+	}
 	spec.Tx = true
 	spec.Body = func(ctx context.Context) ([]byte, *journal.Failure) {
 		tx, err := begin(ctx, db)

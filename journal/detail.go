@@ -108,6 +108,8 @@ type StepDetail struct {
 	Declared bool `json:"declared,omitempty"`
 	// the step has a compensation: its result puts it on the undo stack
 	Undo bool `json:"undo,omitempty"`
+	// in StepStarted: the step's body is called at most once; in StepHeld: it was not called
+	AtMostOnce bool `json:"at_most_once,omitempty"`
 	// an operator has set the result, and the step was not executed
 	Skipped bool `json:"skipped,omitempty"`
 	// the result was recorded in a transaction of the application

@@ -35,8 +35,8 @@ type attempt struct {
 	events []journal.Entry // events that the body has emitted
 	writes []journal.Entry // variables that the body has set, and keys that it has added
 
-	announced bool // an entry of its own records that it begins
-	won       bool // it has succeeded
+	announced int64 // the entry of its own that records that it begins; 0 for none
+	won       bool  // it has succeeded
 
 	// the transaction that the body works in; only the body's goroutine touches it
 	tx *userTx
@@ -54,7 +54,7 @@ func (o *operation) try(announced bool) {
 	if o.tries > 1 {
 		a = new(attempt)
 	}
-	*a = attempt{op: o, n: o.tries, announced: announced, before: o.before}
+	*a = attempt{op: o, n: o.tries, before: o.before}
 	o.before = 0
 	r.operations.fly(o, a)
 	o.run.operations.begin(o)
@@ -65,17 +65,67 @@ func (o *operation) try(announced bool) {
 		} else if o.work.Declared {
 			d = &journal.Detail{StepDetail: journal.StepDetail{Declared: true}}
 		}
+		if o.work.AtMostOnce {
+			d = cmp.Or(d, &journal.Detail{})
+			d.AtMostOnce = true
+		}
 		e := journal.Entry{Kind: journal.StepStarted, Op: o.id, Detail: o.mark(d)}
 		if r.status() == journal.Waiting {
 			e.Status = journal.Running
 		}
 		if o.tries > 1 || o.slot != 0 { // it may be another branch's turn
-			r.outside(e)
+			a.announced = r.outside(e)
 		} else {
-			r.append(e)
+			a.announced = r.append(e)
 		}
 	}
 	r.whenDurable(effect{begin: o})
+}
+
+// InterruptedName is the name of the failure of a step that is called at most once, and was
+// interrupted.
+const InterruptedName = "perdure.Interrupted"
+
+// interrupt fails a step whose body may have been called and must not be called again: an engine
+// died, or lost its lease, during its attempt. If an earlier build retried the step, its last
+// failure stays.
+func (o *operation) interrupt(rec *record) {
+	o.tries = rec.attempt
+	o.run.operations.begin(o)
+	a := &attempt{op: o, n: o.tries, began: time.Now()}
+	o.run.operations.fly(o, a)
+	f := rec.last
+	if f == nil || !rec.failed {
+		f = &journal.Failure{
+			Name: InterruptedName, Class: journal.ClassPermanent,
+			Message: "interrupted: step " + o.path() + " may run at most once, and the engine " +
+				"that ran it died or lost its lease before a result was recorded. Its effect may " +
+				"have taken place or not, and it is not run again. Verify the effect, park the " +
+				"run for an operator, or undo it",
+		}
+	}
+	o.failed(a, f, upshot{})
+}
+
+// holdUnbegun records, before the run leaves memory, which steps with at most one call have not
+// been called although an entry announces them. It reports whether there are any.
+func (r *run) holdUnbegun() (any bool) {
+	if r.gone() {
+		return false
+	}
+	for o := range r.operations.all() {
+		a := o.attempt
+		if !o.work.AtMostOnce || a == nil || !a.began.IsZero() || a.announced == 0 ||
+			a.announced > r.last() { // its entry was dropped
+			continue
+		}
+		r.outside(journal.Entry{
+			Kind: journal.StepHeld, Op: o.id,
+			Detail: o.mark(&journal.Detail{StepDetail: journal.StepDetail{AtMostOnce: true}}),
+		})
+		any = true
+	}
+	return any
 }
 
 // again repeats an attempt during which an engine died. The timeout counts from the first time that
@@ -297,7 +347,7 @@ func (o *operation) failed(a *attempt, failure *journal.Failure, next upshot) {
 	r := o.run
 	took := time.Since(a.began)
 	d := &journal.Detail{Attempt: a.n, Failure: failure}
-	if c := failure.ClassOf(); c != nil && c.Class == journal.ClassPark {
+	if c := failure.ClassOf(); c != nil && c.Class == journal.ClassPark && !o.work.AtMostOnce {
 		r.append(journal.Entry{Kind: journal.StepRetrying, Op: o.id, Took: took, Detail: o.mark(d)})
 		o.freeToken()
 		r.operations.land(o)

@@ -298,6 +298,9 @@ func (k *Kernel) leaveAll() {
 		r.mu.Lock()
 		if !r.over() {
 			r.acquit()
+			if r.holdUnbegun() {
+				r.seal()
+			}
 			r.flush()
 			r.leave()
 		}

@@ -86,6 +86,7 @@ type record struct {
 	opens   int64          // the scope that the operation opened
 	attempt int            // the highest attempt that was begun or has failed
 	failed  bool           // that attempt has failed; the next one is due at due
+	unbegun bool           // that attempt is announced, and its body was not called
 	due     time.Time
 	began   time.Time     // when the attempt began, if that is recorded
 	other   journal.RunID // the run ID of the child
@@ -299,7 +300,9 @@ func (r *record) add(e *journal.Entry) {
 		r.opens = e.Seq
 	case journal.StepHeld:
 		r.held = e.Seq
+		r.unbegun = r.unbegun || e.Detail != nil && e.Detail.AtMostOnce
 	case journal.StepStarted:
+		r.unbegun = false
 		r.attempt, r.failed, r.began, r.held = e.Attempt(), false, e.At, 0
 	case journal.StepRetrying:
 		r.held = 0

@@ -186,7 +186,7 @@ func (a *attempt) tellBegun() {
 	if phase := a.op.work.Phase; phase != "" && phase != journal.PhaseUndo {
 		kind = observe.ParticipantStarted
 	}
-	if a.announced || !r.k.cfg.Observers.Wants(kind) {
+	if a.announced != 0 || !r.k.cfg.Observers.Wants(kind) {
 		return
 	}
 	n := r.observed.notice(kind)

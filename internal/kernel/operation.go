@@ -20,13 +20,16 @@ type Step struct {
 
 // A Work has the body and the options of a step.
 type Work struct {
-	Announced bool          // an entry records its first attempt before it begins
-	Declared  bool          // it begins however the steps beside it end
-	Undo      bool          // it has a compensation
-	Timeout   time.Duration // of one attempt; 0 for none
-	Tx        bool          // its body works in a transaction; see StepInfo.Join
-	Phase     string        // the phase of a TCC's participant; empty for other steps
-	Limit     *store.Ask    // for the token that each attempt needs; nil for none
+	Announced bool // an entry records its first attempt before it begins
+	// It is announced, and its body is called at most once: see [operation.interrupt]. Next allows
+	// one attempt.
+	AtMostOnce bool
+	Declared   bool          // it begins however the steps beside it end
+	Undo       bool          // it has a compensation
+	Timeout    time.Duration // of one attempt; 0 for none
+	Tx         bool          // its body works in a transaction; see StepInfo.Join
+	Phase      string        // the phase of a TCC's participant; empty for other steps
+	Limit      *store.Ask    // for the token that each attempt needs; nil for none
 	// Next returns how long after a failure of the n-th attempt the next attempt begins, and false
 	// if the n-th was the last. Nil means the workflow's policy.
 	Next func(n int, f *journal.Failure) (time.Duration, bool)
@@ -141,8 +144,10 @@ func (s *scope) begin(ctx context.Context, step Step, c class, over *journal.Fai
 	}
 	switch {
 	case o.settled:
-	case rec == nil || rec.attempt == 0:
+	case rec == nil || rec.attempt == 0 || o.work.AtMostOnce && rec.unbegun:
 		o.makeFirst()
+	case o.work.AtMostOnce:
+		o.interrupt(rec)
 	case rec.failed:
 		o.tries = rec.attempt
 		o.run.operations.begin(o)
@@ -158,7 +163,7 @@ func (s *scope) begin(ctx context.Context, step Step, c class, over *journal.Fai
 // that, or if its timeout has to hold over a crash. Otherwise the entry before it shows that the
 // run came to this step.
 func (o *operation) makeFirst() {
-	o.try(o.class == isAsync || o.work.Announced || o.work.Timeout > 0)
+	o.try(o.class == isAsync || o.work.Announced || o.work.AtMostOnce || o.work.Timeout > 0)
 }
 
 // recorded sets the outcome that the journal has of the operation. If workflow code cancelled the

@@ -47,10 +47,20 @@ func Step[O interface{ ApplyToStep(o *Operation) error }](name string, opts []O)
 	if name = InPhase(o.Phase, name); !journal.ValidName(name) {
 		return kernel.Step{}, failure.BadName("step", name)
 	}
+	if o.AtMostOnce {
+		if o.Next != nil {
+			return kernel.Step{}, &journal.Error{
+				Code: journal.CodeInvalid, Op: "step " + name,
+				Message: "a step that runs at most once cannot have a retry policy",
+				Hint:    "leave out perdure.Retry, or effect.AtMostOnce",
+			}
+		}
+		o.Next = func(int, *journal.Failure) (time.Duration, bool) { return 0, false }
+	}
 	s := kernel.Step{
 		Name: name, Key: o.Key, Change: o.Change,
 		Work: kernel.Work{
-			Announced: o.Announced, Declared: o.Declared, Undo: o.Undo, Timeout: o.Timeout,
+			Announced: o.Announced, AtMostOnce: o.AtMostOnce, Declared: o.Declared, Undo: o.Undo, Timeout: o.Timeout,
 			Phase: o.Phase, Next: o.Next, Limit: o.Limit,
 		},
 	}
@@ -81,9 +91,11 @@ type Operation struct {
 	Key       string
 	Change    kernel.Change
 	Announced bool
-	Declared  bool
-	Undo      bool // the step has a compensation
-	Timeout   time.Duration
+	// AtMostOnce means that the body is called at most once. There is no Next then.
+	AtMostOnce bool
+	Declared   bool
+	Undo       bool // the step has a compensation
+	Timeout    time.Duration
 	// Next is the retry policy. It is nil for the workflow's policy.
 	Next  func(n int, f *journal.Failure) (time.Duration, bool)
 	Phase string
