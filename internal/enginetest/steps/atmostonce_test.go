@@ -62,7 +62,7 @@ func commitsSlowly(then func()) *world.Hook {
 	return &world.Hook{OnCommit: func(g *store.Group, do func() error) error {
 		for _, c := range g.Changes {
 			for _, e := range c.Entries {
-				if e.Kind == journal.StepStarted && !slow {
+				if e.Kind == journal.StepStarted && e.Op.Name == "s" && !slow {
 					slow = true
 					time.Sleep(30 * time.Second)
 					then()
@@ -90,6 +90,35 @@ func TestAStepThatWasNotCalledIsNotInterrupted(t *testing.T) {
 				t.Errorf("it is %v after %d calls", w.Status("x"), c.n)
 			}
 			w.Crash()
+			world.NoError(t, w.Engine.Resume(t.Context(), "x"))
+			return w
+		},
+		"the run is suspended before the call, while a step is in flight": func(t *testing.T,
+			c *counter) *world.World {
+			var w *world.World
+			wf := perdure.Define("once", func(ctx context.Context, _ int) (string, error) {
+				other := perdure.Async(ctx, "other", world.Work("other", 2*time.Minute, nil))
+				if err := perdure.Sleep(ctx, time.Minute); err != nil {
+					return "", err
+				}
+				s := perdure.Async(ctx, "s", func(context.Context) (string, error) {
+					c.call()
+					return "done", nil
+				}, effect.AtMostOnce)
+				if _, err := other.Await(ctx); err != nil {
+					return "", err
+				}
+				return s.Await(ctx)
+			})
+			w = world.Hooked(t, commitsSlowly(func() {
+				other := world.Must[*perdure.Client](t)(perdure.NewClient(t.Context(), w.DB))
+				world.NoError(t, other.Suspend(t.Context(), "x", "look"))
+			}), perdure.Options{IdleTimeout: -1, Sweep: time.Second}, wf)
+			world.Start(w, wf, 0, perdure.ID("x"))
+			time.Sleep(time.Hour)
+			if w.Status("x") != journal.Suspended || c.n != 0 {
+				t.Errorf("it is %v after %d calls", w.Status("x"), c.n)
+			}
 			world.NoError(t, w.Engine.Resume(t.Context(), "x"))
 			return w
 		},
@@ -124,7 +153,7 @@ func TestAStepThatWasNotCalledIsNotInterrupted(t *testing.T) {
 				Name: "calls", Rate: limit.Rate{Tokens: 1, Per: time.Hour},
 			})
 			w := world.New(t, wf)
-			world.Start(w, wf, 0, perdure.ID("first"))
+			world.StartAndSettle(w, wf, 0, perdure.ID("first"))
 			world.Start(w, wf, 0, perdure.ID("x"))
 			time.Sleep(30 * time.Minute)
 			w.Crash()
