@@ -93,6 +93,7 @@ var plan = map[string]permit{
 		own: "/ backpressure deadletter definition internal/guard internal/jsontype journal " +
 			"pattern report",
 	},
+	"effect": {own: "/ internal/kernel internal/sealed"},
 	"filter": {own: "/ journal"},
 	"schedule": {
 		own: "/ internal/cron internal/failure internal/kernel internal/sealed journal store",

@@ -89,7 +89,7 @@ const InterruptedName = "perdure.Interrupted"
 // interrupt fails a step whose body may have been called and must not be called again: an engine
 // died, or lost its lease, during its attempt. If an earlier build retried the step, its last
 // failure stays.
-func (o *operation) interrupt(rec *record) {
+func interrupt(o *operation, rec *record) {
 	o.tries = rec.attempt
 	o.run.operations.begin(o)
 	a := &attempt{op: o, n: o.tries, began: time.Now()}
@@ -109,7 +109,7 @@ func (o *operation) interrupt(rec *record) {
 
 // holdUnbegun records, before the run leaves memory, which steps with at most one call have not
 // been called although an entry announces them. It reports whether there are any.
-func (r *run) holdUnbegun() (any bool) {
+func holdUnbegun(r *run) (any bool) {
 	if r.gone() {
 		return false
 	}

@@ -272,7 +272,7 @@ func (b *branch) panicked(f *journal.Failure) {
 	if deadline := r.due(); !deadline.IsZero() && deadline.Before(due) {
 		due = deadline
 	}
-	r.holdUnbegun()
+	holdUnbegun(r)
 	r.leaveHead(journal.Waiting, f.Message, due)
 	r.append(journal.Entry{
 		Kind: journal.RunRetrying, Status: journal.Waiting,

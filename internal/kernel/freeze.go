@@ -71,7 +71,7 @@ func (r *run) stayFrozen() {
 	if r.holder() != nil || r.operations.executing() > 0 {
 		return
 	}
-	r.holdUnbegun()
+	holdUnbegun(r)
 	r.leaveHead(journal.Suspended, r.head().Cause, r.due())
 	r.append(journal.Entry{Kind: journal.StatusChanged, Status: journal.Suspended})
 	r.unloadHead(r.inbox.known())

@@ -298,7 +298,7 @@ func (k *Kernel) leaveAll() {
 		r.mu.Lock()
 		if !r.over() {
 			r.acquit()
-			if r.holdUnbegun() {
+			if holdUnbegun(r) {
 				r.seal()
 			}
 			r.flush()

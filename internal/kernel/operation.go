@@ -21,7 +21,7 @@ type Step struct {
 // A Work has the body and the options of a step.
 type Work struct {
 	Announced bool // an entry records its first attempt before it begins
-	// It is announced, and its body is called at most once: see [operation.interrupt]. Next allows
+	// It is announced, and its body is called at most once: see interrupt. Next allows
 	// one attempt.
 	AtMostOnce bool
 	Declared   bool          // it begins however the steps beside it end
@@ -147,7 +147,7 @@ func (s *scope) begin(ctx context.Context, step Step, c class, over *journal.Fai
 	case rec == nil || rec.attempt == 0 || o.work.AtMostOnce && rec.unbegun:
 		o.makeFirst()
 	case o.work.AtMostOnce:
-		o.interrupt(rec)
+		interrupt(o, rec)
 	case rec.failed:
 		o.tries = rec.attempt
 		o.run.operations.begin(o)

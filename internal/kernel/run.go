@@ -88,7 +88,7 @@ func (r *run) suspendAt(op journal.Op, d *journal.Detail) {
 	if r.gone() && r.refusedBy() == nil {
 		return
 	}
-	r.holdUnbegun()
+	holdUnbegun(r)
 	wake := r.due()
 	if r.inbox.find(unparks) != nil { // the message came while nothing could be done
 		wake = r.created()

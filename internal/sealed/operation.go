@@ -60,8 +60,8 @@ func Step[O interface{ ApplyToStep(o *Operation) error }](name string, opts []O)
 	s := kernel.Step{
 		Name: name, Key: o.Key, Change: o.Change,
 		Work: kernel.Work{
-			Announced: o.Announced, AtMostOnce: o.AtMostOnce, Declared: o.Declared, Undo: o.Undo, Timeout: o.Timeout,
-			Phase: o.Phase, Next: o.Next, Limit: o.Limit,
+			Announced: o.Announced, AtMostOnce: o.AtMostOnce, Declared: o.Declared, Undo: o.Undo,
+			Timeout: o.Timeout, Phase: o.Phase, Next: o.Next, Limit: o.Limit,
 		},
 	}
 	if o.Change.Was != "" {

@@ -3,9 +3,11 @@ package howto
 
 import (
 	"context"
+	"errors"
 	"net/http"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/effect"
 )
 
 // An Order is the order of a customer. Money is in cents.
@@ -22,6 +24,7 @@ type Shop struct {
 	Pack   func(ctx context.Context, key, item string) error // the warehouse
 	Label  func() (string, error)                            // draws the next number of a label
 	Print  func(number string) error
+	Ring   func(order string) error // rings a bell
 }
 
 // charge calls the bank under the key of the step, in the header that many APIs know.
@@ -65,6 +68,18 @@ func (s Shop) label(ctx context.Context) (string, error) {
 	})
 }
 
+// ring rings a bell once at most. If a crash came meanwhile, an operator has to know.
+func (s Shop) ring(ctx context.Context, o Order) error {
+	err := perdure.Do(ctx, "ring", func(context.Context) error {
+		return s.Ring(o.ID)
+	}, effect.AtMostOnce)
+	if !errors.Is(err, effect.ErrInterrupted) {
+		return err
+	}
+	_, err = perdure.Park(ctx, "ring", "did the bell ring for "+o.ID+"?", "yes")
+	return err
+}
+
 // Fulfil is the workflow of an order.
 func Fulfil(s Shop) *perdure.Workflow[Order, string] {
 	return perdure.Define("fulfil", func(ctx context.Context, o Order) (string, error) {
@@ -75,6 +90,14 @@ func Fulfil(s Shop) *perdure.Workflow[Order, string] {
 			return "", err
 		}
 		return s.label(ctx)
+	})
+}
+
+// Announce is the workflow that rings for an order.
+func Announce(s Shop) *perdure.Workflow[Order, bool] {
+	return perdure.Define("announce", func(ctx context.Context, o Order) (bool, error) {
+		err := s.ring(ctx, o)
+		return err == nil, err
 	})
 }
 

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/perduretest"
 )
 
@@ -18,6 +20,7 @@ type world struct {
 	charged, packed map[string]int
 	drawn           int
 	printed         []string
+	rang            int
 }
 
 func (w *world) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -39,6 +42,7 @@ func newWorld() (*world, Shop) {
 		},
 		Label: func() (string, error) { w.drawn++; return "L-" + strconv.Itoa(w.drawn), nil },
 		Print: func(number string) error { w.printed = append(w.printed, number); return nil },
+		Ring:  func(string) error { w.rang++; return nil },
 	}
 }
 
@@ -70,6 +74,26 @@ func TestACrashAnywhereChargesOnce(t *testing.T) {
 		_, err := run.Result()
 		return []any{len(w.charged), len(w.packed), err}
 	}, fulfil)
+}
+
+func TestACrashAnywhereRingsNoSecondTime(t *testing.T) {
+	w, shop := newWorld()
+	announce := Announce(shop)
+	perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
+		w.rang = 0
+		run := perduretest.Start(env, announce, tea)
+		env.Settle()
+		d, err := env.Engine().Describe(env.Context(), run.ID())
+		if err == nil && d.Head.Status == journal.Suspended {
+			err = env.Engine().Decide(env.Context(), run.ID(), "ring",
+				perdure.Decision{Choice: "yes"})
+		}
+		if err != nil || w.rang > 1 {
+			env.Errorf("it rang %d times, %v", w.rang, err)
+		}
+		run.Returns(true)
+		return nil
+	}, announce)
 }
 
 func TestAStartThatIsRepeatedFindsTheRun(t *testing.T) {
