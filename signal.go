@@ -332,7 +332,7 @@ func withStart[T, I, O any](c *Client, s Signal[T], v T, w *Workflow[I, O], in I
 			"a workflow ID is needed")
 	}
 	sig, err := s.message(o.ID, v, nil)
-	sig.Key = o.SendKey
+	sig.Key, sig.Message = o.SendKey, o.Message
 	return sig, o.Spec(w.def.Name, &w.def, data), err
 }
 

@@ -58,6 +58,7 @@ var plan = map[string]permit{
 	"internal/sealed": {own: "definition internal/failure internal/kernel journal store"},
 	"internal/paced":  {own: "internal/failure internal/kernel"},
 	"internal/token":  {own: "internal/kernel internal/sealed journal store"},
+	"internal/reply":  {own: "internal/failure internal/kernel internal/sealed journal store"},
 	"backpressure": {
 		own: "definition internal/failure internal/guard internal/kernel internal/paced " +
 			"internal/payload internal/sealed journal",
@@ -99,6 +100,10 @@ var plan = map[string]permit{
 		own: "/ internal/cron internal/failure internal/kernel internal/sealed journal store",
 	},
 	"job": {own: "/ internal/failure internal/sealed limit"},
+	"update": {
+		own: "/ internal/failure internal/guard internal/kernel internal/payload internal/reply " +
+			"internal/sealed journal",
+	},
 	"alert": {
 		own: "/ admin deadletter internal/failure internal/kernel internal/rules internal/sealed " +
 			"journal store",

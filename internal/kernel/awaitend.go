@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/perdure/perdure/journal"
@@ -186,6 +188,9 @@ func (s *shared) awaitedRuns() []journal.Number {
 // the following requests grows, up to one sweep.
 const firstRecheck = 100 * time.Millisecond
 
+// maxRecheck is the longest time between two requests of a caller that waits for a reply.
+const maxRecheck = time.Second
+
 // watchEnds reports the ends of runs that other engines have ended, until ctx ends.
 func (e *Engine) watchEnds(ctx context.Context) {
 	wait := firstRecheck
@@ -225,6 +230,123 @@ func (e *Engine) askEnds(ctx context.Context) {
 			if h.Status.IsTerminal() {
 				e.hasEnded(h.Number)
 			}
+		}
+	}
+}
+
+// ReplyName is the name of the value that a run records as its reply to a message. Its key is the
+// sender's ID of the message.
+const ReplyName = ownNames + "reply"
+
+// An awaitedReplies has the callers that wait for replies to messages, by the senders' IDs of the
+// messages. A caller hears of a reply, and of the end of the run, that become durable in this
+// process.
+type awaitedReplies struct {
+	n   atomic.Int64 // how many there are
+	mu  sync.Mutex   // taken after every other lock
+	all map[string][]*awaitedReply
+}
+
+type awaitedReply struct {
+	run   journal.Number
+	heard chan struct{}
+	once  sync.Once
+}
+
+func (a *awaitedReply) hear() { a.once.Do(func() { close(a.heard) }) }
+
+func (a *awaitedReplies) add(message string, run journal.Number) *awaitedReply {
+	w := &awaitedReply{run: run, heard: make(chan struct{})}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.all == nil {
+		a.all = map[string][]*awaitedReply{}
+	}
+	a.all[message] = append(a.all[message], w)
+	a.n.Add(1)
+	return w
+}
+
+func (a *awaitedReplies) remove(message string, w *awaitedReply) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	left := slices.DeleteFunc(a.all[message], func(x *awaitedReply) bool { return x == w })
+	if a.all[message] = left; len(left) == 0 {
+		delete(a.all, message)
+	}
+	a.n.Add(-1)
+}
+
+// durable lets the callers hear of the entries.
+func (a *awaitedReplies) durable(entries []journal.Entry) {
+	if a.n.Load() == 0 {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for i := range entries {
+		e := &entries[i]
+		switch {
+		case e.Kind == journal.ValueRecorded && e.Op.Name == ReplyName:
+			for _, w := range a.all[e.Op.Key] {
+				w.hear()
+			}
+		case e.Kind.EndsRun():
+			for _, waiting := range a.all {
+				for _, w := range waiting {
+					if w.run == e.Run {
+						w.hear()
+					}
+				}
+			}
+		}
+	}
+}
+
+// AwaitReply calls look until that returns true or an error: at once, when a reply to the message
+// becomes durable in this process or the run h ends here, and now and then, since another engine
+// may have the run. look returns the run that it waits for. AwaitReply returns an error if ctx ends
+// or the engine stops.
+func (e *Engine) AwaitReply(
+	ctx context.Context, message string, h journal.Head,
+	look func() (journal.Head, bool, error),
+) error {
+	wait := firstRecheck
+	for {
+		w := e.replies.add(message, h.Number)
+		in, done, err := look()
+		if !done && err == nil {
+			t := time.AfterFunc(wait, w.hear)
+			wait = min(2*wait, maxRecheck)
+			err = e.await(ctx, w.heard, nil, in)
+			t.Stop()
+		}
+		e.replies.remove(message, w)
+		if err != nil || done {
+			return err
+		}
+		h = in
+	}
+}
+
+// AwaitReply calls look until that returns true or an error, at once and now and then. It returns
+// an error if ctx ends.
+func (c *Client) AwaitReply(
+	ctx context.Context, _ string, _ journal.Head, look func() (journal.Head, bool, error),
+) error {
+	wait := 10 * time.Millisecond
+	for {
+		h, done, err := look()
+		if err != nil || done {
+			return err
+		}
+		t := time.NewTimer(wait)
+		wait = min(2*wait, maxRecheck)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return waited(ctx, h)
 		}
 	}
 }

@@ -103,6 +103,7 @@ func (r *run) committed(cs []store.Change) {
 	} else if c.Create {
 		close(r.begun)
 	}
+	r.k.replies.durable(c.Entries)
 	r.k.sent(cs)
 	r.k.buffers.put(c.Entries)
 }

@@ -251,6 +251,8 @@ type Signal struct {
 	Data []byte
 	// a run and its continuations get a signal of one key once; empty means a key of its own
 	Key string
+	// the ID of the message, instead of the one that is made of Key; for messages with a reply
+	Message string
 }
 
 // A Delivery describes what a store did with a signal.
@@ -305,6 +307,9 @@ func (d *FrontEnd) post(o writer, op string, s Signal) (*store.Post, error) {
 		},
 		s.Key,
 	)
+	if p != nil && s.Message != "" {
+		p.Message.Detail.Message = s.Message
+	}
 	if p != nil && p.WorkflowID != "" && d.keep > 0 {
 		p.Until = time.Now().Add(d.keep)
 	}

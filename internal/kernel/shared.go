@@ -23,6 +23,8 @@ type shared struct {
 	listeners  []*Listener
 	subscriber func(context.Context, Event) error // nil for none
 	ends       map[journal.Number]*awaitedEnd     // by run: the ends that callers wait for
+
+	replies awaitedReplies
 }
 
 func newShared() *shared {

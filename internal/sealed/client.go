@@ -35,6 +35,8 @@ type Runs interface {
 	StartAll(ctx context.Context, n int, spec func(i int) (kernel.Start, error),
 		done func(i int, s kernel.Started, err error))
 	Wait(ctx context.Context, s kernel.Started) (journal.Head, kernel.Outcome, error)
+	AwaitReply(ctx context.Context, message string, h journal.Head,
+		look func() (journal.Head, bool, error)) error
 	Cancel(ctx context.Context, id string, why kernel.Why) error
 	Suspend(ctx context.Context, id string, why kernel.Why) error
 	Resume(ctx context.Context, id string, why kernel.Why) error

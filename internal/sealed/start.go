@@ -26,6 +26,7 @@ type Start struct {
 	Headers    map[string]string
 	Attributes map[string]string
 	SendKey    string
+	Message    string            // the ID of the message that goes with it; else made of SendKey
 	Notes      map[string]string // the engine's own headers
 	Mode       string            // the mode that the start asks for; empty for none
 }
