@@ -18,7 +18,8 @@ its newest run if none is open. @latest is the run that was started last.`,
 	db := p.database(cmd)
 	return group(cmd, newRunsList(db), newRunsGet(db), newRunsDescribe(db), newRunsHistory(db),
 		newRunsExport(db),
-		newRunsWatch(db), newRunsWait(db), newRunsSignal(db), newRunsDecide(db),
+		newRunsWatch(db), newRunsWait(db), newRunsSignal(db), newRunsUpdate(db),
+		newRunsDecide(db),
 		newRunsCancel(db), newRunsSuspend(db), newRunsResume(db), newRunsRetry(db),
 		newRunsSkip(db), newRunsFork(db), newRunsCompensate(db), newRunsTerminate(db))
 }

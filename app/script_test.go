@@ -21,6 +21,7 @@ import (
 	"github.com/perdure/perdure/internal/place"
 	"github.com/perdure/perdure/internal/testpg"
 	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/update"
 )
 
 // scripted has the workflows of the program that the scripts in testdata run.
@@ -42,6 +43,25 @@ var scripted = []perdure.Definition{
 	}, deadletter.Automatic(true)),
 	perdure.Define("await", func(ctx context.Context, _ string) (string, error) {
 		return perdure.NewSignal[string]("go").Wait(ctx)
+	}),
+	perdure.Define("sale", func(ctx context.Context, n int) (int, error) {
+		best := 0
+		for range n {
+			ask, err := update.New[int, string]("raise", nil).Wait(ctx)
+			if err != nil {
+				return 0, err
+			}
+			if ask.Value <= best {
+				err = ask.Refuse(ctx, fmt.Errorf("%d is not above %d", ask.Value, best))
+			} else {
+				best = ask.Value
+				err = ask.Reply(ctx, fmt.Sprint("best is ", best))
+			}
+			if err != nil {
+				return 0, err
+			}
+		}
+		return best, nil
 	}),
 	perdure.Define("park", func(ctx context.Context, why string) (string, error) {
 		d, err := perdure.Park(ctx, "bank", why, "retry", "skip")

@@ -1,6 +1,6 @@
 // Package update sends a run a message with a typed, durable reply.
 //
-//	var Raise = update.New[Raise, Receipt]("raise", func(r Raise) error {
+//	var Raise = update.New[Request, Receipt]("raise", func(r Request) error {
 //		if r.Cents <= 0 {
 //			return errNotPositive
 //		}
@@ -10,7 +10,7 @@
 // Outside, [Update.Send] sends the message and waits for the reply. [SendWithStart] also starts the
 // run if no open run has the workflow ID, in one act.
 //
-//	receipt, err := Raise.Send(ctx, client, "order-1001", Raise{Cents: 500}, perdure.SendKey("r-7"))
+//	receipt, err := Raise.Send(ctx, client, "order-1001", r, perdure.SendKey("r-7"))
 //
 // In workflow code, [Update.Wait] takes the next message, and [Ask.Reply] or [Ask.Refuse] replies.
 // [Update.Serve] replies to each message in a branch, until the run ends.
@@ -21,8 +21,8 @@
 //
 // # What is promised
 //
-//   - The reply is an entry of the run's journal. It is durable before the sender gets it, and so is
-//     everything that the run did before it.
+//   - The reply is an entry of the run's journal. It is durable before the sender gets it, and so
+//     is everything that the run did before it.
 //   - The validator is called in the sender. If it refuses the message, nothing is sent and nothing
 //     is recorded. It is called again where the message is taken, because another sender may not
 //     have it. That verdict is recorded, so another build may have another validator. A validator

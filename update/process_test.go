@@ -40,8 +40,8 @@ func TestAReplyIsTheSameWhereverACrashComes(t *testing.T) {
 		for i := range 5 {
 			var p place
 			err := env.Do(func(e *perdure.Engine) (err error) {
-				p, err = unchecked.Send(env.Context(), e, "a", bid{1}, perdure.SendKey(fmt.Sprint("k",
-					i)))
+				key := perdure.SendKey(fmt.Sprint("k", i))
+				p, err = unchecked.Send(env.Context(), e, "a", bid{1}, key)
 				return err
 			})
 			again := fmt.Sprint(p, errors.Is(err, errLow), errors.Is(err, errNoSale))

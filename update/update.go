@@ -45,7 +45,10 @@ func (u Update[T, R]) message(id, key string, v T) (reply.Message, error) {
 		return m, err
 	}
 	if err := u.check(v); err != nil {
-		return m, failure.Err(failure.Of(err)) // as an error of the run would be
+		if guard.AbortOf(err) != nil {
+			err = failure.Err(failure.Of(err))
+		}
+		return m, err
 	}
 	data, err := payload.Encode(v)
 	if err != nil {
@@ -171,8 +174,8 @@ type Ask[T, R any] struct {
 }
 
 // Wait waits for the next message of this update and takes it. A message that does not decode, or
-// that the validator refuses, is refused, and Wait goes on waiting; [perdure.Within] counts from the
-// beginning. See [perdure.Signal.Wait].
+// that the validator refuses, is refused, and Wait goes on waiting; [perdure.Within] counts from
+// the beginning. See [perdure.Signal.Wait].
 func (u Update[T, R]) Wait(ctx context.Context, opts ...perdure.WaitOption) (*Ask[T, R], error) {
 	op := "wait for update " + u.name
 	w := kernel.Wait{Name: u.name}

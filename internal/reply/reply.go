@@ -327,14 +327,12 @@ func (r *reading) ended(ctx context.Context, e *journal.Entry) (bool, error) {
 		}
 	}
 	r.decided = true
-	is := "ended as " + e.Status.String()
+	message := "run " + string(r.head.ID) + " has ended as " + e.Status.String() +
+		" without a reply"
 	if e.Kind == journal.RunContinued {
-		is = "continued as new"
+		message = "run " + string(r.head.ID) + " has continued as new without a reply"
 	}
-	return true, &journal.Error{
-		Code: journal.CodeConflict, Op: r.op,
-		Message: "run " + string(r.head.ID) + " has " + is + " without a reply",
-	}
+	return true, &journal.Error{Code: journal.CodeConflict, Op: r.op, Message: message}
 }
 
 // left reports whether the message is among those that nobody has taken.

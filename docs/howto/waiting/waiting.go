@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/update"
 )
 
 // A Payment is a report of the payment provider. Money is in cents.
@@ -29,6 +30,34 @@ type Answer struct {
 
 // Answered brings an answer to a run.
 var Answered = perdure.NewSignal[Answer]("answered")
+
+var (
+	errNotPositive = errors.New("the amount is not above 0")
+	errTooMuch     = errors.New("the order would be too large")
+)
+
+// Raise adds to the amount of an order. Nobody can take something off by it.
+var Raise = update.New[int, int]("raise", func(cents int) error {
+	if cents <= 0 {
+		return errNotPositive
+	}
+	return nil
+})
+
+// Growing is an order whose amount grows until it is paid.
+var Growing = perdure.Define("growing", func(ctx context.Context, cents int) (int, error) {
+	if err := Raise.Serve(ctx, func(ctx context.Context, more int) (int, error) {
+		if cents+more > 10_000 {
+			return 0, errTooMuch
+		}
+		cents += more
+		return cents, nil
+	}); err != nil {
+		return 0, err
+	}
+	_, err := Paid.Wait(ctx)
+	return cents, err
+})
 
 const day = 24 * time.Hour
 

@@ -1,6 +1,7 @@
 package howto
 
 import (
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -33,6 +34,25 @@ func TestTheCustomerIsRemindedAndTheOrderGivenUp(t *testing.T) {
 			t.Errorf("it took %v", took)
 		}
 	}, Order)
+}
+
+func TestAnOrderGrowsByUpdates(t *testing.T) {
+	perduretest.Test(t, func(env *perduretest.Env) {
+		run := perduretest.Start(env, Growing, 1000, perdure.ID("ord-1"))
+		ctx, client := env.Context(), env.Engine()
+		total, err := Raise.Send(ctx, client, "ord-1", 500, perdure.SendKey("click-17"))
+		if err != nil || total != 1500 {
+			t.Errorf("%d, %v", total, err)
+		}
+		if _, err = Raise.Send(ctx, client, "ord-1", 0); !errors.Is(err, errNotPositive) {
+			t.Error(err)
+		}
+		if _, err = Raise.Send(ctx, client, "ord-1", 9000); err == nil {
+			t.Error("it grows too much")
+		}
+		perduretest.Send(env, Paid, "ord-1", Payment{Event: "evt-1"})
+		run.Returns(1500)
+	}, Growing)
 }
 
 func TestAReportThatComesTwiceIsOnePayment(t *testing.T) {
