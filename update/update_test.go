@@ -448,6 +448,42 @@ func TestARunThatEndsWithoutAReplyIsAConflict(t *testing.T) {
 	}, deaf)
 }
 
+// The second sender comes when the run has taken the message.
+//
+// spec: B-21, R-25
+func TestEverySenderHearsThatThereIsNoReply(t *testing.T) {
+	deaf := perdure.Define("deaf", func(ctx context.Context, again bool) (int, error) {
+		if again {
+			if _, err := raise.Wait(ctx); err != nil {
+				return 0, err
+			}
+		}
+		if n, err := goOn.Wait(ctx); err != nil || !again {
+			return n, err
+		}
+		return 0, perdure.ContinueAsNew(ctx, false)
+	})
+	inTime(t, func(t *testing.T, w *world.World) {
+		world.StartAndSettle(w, deaf, true, perdure.ID("a"))
+		errs := make(chan error, 2)
+		for range cap(errs) {
+			go func() {
+				_, err := raise.Send(within(t), w.Engine, "a", bid{5}, perdure.SendKey("k"))
+				errs <- err
+			}()
+			synctest.Wait()
+		}
+		_, err := goOn.Send(t.Context(), w.Engine, "a", 1)
+		world.NoError(t, err)
+		for range cap(errs) {
+			world.CodeIs(t, <-errs, journal.CodeConflict)
+		}
+		_, err = goOn.Send(t.Context(), w.Engine, "a", 1)
+		world.NoError(t, err)
+		synctest.Wait()
+	}, deaf)
+}
+
 // spec: B-21
 func TestWithoutAnOpenRunNothingIsKept(t *testing.T) {
 	inTime(t, func(t *testing.T, w *world.World) {
