@@ -140,6 +140,8 @@ func (e *Entry) isTarget() bool {
 	switch e.Kind {
 	case EventEmitted, VariableSet, HeaderSet, KeyAdded, CheckpointSaved:
 		return false
+	case SignalConsumed:
+		return e.Detail == nil || !e.Detail.ByStep
 	}
 	return !strings.HasPrefix(e.Op.Name, "perdure:")
 }

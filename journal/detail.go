@@ -114,12 +114,28 @@ type StepDetail struct {
 	Skipped bool `json:"skipped,omitempty"`
 	// the result was recorded in a transaction of the application
 	Tx bool `json:"tx,omitempty"`
+	VisitDetail
 }
 
-// A VariableDetail is part of VariableSet, HeaderSet and KeyAdded.
+// A VisitDetail is part of the entries of a visit: the step of a machine may take several
+// operations of one name and key, which count as one step.
+type VisitDetail struct {
+	// the operation goes on with the visit of the occurrence before it
+	GoesOn bool `json:"goes_on,omitempty"`
+	// in StepCompleted: the action that the visit takes before it goes on; empty if it is over
+	Then string `json:"then,omitempty"`
+	// in StepCompleted: the step that is next, if the result decides about it
+	Next string `json:"next,omitempty"`
+	// in StepCompleted: the number of the last message that the body could see, if the visit waits
+	// for a later one
+	Seen int64 `json:"seen,omitempty"`
+}
+
+// A VariableDetail is part of VariableSet, HeaderSet and KeyAdded, and ByStep of SignalConsumed.
 type VariableDetail struct {
 	Variable string `json:"variable,omitempty"` // the name of the variable or header
-	// the body of a step set the variable: it counts from the step's result on
+	// The body of a step set the variable: it counts from the step's result on. Or it observed the
+	// message, which is taken with the step's result.
 	ByStep bool `json:"by_step,omitempty"`
 }
 
@@ -164,7 +180,7 @@ func (e *Entry) Misplaced() string {
 		return "ScopeDetail"
 	case !k.ofStep() && d.StepDetail != StepDetail{}:
 		return "StepDetail"
-	case k != VariableSet && k != HeaderSet && k != KeyAdded &&
+	case k != VariableSet && k != HeaderSet && k != KeyAdded && k != SignalConsumed &&
 		d.VariableDetail != VariableDetail{}:
 		return "VariableDetail"
 	case !k.IsMessage() && !k.takesMessage() && d.MessageDetail != MessageDetail{}:

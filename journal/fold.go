@@ -99,6 +99,7 @@ func (a *Aggregate) Apply(e Entry) error {
 	a.applyShown(&e, d)
 	a.applyStep(&e, d)
 	if a.state.Status.IsTerminal() {
+		a.endVisits(-1, e.At)
 		a.endBranches()
 	}
 	a.applyWait(&e, d)
@@ -300,9 +301,15 @@ func (a *Aggregate) applyStep(e *Entry, d *Detail) {
 	if e.Kind == StepCompleted && d.Skipped {
 		status = StepIsSkipped
 	}
+	if d.Then != "" {
+		status = StepIsRunning
+	}
 	op := e.Op
-	if e.Kind.IsFact() {
+	switch {
+	case e.Kind.IsFact():
 		op = a.About(op)
+	case d.GoesOn:
+		op.Occ = 1
 	}
 	i, known := a.byOp[op]
 	if !known {
@@ -316,7 +323,7 @@ func (a *Aggregate) applyStep(e *Entry, d *Detail) {
 	if e.Kind == ScopeOpened {
 		a.applyScope(step, e, d)
 	}
-	step.Status, step.Due = status, d.Due
+	step.Status, step.Due, step.Then = status, d.Due, d.Then
 	if d.Failure != nil {
 		step.Failure = d.Failure
 	}
@@ -331,6 +338,8 @@ func (a *Aggregate) applyStep(e *Entry, d *Detail) {
 		step.Ended = e.At
 	}
 	switch {
+	case e.Kind == ScopeCancelled && step.ForStep == "":
+		a.endVisits(step.Opens, e.At)
 	case step.ForStep == "":
 	case e.Kind == ScopeCancelled:
 		a.endBeside(step, e.At)
@@ -364,6 +373,17 @@ func (a *Aggregate) beginBeside(op Op, at time.Time) {
 func (a *Aggregate) endBeside(scope *Step, at time.Time) {
 	if i, known := a.byOp[scope.beside()]; known && !a.state.Steps[i].Status.IsTerminal() {
 		a.state.Steps[i].Status, a.state.Steps[i].Ended = StepIsCancelled, at
+	}
+}
+
+// endVisits cancels the steps of a scope whose visits are between two operations; those of all
+// scopes if the scope is negative.
+func (a *Aggregate) endVisits(scope int64, at time.Time) {
+	for i := range a.state.Steps {
+		s := &a.state.Steps[i]
+		if s.Then != "" && (scope < 0 || s.Op.Scope == scope) {
+			s.Status, s.Then, s.Ended = StepIsCancelled, "", at
+		}
 	}
 }
 

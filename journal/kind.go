@@ -89,6 +89,8 @@ const (
 	// a message, and the entry that takes it: somebody cancelled the timer; or the workflow
 	// cancelled it
 	TimerCancelled Kind = 57
+	// a wait ended because a message has come, or an operator resumed the run. It took no signal
+	SignalNoticed Kind = 58
 )
 
 // The kinds of messages that are never in a journal. The journal has an entry of another kind for
@@ -128,7 +130,8 @@ var kindNames = map[Kind]string{
 	TimerRegistered: "TimerRegistered", TimerFired: "TimerFired",
 	ChildStarted: "ChildStarted", ChildCompleted: "ChildCompleted",
 	EventEmitted: "EventEmitted", TimerCancelled: "TimerCancelled",
-	CancelAsked: "CancelAsked", SuspendAsked: "SuspendAsked", ResumeAsked: "ResumeAsked",
+	SignalNoticed: "SignalNoticed",
+	CancelAsked:   "CancelAsked", SuspendAsked: "SuspendAsked", ResumeAsked: "ResumeAsked",
 	DecisionMade: "DecisionMade", SlotGranted: "SlotGranted",
 }
 
@@ -216,7 +219,7 @@ func (k Kind) takesMessage() bool {
 	switch k {
 	case SignalConsumed, StatusChanged, ValueRecorded, EventEmitted, WaitEnded,
 		RunCancelled, RunTimedOut, RunFailed, RunClosing, RunResumed, RunSuspended, RunClaimed,
-		RunContinued, SlotTaken:
+		RunContinued, SlotTaken, SignalNoticed:
 		return true
 	}
 	return false

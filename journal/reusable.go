@@ -106,6 +106,7 @@ type operation struct {
 	phase      string
 	heard      int  // its last entry that records that its branch had heard of something; else 0
 	declared   bool // it begins however the operations beside it end
+	goesOn     bool // it is part of the visit that its first occurrence began
 	again      bool // it is done again although it completed
 	afresh     bool // it is done again from its beginning; a child of it begins anew
 	undone     bool // its effect was undone
@@ -240,6 +241,7 @@ func (s *reuse) survey() {
 			r.phase = e.Detail.Phase
 		}
 		r.declared = r.declared || e.Detail != nil && e.Detail.Declared
+		r.goesOn = r.goesOn || e.Detail != nil && e.Detail.GoesOn
 		if e.Detail != nil && e.Detail.Heard {
 			r.heard = i
 		}
@@ -254,8 +256,8 @@ func (e *Entry) isOperation() bool {
 	switch e.Kind {
 	case StepStarted, StepCompleted, StepFailed, StepTimedOut, StepCancelled, StepRetrying,
 		CheckpointSaved, EventEmitted, StepHeld,
-		WaitStarted, WaitEnded, SignalConsumed, DecisionSought, TimerRegistered, TimerFired,
-		TimerCancelled, ChildStarted, ChildCompleted:
+		WaitStarted, WaitEnded, SignalConsumed, SignalNoticed, DecisionSought, TimerRegistered,
+		TimerFired, TimerCancelled, ChildStarted, ChildCompleted:
 		return true
 	case VariableSet, HeaderSet, KeyAdded:
 		return e.Detail != nil && e.Detail.ByStep
@@ -266,7 +268,9 @@ func (e *Entry) isOperation() bool {
 // endsOperation reports whether the entry is the last one of its operation.
 func (e *Entry) endsOperation() bool {
 	switch e.Kind {
-	case StepCompleted, StepFailed, StepTimedOut, StepCancelled, WaitEnded, SignalConsumed,
+	case SignalConsumed: // a step takes messages before its own record
+		return e.Detail == nil || !e.Detail.ByStep
+	case StepCompleted, StepFailed, StepTimedOut, StepCancelled, WaitEnded, SignalNoticed,
 		TimerFired, TimerCancelled, ChildCompleted:
 		return true
 	case ChildStarted: // nobody waits for the end of this child
@@ -317,7 +321,8 @@ func (s *reuse) undo() {
 			continue
 		}
 		for op, r := range s.ops { // the step may be undone in a scope of its own
-			if op.Name == fact.Name && op.Key == fact.Key && op.Occ == fact.Occ &&
+			if op.Name == fact.Name && op.Key == fact.Key &&
+				(op.Occ == fact.Occ || r.goesOn) &&
 				s.bases[op.Scope] == s.bases[fact.Scope] {
 				s.redo(op, r)
 			}
@@ -332,6 +337,9 @@ func (s *reuse) redo(op Op, r *operation) {
 		return
 	}
 	r.undone = true
+	if r.goesOn {
+		op.Occ = 1
+	}
 	s.undone[s.bases[op.Scope]+op.String()] = true
 	s.rerun(op, r, s.redo)
 }
@@ -596,7 +604,7 @@ func (s *reuse) wasGoingOn(r *operation, cut int) bool {
 		return false
 	}
 	switch end.Kind {
-	case StepCompleted, SignalConsumed, TimerFired:
+	case StepCompleted, SignalConsumed, SignalNoticed, TimerFired:
 	case ChildCompleted:
 		return !end.fails() && r.first < cut
 	case ChildStarted:
@@ -609,7 +617,13 @@ func (s *reuse) wasGoingOn(r *operation, cut int) bool {
 
 // beganBefore reports whether an operation that has ended had begun before an entry.
 func (s *reuse) beganBefore(r *operation, cut int) bool {
-	switch s.entries[r.first].Kind {
+	first := &s.entries[r.first]
+	switch first.Kind {
+	case SignalConsumed:
+		if first.Detail == nil || !first.Detail.ByStep {
+			break
+		}
+		fallthrough
 	case StepCompleted, EventEmitted, VariableSet, HeaderSet, KeyAdded:
 		return s.entries[r.end].Began().Before(s.entries[cut].At)
 	}
@@ -624,10 +638,11 @@ func (s *reuse) calledOff(r *operation) bool {
 
 // carried returns the detail of an entry for the journal of another run.
 func (d *Detail) carried(numbers map[int64]int64) *Detail {
-	if d == nil || d.Mail == 0 && !d.Tell && d.StandsFor == 0 {
+	if d == nil || d.Mail == 0 && !d.Tell && d.StandsFor == 0 && d.Seen == 0 {
 		return d
 	}
 	own := *d
+	own.Seen = 0
 	own.StandsFor = numbers[d.StandsFor]
 	own.Taken, own.Mail, own.Tell = cmp.Or(d.Mail, d.Taken), 0, false
 	return &own

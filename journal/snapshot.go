@@ -23,6 +23,7 @@ type Step struct {
 	Reason   string    // why it was cancelled, or skipped by an operator
 	By       string    // the operator who skipped it
 	Undo     bool      // it has a compensation, and has been executed
+	Then     string    // of a visit that goes on: the action that it takes; else empty
 
 	StandsFor int64  // the scope that the opened one stands for; else 0
 	ForStep   string // the step beside it that the branch of the opened scope performs

@@ -7,7 +7,8 @@ type WaitKind string
 
 // The kinds of waits.
 const (
-	WaitSignal   WaitKind = "signal"   // a message of the wait's name
+	// a message of the wait's name; or, of a step of a machine, any signal
+	WaitSignal   WaitKind = "signal"
 	WaitTimer    WaitKind = "timer"    // the time Wait.Due, of a sleep or a timer
 	WaitChild    WaitKind = "child"    // the end of the run Wait.Child
 	WaitDecision WaitKind = "decision" // an operator, who decides one of Wait.Choices
@@ -42,6 +43,7 @@ var waitBegins = map[Kind]WaitKind{
 // a wait for a child that the code has given up.
 var waitEnds = map[Kind]map[WaitKind]bool{
 	SignalConsumed: {WaitSignal: true, WaitDecision: true},
+	SignalNoticed:  {WaitSignal: true},
 	WaitEnded: {
 		WaitSignal: true, WaitDecision: true, WaitChild: true, WaitSlot: true,
 	},

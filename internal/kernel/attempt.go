@@ -35,6 +35,8 @@ type attempt struct {
 	events []journal.Entry // events that the body has emitted
 	writes []journal.Entry // variables that the body has set, and keys that it has added
 
+	visiting // of a visit
+
 	announced int64 // the entry of its own that records that it begins; 0 for none
 	won       bool  // it has succeeded
 
@@ -181,6 +183,7 @@ func (o *operation) execute() {
 		return
 	}
 	a.began, a.ctx = time.Now(), a.context()
+	a.last = r.inbox.last()
 	r.mu.Unlock()
 	if o.work.Tx {
 		o.transact(a)
@@ -248,10 +251,13 @@ func (a *attempt) returned(data []byte, failure *journal.Failure) {
 	r := o.run
 	spill, hasResult := journal.Number(0), failure == nil
 	if context.Cause(a.ctx) == errStepTimedOut {
-		data, failure = nil, a.timeoutFailure()
+		data, failure, a.over = nil, a.timeoutFailure(), false
 	}
-	if failure == nil {
-		spill, failure = r.k.persistPayload("the result of step "+o.path(), &data)
+	if failure == nil || a.over {
+		var unfit *journal.Failure
+		if spill, unfit = r.k.persistPayload("the result of step "+o.path(), &data); unfit != nil {
+			data, failure, a.over = nil, unfit, false
+		}
 	}
 	next := o.next(a.n, failure)
 	r.mu.Lock()
@@ -259,6 +265,7 @@ func (a *attempt) returned(data []byte, failure *journal.Failure) {
 	if current && failure == nil {
 		o.succeeded(a, data, spill)
 	} else if current {
+		a.decided, a.data, a.spill = a.over, data, spill
 		o.failed(a, failure, next)
 	} else if o.attempt == a {
 		// the run leaves memory, so nobody has to give the attempt up any more
@@ -338,6 +345,9 @@ func (o *operation) succeeded(a *attempt, data []byte, spill journal.Number) {
 	if a.n > 1 {
 		e.Detail.Attempt = a.n
 	}
+	if o.work.Visit {
+		e.Detail = a.says(e.Detail)
+	}
 	o.emit(a)
 	o.settle(e)
 }
@@ -371,7 +381,16 @@ func (o *operation) failed(a *attempt, failure *journal.Failure, next upshot) {
 		failure.Type == "" {
 		kind = journal.StepTimedOut
 	}
-	o.settle(journal.Entry{Kind: kind, Took: took, Detail: d})
+	e := journal.Entry{Kind: kind, Took: took, Detail: d}
+	if a.decided {
+		if e.Spill = a.spill; a.spill == 0 {
+			e.Data = a.data
+		}
+		o.outcome.Data = a.data
+		a.take()
+		o.emit(a)
+	}
+	o.settle(e)
 }
 
 // discarded records that the body has returned a result after the attempt was given up. A run that
@@ -410,14 +429,14 @@ func (o *operation) emit(a *attempt) {
 // mark adds to the detail of an entry of a step the fields that every entry of the step has. A nil
 // detail stays nil if there are none.
 func (o *operation) mark(d *journal.Detail) *journal.Detail {
-	async := o.class == isAsync
+	async, goesOn := o.class == isAsync, o.work.Visit && o.id.Occ > 1
 	if d == nil {
-		if !async && o.work.Phase == "" {
+		if !async && !goesOn && o.work.Phase == "" {
 			return nil
 		}
 		d = &journal.Detail{}
 	}
-	d.Async, d.Phase = async, o.work.Phase
+	d.Async, d.Phase, d.GoesOn = async, o.work.Phase, goesOn
 	return d
 }
 
@@ -579,7 +598,7 @@ const maxKey = 255
 func (s StepInfo) IdempotencyKey() string {
 	o := s.a.op
 	path := o.path()
-	if o.work.Phase != "" {
+	if o.work.Phase != "" || o.work.Visit {
 		path = o.scope.base + s.once()
 	}
 	run := s.Keys()
@@ -609,7 +628,7 @@ func (s StepInfo) once() string {
 // returns the step's own path.
 func (s StepInfo) Of() string {
 	o := s.a.op
-	if o.work.Phase == "" {
+	if o.work.Phase == "" && !o.work.Visit {
 		return o.path()
 	}
 	return o.scope.base + strings.TrimPrefix(s.once(), strings.ToLower(o.work.Phase)+":")

@@ -60,6 +60,8 @@ func (c command) do() {
 	case journal.ResumeAsked:
 		if done = r.isFrozen(); done {
 			r.thaw(whyOf(d).detail(c.Seq))
+		} else {
+			done = resumeWaits(r, whyOf(d).detail(c.Seq))
 		}
 	case journal.TimerCancelled:
 		o := r.operations.timer(c.Op.Key)
@@ -80,6 +82,16 @@ func (c command) do() {
 			},
 		})
 	}
+}
+
+// resumeWaits ends the waits for any signal of a run that is not suspended, because an operator has
+// resumed it. It reports whether there are any. The first entry has the detail.
+func resumeWaits(r *run, d *journal.Detail) (any bool) {
+	for o := range r.waits.of(anySignal) {
+		o.settle(journal.Entry{Kind: journal.SignalNoticed, Detail: d})
+		d, any = nil, true
+	}
+	return any
 }
 
 // unparks reports whether a message lets a parked run go on.

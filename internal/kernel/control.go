@@ -82,9 +82,12 @@ func (e *Engine) Resume(ctx context.Context, id string, why Why) error {
 		},
 		do: func(r *run) {
 			asked.Store(true)
-			if r.isFrozen() {
+			switch {
+			case r.isFrozen():
 				r.thaw(why.detail(0))
-			} else {
+			case resumeWaits(r, why.detail(0)):
+			case r.status() == journal.Waiting: // it does not wait for a signal
+			default:
 				r.append(journal.Entry{Kind: journal.RunResumed, Detail: why.detail(0)})
 				r.leaveHead(r.values.active(), "", r.created()) // it is due at once
 				r.yield()
@@ -158,6 +161,8 @@ func maySuspend(reason string) judge {
 
 func mayResume(op string, h journal.Head) error {
 	switch {
+	case h.Status == journal.Waiting && h.Pattern == journal.PatternMachine:
+		return errOpen // a step may have suspended
 	case !h.Status.CanResume():
 		return wrongState(op, h, "only a SUSPENDED run can be resumed")
 	case !parked(h):

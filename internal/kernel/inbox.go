@@ -41,6 +41,8 @@ type inbox struct {
 	begun  int64            // how often the scans began anew
 	asking int              // requests to the store, and looks into the inbox, in progress
 	taking map[int64]int64  // by number: the entry that takes the message and may not be durable
+	// by number: the attempt of a visit that has observed the message, and that goes on
+	claims map[int64]*attempt
 }
 
 // hold counts a request to the store, or a look into the inbox, that begins.
@@ -177,6 +179,43 @@ func (in *inbox) remove(number, seq int64) {
 	in.taking[number] = seq
 }
 
+// claim records that an attempt of a visit has observed a message. It reports whether that is new,
+// and whether the attempt has the message: false if another one has.
+func (in *inbox) claim(number int64, a *attempt) (isNew, mine bool) {
+	if by := in.claims[number]; by != nil {
+		return false, by == a
+	}
+	if in.claims == nil {
+		in.claims = map[int64]*attempt{}
+	}
+	in.claims[number] = a
+	return true, true
+}
+
+// release ends a claim.
+func (in *inbox) release(number int64, a *attempt) {
+	if in.claims[number] == a {
+		delete(in.claims, number)
+	}
+}
+
+// free returns the messages that no other attempt than a has claimed. Nil heeds no claims.
+func (in *inbox) free(messages []journal.Entry, a *attempt) []journal.Entry {
+	if a == nil || len(in.claims) == 0 {
+		return messages
+	}
+	return slices.DeleteFunc(slices.Clone(messages), func(e journal.Entry) bool {
+		by := in.claims[e.Seq]
+		return by != nil && by != a
+	})
+}
+
+// isTaken reports whether a message was taken since the inbox is held.
+func (in *inbox) isTaken(number int64) bool { return in.taking[number] != 0 }
+
+// last returns the number of the last message that is known to be posted.
+func (in *inbox) last() int64 { return in.mail }
+
 // settled forgets which messages were taken by entries up to durable, since the store does not
 // return these messages any more. While a request is in progress nothing is forgotten: its answer
 // may still have them.
@@ -241,6 +280,7 @@ func (r *run) receive(messages ...journal.Entry) {
 		case r.operations.changeToken(r, &e):
 		case !r.isFrozen():
 			r.inbox.offer(&e, r.waits.of(addressOf(&e)))
+			r.inbox.offer(&e, r.waits.of(anySignal))
 		}
 	}
 	if r.gone() {

@@ -203,7 +203,9 @@ func (m *memo) add(e *journal.Entry) {
 		return
 	}
 	if e.Detail != nil && e.Detail.ByStep {
-		m.writes = append(m.writes, e)
+		if e.Kind != journal.SignalConsumed { // that message is not in the inbox any more
+			m.writes = append(m.writes, e)
+		}
 		return
 	}
 	r := m.ops[e.Op]
@@ -276,7 +278,7 @@ func classOf(e *journal.Entry) class {
 		return isVersion
 	case journal.WaitStarted:
 		return isSignal
-	case journal.SignalConsumed:
+	case journal.SignalConsumed, journal.SignalNoticed:
 		return isSignal
 	case journal.TimerRegistered, journal.TimerFired, journal.TimerCancelled:
 		return isTimer

@@ -154,6 +154,8 @@ func kindOf(e *journal.Entry) observe.Kind {
 		return observe.CompositionEnded
 	case e.Kind == journal.SignalConsumed && len(d.Choices) > 0: // the answer to a DecisionSought
 		return observe.RunResumed
+	case e.Kind == journal.StepCompleted && d.Then != "": // its visit goes on
+		return observe.StepProgressed
 	case e.Kind == journal.ValueRecorded && d.Mail != 0:
 		return observe.SignalDelivered
 	case d.Phase != "" && d.Phase != journal.PhaseUndo && ofParticipant[kind] != "":
@@ -210,7 +212,7 @@ func (v *observed) noticeOf(kind observe.Kind, e *journal.Entry) observe.Notice 
 	switch kind {
 	case observe.SignalDelivered:
 		n.Signal = e.Op.Name
-		if e.Kind == journal.ValueRecorded {
+		if e.Kind == journal.ValueRecorded || e.Detail != nil && e.Detail.ByStep {
 			n.Signal = e.Detail.Reason
 		}
 	case observe.TimerFired:
@@ -237,6 +239,8 @@ func (v *observed) noticeOf(kind observe.Kind, e *journal.Entry) observe.Notice 
 	n.Due, n.Reason, n.Phase, n.Other = d.Due, d.Reason, d.Phase, string(d.Other)
 	n.Attempt = max(n.Attempt, d.Attempt, d.Failures)
 	switch kind {
+	case observe.StepProgressed:
+		n.Reason = d.Then
 	case observe.ChildEnded:
 		n.Reason = d.Outcome.String()
 	case observe.SignalDelivered:

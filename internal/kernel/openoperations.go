@@ -68,6 +68,7 @@ func (s *operations) fly(o *operation, a *attempt) {
 // land removes the attempt of an operation, if it has one.
 func (s *operations) land(o *operation) {
 	if o.attempt != nil {
+		o.attempt.letGo()
 		o.attempt = nil
 		s.inFlight--
 	}

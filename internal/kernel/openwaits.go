@@ -39,6 +39,7 @@ type want struct {
 	match      func([]byte) bool
 	trying     bool     // match is about to look into the inbox
 	seen       int64    // messages up to this number do not match
+	notices    bool     // it ends with a signal of any name, and does not take the signal
 	expired    bool     // its time is over
 	choices    []string // the choices of an operator
 
@@ -60,6 +61,9 @@ func addressOf(m *journal.Entry) address {
 	}
 	return address{m.Kind, m.Op.Name}
 }
+
+// anySignal is the address of the operations that wait for a signal of any name, and take none.
+var anySignal = address{journal.SignalReceived, ""}
 
 func (o *operation) address() address {
 	switch o.class {

@@ -26,6 +26,7 @@ type Work struct {
 	AtMostOnce bool
 	Declared   bool          // it begins however the steps beside it end
 	Undo       bool          // it has a compensation
+	Visit      bool          // all its occurrences are one visit: see visiting
 	Timeout    time.Duration // of one attempt; 0 for none
 	Tx         bool          // its body works in a transaction; see StepInfo.Join
 	Phase      string        // the phase of a TCC's participant; empty for other steps
@@ -127,17 +128,20 @@ func (s *scope) begin(ctx context.Context, step Step, c class, over *journal.Fai
 		o.work.Next = r.def.Next
 	}
 	r.values.called(step.Name)
+	if step.Visit {
+		o.once = s.visits.checkpoints(op)
+	}
+	if rec != nil && (rec.ended == nil || step.Visit) {
+		for key, e := range rec.once {
+			o.remember(key, e.Data, storedAt(e))
+		}
+	}
 	if rec != nil && rec.ended != nil {
 		o.writes = rec.writes
 		o.recorded(rec.ended)
 		return o
 	}
 	r.operations.track(o)
-	if rec != nil {
-		for key, e := range rec.once {
-			o.remember(key, e.Data, storedAt(e))
-		}
-	}
 	o.heed(ctx, over)
 	if rec != nil {
 		o.slot = rec.held

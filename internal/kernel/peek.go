@@ -34,7 +34,10 @@ func (l Look) cut(messages []journal.Entry) []journal.Entry {
 // recorded. In the body of a step it is the state of the moment.
 func Peek(ctx context.Context, l Look) ([]journal.Entry, error) {
 	if a, ok := ctx.Value(contextKey{}).(*attempt); ok {
-		return l.at(a.op.run)
+		if !a.op.work.Visit {
+			return l.at(a.op.run, nil)
+		}
+		return l.at(a.op.run, a)
 	}
 	out, err := TakeNote(ctx, Note{
 		Kind: journal.ValueRecorded, Name: ownNames + "inbox", Key: l.Name,
@@ -42,7 +45,7 @@ func Peek(ctx context.Context, l Look) ([]journal.Entry, error) {
 			s, err := scopeOf(ctx, call{"peek", l.Name})
 			if err == nil {
 				var messages []journal.Entry
-				if messages, err = l.at(s.run); err == nil {
+				if messages, err = l.at(s.run, nil); err == nil {
 					data, err := json.Marshal(messages)
 					if err == nil {
 						return data, nil
@@ -66,10 +69,14 @@ func Peek(ctx context.Context, l Look) ([]journal.Entry, error) {
 }
 
 // at returns signals that a run has not taken. It reads payloads and messages that are not in
-// memory.
-func (l Look) at(r *run) ([]journal.Entry, error) {
+// memory. If by is the attempt of a visit, it claims what it returns.
+func (l Look) at(r *run, by *attempt) ([]journal.Entry, error) {
+	var messages []journal.Entry
 	r.mu.Lock()
-	messages, partial := l.cut(r.inbox.signals(l.Name)), r.inbox.partial()
+	partial := r.inbox.partial()
+	if !partial {
+		messages = l.pick(r, r.inbox.signals(l.Name), by)
+	}
 	r.inbox.hold()
 	r.mu.Unlock()
 	defer func() {
@@ -79,7 +86,7 @@ func (l Look) at(r *run) ([]journal.Entry, error) {
 	}()
 	if partial {
 		var err error
-		if messages, err = l.untaken(r); err != nil {
+		if messages, err = l.untaken(r, by); err != nil {
 			return nil, err
 		}
 	}
@@ -95,8 +102,16 @@ func (l Look) at(r *run) ([]journal.Entry, error) {
 	return messages, nil
 }
 
+// pick returns the messages that are selected. It is called with the lock.
+func (l Look) pick(r *run, messages []journal.Entry, by *attempt) []journal.Entry {
+	if by == nil {
+		return l.cut(messages)
+	}
+	return by.claim(l.cut(r.inbox.free(messages, by)))
+}
+
 // untaken reads signals that a run has not taken. The store may not know yet that some are taken.
-func (l Look) untaken(r *run) ([]journal.Entry, error) {
+func (l Look) untaken(r *run, by *attempt) ([]journal.Entry, error) {
 	var out []journal.Entry
 	for from := int64(0); ; {
 		messages, err := r.k.loadMessages(
@@ -110,9 +125,13 @@ func (l Look) untaken(r *run) ([]journal.Entry, error) {
 			from = messages[n-1].Seq + 1
 		}
 		r.mu.Lock()
-		out = l.cut(append(out, r.inbox.untaken(messages)...))
+		out = l.cut(append(out, r.inbox.free(r.inbox.untaken(messages), by)...))
+		over := n < peekPage || l.Limit > 0 && len(out) == l.Limit
+		if over {
+			out = l.pick(r, out, by)
+		}
 		r.mu.Unlock()
-		if n < peekPage || l.Limit > 0 && len(out) == l.Limit {
+		if over {
 			return out, nil
 		}
 	}

@@ -20,6 +20,7 @@ type scope struct {
 	// planned it, and in a scope that stands for another one it is the base of that one.
 	base   string
 	occ    occurrences
+	visits visits
 	ctx    context.Context // the context that the engine made for it; any other is the author's
 	done   <-chan struct{} // the Done channel of ctx
 	parent *scope

@@ -15,7 +15,11 @@ type Wait struct {
 	Change
 	// reports whether a message matches; nil takes the first message. It is workflow code and must
 	// decide by its argument alone.
-	Match  func(data []byte) bool
+	Match func(data []byte) bool
+	// Any waits for a signal of any name with a number after After, and does not take it. Name is
+	// then only that of the operation. An operator who resumes the run ends the wait too.
+	Any    bool
+	After  int64
 	Within time.Duration // from now on; 0 means without a limit
 	Until  time.Time     // zero means without a limit
 }
@@ -54,6 +58,9 @@ func (s *scope) waitFor(ctx context.Context, w Wait, over *journal.Failure) (*op
 	op, rec := s.ask(asked{w.Name, w.Key, isSignal, w.Change, false})
 	o := &operation{
 		run: r, scope: s, id: op, class: isSignal, want: want{match: w.Match, from: w.Name},
+	}
+	if w.Any {
+		o.notices, o.from, o.seen = true, "", w.After
 	}
 	if rec != nil && rec.ended != nil {
 		o.recorded(rec.ended)
@@ -280,7 +287,7 @@ func (o *operation) wants(e *journal.Entry) bool {
 				o.choices, e.Detail.Choices[0],
 			))
 	}
-	return e.Kind == journal.SignalReceived && e.Op.Name == o.from
+	return e.Kind == journal.SignalReceived && (o.notices || e.Op.Name == o.from)
 }
 
 // offer lets an open wait look into the inbox. A predicate is workflow code, so a wait with one
@@ -348,8 +355,11 @@ func (o *operation) pick(b *branch) {
 
 // awaitedBy returns the name of the message that an operation waits for, for people.
 func awaitedBy(o *operation) string {
-	if o.class == isLock {
+	switch {
+	case o.class == isLock:
 		return "the slot of " + limitName(o.ask)
+	case o.notices:
+		return "a signal"
 	}
 	return o.from
 }
@@ -368,9 +378,14 @@ func (o *operation) matches(b *branch, m *journal.Entry) bool {
 	return ok
 }
 
-// consume takes a message: an entry of the run's journal has the message from then on.
+// consume takes a message: an entry of the run's journal has the message from then on. A wait that
+// takes no signal ends only.
 func (o *operation) consume(m *journal.Entry) {
 	r := o.run
+	if o.notices {
+		o.settle(journal.Entry{Kind: journal.SignalNoticed})
+		return
+	}
 	r.inbox.remove(m.Seq, r.last()+1)
 	d := &journal.Detail{MessageDetail: journal.MessageDetail{Mail: m.Seq}}
 	if m.Detail != nil {

@@ -1,0 +1,248 @@
+package kernel
+
+import (
+	"github.com/perdure/perdure/journal"
+)
+
+// A visiting is the part of an attempt that belongs to a visit. A visit is a piece of work that may
+// take several operations of one name and key: between two of them workflow code waits or does
+// something else. They have one idempotency key and the same checkpoints.
+//
+// An attempt claims the messages that it observes: no other visit of the run sees them while it
+// goes on. If its result counts as an end of the work, it takes them with that record. Otherwise
+// they stay.
+//
+// The mu of the run guards it, except for said and over: the body's goroutine sets them, and
+// nothing reads them before it returns.
+type visiting struct {
+	said     journal.VisitDetail // what the body says about its result
+	over     bool                // its events and messages count, also if it fails for good
+	decided  bool                // it has failed by its own decision
+	last     int64               // the number of the last message as the attempt began
+	observed []observation       // in the order in which the body has seen them
+	data     []byte              // the payload of a failure
+	spill    journal.Number      // the same, if it is stored in rows of its own
+}
+
+// An observation is a message that a body has seen.
+type observation struct {
+	number int64
+	name   string // of the signal
+}
+
+// Says records how the visit goes on after this attempt. If over is set, the events that the body
+// has emitted are recorded with its result, and the messages that it has observed are taken, also
+// if it fails for good. Otherwise neither counts.
+func (s StepInfo) Says(d journal.VisitDetail, over bool) { s.a.said, s.a.over = d, over }
+
+// Draining reports whether the engine is stopping, so that the step should hand over soon.
+func (s StepInfo) Draining() bool {
+	_, draining := s.a.op.run.k.state()
+	return draining
+}
+
+// says adds to the detail of a result what the body says about it, and records the messages that it
+// takes.
+func (a *attempt) says(d *journal.Detail) *journal.Detail {
+	if a.over {
+		a.take()
+	} else {
+		a.events = nil
+	}
+	if a.said.Seen != 0 {
+		a.said.Seen = a.last
+	}
+	if a.said == (journal.VisitDetail{}) {
+		return d
+	}
+	if d == nil {
+		d = &journal.Detail{}
+	}
+	d.VisitDetail = a.said
+	return d
+}
+
+// claim claims messages that the body observes, and returns those that it has got. An attempt that
+// was given up claims nothing, and may see everything.
+func (a *attempt) claim(messages []journal.Entry) []journal.Entry {
+	in := &a.op.run.inbox
+	if a.op.attempt != a {
+		return messages
+	}
+	var got []journal.Entry
+	for _, e := range messages {
+		isNew, mine := in.claim(e.Seq, a)
+		if mine {
+			got = append(got, e)
+		}
+		if !isNew {
+			continue
+		}
+		if len(a.observed) == 0 {
+			in.hold() // so that it remembers what is taken from now on
+		}
+		a.observed = append(a.observed, observation{e.Seq, e.Op.Name})
+	}
+	return got
+}
+
+// take records that the visit takes the messages that the attempt has observed, except those that a
+// wait has taken meanwhile.
+func (a *attempt) take() {
+	r := a.op.run
+	for _, m := range a.observed {
+		if r.inbox.isTaken(m.number) {
+			continue
+		}
+		r.inbox.remove(m.number, r.last()+1)
+		r.outside(journal.Entry{
+			Kind: journal.SignalConsumed, Op: a.op.id, Detail: &journal.Detail{
+				Reason:         m.name,
+				VariableDetail: journal.VariableDetail{ByStep: true},
+				MessageDetail:  journal.MessageDetail{Mail: m.number},
+			},
+		})
+	}
+}
+
+// letGo releases the attempt's claims. It is called when the attempt is over.
+func (a *attempt) letGo() {
+	if len(a.observed) == 0 {
+		return
+	}
+	in := &a.op.run.inbox
+	for _, m := range a.observed {
+		in.release(m.number, a)
+	}
+	a.observed = nil
+	in.letGo()
+}
+
+// A visits has the checkpoints of the visits of a scope, by their names and keys.
+type visits map[opName]map[string]*checkpoint
+
+// checkpoints returns the checkpoints of a visit, which all its operations share.
+func (v *visits) checkpoints(op journal.Op) map[string]*checkpoint {
+	name := opName{op.Name, op.Key}
+	if *v == nil {
+		*v = visits{}
+	}
+	c := (*v)[name]
+	if c == nil {
+		c = map[string]*checkpoint{}
+		(*v)[name] = c
+	}
+	return c
+}
+
+// A checkpoint is a value that a step keeps over its attempts.
+type checkpoint struct {
+	data   []byte
+	stored int64         // the entry that has data, if that is still in the store; else 0
+	by     *attempt      // the attempt whose body makes it
+	known  bool          // it is recorded and durable
+	busy   chan struct{} // closed when the goroutine that makes it is done; nil while none does
+}
+
+// remember adds a checkpoint that is recorded.
+func (o *operation) remember(key string, data []byte, stored int64) {
+	if o.once == nil {
+		o.once = map[string]*checkpoint{}
+	}
+	o.once[key] = &checkpoint{data: data, stored: stored, known: true}
+}
+
+// Once returns the value that is recorded under key in this step. If there is none, it calls
+// produce and records the value. It returns when the value is durable. An error of produce is not
+// recorded. Goroutines of one body that ask for one key wait for each other.
+func (s StepInfo) Once(key string, produce func() ([]byte, error)) ([]byte, error) {
+	o := s.a.op
+	r := o.run
+	if o.work.Tx {
+		return nil, &journal.Error{
+			Code: journal.CodeMisuse, Op: "once " + key,
+			Message: "nothing else becomes durable while a step has a transaction",
+			Hint:    "do it in a step of its own before this one",
+		}
+	}
+	for {
+		r.mu.Lock()
+		c := o.once[key]
+		switch {
+		case c == nil || !c.known && c.by != s.a && o.attempt == s.a:
+			c = &checkpoint{by: s.a, busy: make(chan struct{})}
+			if o.once == nil {
+				o.once = map[string]*checkpoint{}
+			}
+			o.once[key] = c
+			r.mu.Unlock()
+			return s.produce(c, key, produce)
+		case c.known:
+			r.mu.Unlock()
+			if c.stored != 0 {
+				return r.k.fetch(r.number(), c.stored)
+			}
+			return c.data, nil
+		}
+		busy := c.busy
+		r.mu.Unlock()
+		<-busy
+	}
+}
+
+// produce makes the value of a checkpoint and records it.
+func (s StepInfo) produce(
+	c *checkpoint, key string, produce func() ([]byte, error),
+) ([]byte, error) {
+	o := s.a.op
+	r := o.run
+	recorded := false
+	defer func() {
+		r.mu.Lock()
+		if !recorded && o.once[key] == c {
+			delete(o.once, key)
+		}
+		close(c.busy)
+		r.mu.Unlock()
+	}()
+	data, err := produce()
+	if err != nil {
+		return nil, err
+	}
+	spill, failure := r.k.persistPayload("checkpoint "+key, &data)
+	if failure != nil {
+		return nil, &journal.Error{Code: failure.Code, Op: "once " + key, Message: failure.Message}
+	}
+	durable := make(chan struct{})
+	r.mu.Lock()
+	if o.attempt != s.a || r.gone() {
+		r.mu.Unlock()
+		return nil, &journal.Error{
+			Code: journal.CodeCancelled, Op: "once " + key, Message: "the attempt was given up",
+		}
+	}
+	e := journal.Entry{
+		Kind: journal.CheckpointSaved, Op: o.id, Data: data, Spill: spill,
+		Detail: o.mark(&journal.Detail{StepDetail: journal.StepDetail{Once: key}}),
+	}
+	if spill != 0 {
+		e.Data = nil
+	}
+	r.outside(e)
+	r.whenDurable(effect{do: func() { close(durable) }})
+	r.dispatch()
+	r.mu.Unlock()
+	select {
+	case <-durable:
+	case <-r.done:
+		return nil, &journal.Error{
+			Code: journal.CodeCancelled, Op: "once " + key, Message: "the run left this engine",
+		}
+	case <-r.k.dead:
+		return nil, r.k.cause()
+	}
+	r.mu.Lock()
+	c.data, c.known, recorded = data, true, true
+	r.mu.Unlock()
+	return data, nil
+}
