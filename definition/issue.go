@@ -27,6 +27,7 @@ const (
 // An Issue is one thing that is wrong, or odd, with a definition.
 type Issue struct {
 	Severity Severity
+	Code     string // the kind of the issue, for tools, such as [machine.IssueTarget]; may be empty
 	Where    string // the place within the definition, with dots: charge.retry
 	Message  string
 	Err      error // an error that errors.Is finds in the error of the definition; may be nil
@@ -83,7 +84,8 @@ func (i Issue) Refuses(strict bool) bool {
 
 func topologyIssue(where, message string) Issue {
 	return Issue{
-		SeverityError, where, message, &journal.Error{Code: journal.CodeTopology, Message: message},
+		Severity: SeverityError, Code: string(journal.CodeTopology), Where: where, Message: message,
+		Err: &journal.Error{Code: journal.CodeTopology, Message: message},
 	}
 }
 

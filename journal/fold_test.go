@@ -456,6 +456,10 @@ var afterStart = map[journal.Kind]struct {
 		},
 		func(s *journal.Snapshot) { s.Waits = slices.Delete(s.Waits, 0, 1) },
 	},
+	journal.SignalNoticed: {
+		journal.Entry{Op: paid},
+		func(s *journal.Snapshot) { s.Waits = slices.Delete(s.Waits, 0, 1) },
+	},
 	journal.WaitEnded: {
 		journal.Entry{Op: paid, Detail: &journal.Detail{ByWait: true}},
 		func(s *journal.Snapshot) { s.Waits = slices.Delete(s.Waits, 0, 1) },

@@ -83,6 +83,7 @@ var golden = map[string][]journal.Entry{
 		},
 	}, 1),
 	"v1-mended.jsonl": goldenMended(),
+	"v1-visits.jsonl": goldenVisits(),
 }
 
 // The kinds in the order in which versions of the package added them.
@@ -724,6 +725,70 @@ func goldenMended() []journal.Entry {
 			MessageDetail: journal.MessageDetail{Mail: 1, Mode: journal.ActionTerminate},
 		}},
 	})
+}
+
+// goldenVisits has the visits of a step machine: the first goes on after a signal was noticed, and
+// takes it with its result; the second is cancelled with the run.
+func goldenVisits() []journal.Entry {
+	visit := func(occ int, key string) journal.Op {
+		return journal.Op{Name: "review", Key: key, Occ: occ}
+	}
+	wait := journal.Op{Name: "wait.review", Occ: 1}
+	return numbered([]journal.Entry{
+		{Kind: journal.RunStarted, Status: journal.Running, Data: []byte(`2`)},
+		{Kind: journal.StepCompleted, Op: visit(1, ""), Data: []byte(`{"state":1}`),
+			Detail: &journal.Detail{StepDetail: journal.StepDetail{
+				VisitDetail: journal.VisitDetail{Then: "SUSPEND", Seen: 3},
+			}}},
+		{Kind: journal.WaitStarted, Op: wait, Status: journal.Waiting},
+		{Kind: journal.SignalNoticed, Op: wait, Status: journal.Running},
+		{Kind: journal.SignalConsumed, Op: visit(2, ""), Detail: &journal.Detail{
+			Reason:         "decided",
+			VariableDetail: journal.VariableDetail{ByStep: true},
+			MessageDetail:  journal.MessageDetail{Mail: 4},
+		}},
+		{Kind: journal.StepCompleted, Op: visit(2, ""), Data: []byte(`9`),
+			Detail: &journal.Detail{StepDetail: journal.StepDetail{
+				VisitDetail: journal.VisitDetail{GoesOn: true, Next: "review"},
+			}}},
+		{Kind: journal.StepCompleted, Op: visit(1, "2"), Data: []byte(`{"after":60}`),
+			Detail: &journal.Detail{StepDetail: journal.StepDetail{
+				VisitDetail: journal.VisitDetail{Then: "SLEEP"},
+			}}},
+		{Kind: journal.RunCancelled, Status: journal.Cancelled, Detail: &journal.Detail{
+			Reason: "customer",
+		}},
+	})
+}
+
+// spec: R-2, R-18
+func TestTheOperationsOfAVisitAreOneStep(t *testing.T) {
+	a := newAggregate()
+	type step struct {
+		path   string
+		status journal.StepStatus
+		then   string
+	}
+	want := map[int]step{
+		2: {"review", journal.StepIsRunning, "SUSPEND"}, 5: {"review", journal.StepIsRunning, "SUSPEND"},
+		6: {"review", journal.StepIsDone, ""}, 7: {"review[2]", journal.StepIsRunning, "SLEEP"},
+		8: {"review[2]", journal.StepIsCancelled, ""},
+	}
+	for i, e := range goldenVisits() {
+		if err := a.Apply(e); err != nil {
+			t.Fatal(err)
+		}
+		s := a.Snapshot()
+		if w, ok := want[i+1]; ok {
+			last := s.Steps[len(s.Steps)-1]
+			if got := (step{last.Path, last.Status, last.Then}); got != w {
+				t.Errorf("after entry %d: %+v, want %+v", i+1, got, w)
+			}
+		}
+	}
+	if n := len(a.Snapshot().Steps); n != 2 {
+		t.Errorf("there are %d steps", n)
+	}
 }
 
 // spec: R-40, B-8

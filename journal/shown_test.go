@@ -261,7 +261,7 @@ func TestAWaitEndsByWhatItWaitsForAndByNothingElse(t *testing.T) {
 		journal.SlotAsked: journal.WaitSlot, journal.StepHeld: journal.WaitSlot,
 	}
 	ends := map[journal.WaitKind][]journal.Kind{
-		journal.WaitSignal:   {journal.SignalConsumed, journal.WaitEnded},
+		journal.WaitSignal:   {journal.SignalConsumed, journal.SignalNoticed, journal.WaitEnded},
 		journal.WaitDecision: {journal.SignalConsumed, journal.WaitEnded},
 		journal.WaitTimer:    {journal.TimerFired, journal.TimerCancelled},
 		journal.WaitChild:    {journal.ChildCompleted, journal.WaitEnded},

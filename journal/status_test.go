@@ -152,7 +152,7 @@ func TestKindsKeepTheirNumbersAndNames(t *testing.T) {
 		47: "SlotAsked", 48: "SlotTaken", 49: "SlotFreed",
 		50: "SignalReceived", 51: "SignalConsumed",
 		52: "TimerRegistered", 53: "TimerFired", 54: "ChildStarted", 55: "ChildCompleted",
-		56: "EventEmitted", 57: "TimerCancelled",
+		56: "EventEmitted", 57: "TimerCancelled", 58: "SignalNoticed",
 		60: "CancelAsked", 61: "SuspendAsked", 62: "ResumeAsked", 63: "DecisionMade",
 		64: "SlotGranted",
 	}

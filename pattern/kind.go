@@ -50,6 +50,7 @@ const (
 	Workflow = Kind(journal.PatternWorkflow)
 	Saga     = Kind(journal.PatternSaga)
 	TCC      = Kind(journal.PatternTCC)
+	Machine  = Kind(journal.PatternMachine)
 )
 
 // String returns the pattern's name.
@@ -57,7 +58,7 @@ func (k Kind) String() string { return journal.Pattern(k).String() }
 
 func (k Kind) ApplyToWorkflow(w *sealed.Workflow) error {
 	switch k {
-	case Workflow, Saga, TCC:
+	case Workflow, Saga, TCC, Machine:
 		w.Pattern = journal.Pattern(k)
 		if k == TCC {
 			w.First = journal.Trying

@@ -20,6 +20,8 @@ type Undo struct {
 	Retry     *perdure.Retry // nil means one attempt
 	Default   bool           // without Retry, the policy of the workflow decides
 	Timeout   time.Duration  // of an attempt; 0 means five minutes
+	// Of is the context of the branch or scope whose step it was. Nil means that of the rollback.
+	Of context.Context
 }
 
 // A Rollback undoes what a run has done, the last first, in the order of completion. The zero value
@@ -82,8 +84,14 @@ func (r *Rollback) Failed() error {
 	return FailedUndo(u.id(), err)
 }
 
-// undo undoes one step and records the verdict.
+// undo undoes one step and records the verdict, for the scope that the step was in.
 func (r *Rollback) undo(ctx context.Context, u *Undo) error {
+	if u.Of != nil {
+		var err error
+		if ctx, err = perdure.Scope(ctx, "undo", StandsFor(u.Of)); err != nil {
+			return err
+		}
+	}
 	fact := Fact{Kind: StepCompensated, Name: u.Name, Key: u.Key}
 	out, err := r.try(ctx, u)
 	for err != nil && r.Parks && fact.Reason == "" {

@@ -228,11 +228,18 @@ func newReporter(a *journal.Aggregate) *reporter {
 func (f *reporter) add(e *journal.Entry) {
 	switch e.Kind {
 	case journal.StepCompleted:
-		f.results[e.Op] = e.Data
-		f.took[e.Op] += e.Took
+		op, over := visitOf(e)
+		if over {
+			f.results[op] = e.Data
+		}
+		f.took[op] += e.Took
 	case journal.StepFailed, journal.StepTimedOut, journal.StepRetrying:
-		f.took[e.Op] += e.Took
-		f.failed[f.of.Path(e.Op)] = e.Seq
+		op, _ := visitOf(e)
+		if e.Data != nil { // with which it has decided to fail
+			f.results[op] = e.Data
+		}
+		f.took[op] += e.Took
+		f.failed[f.of.Path(op)] = e.Seq
 	case journal.PhaseStarted:
 		if e.Detail.Phase != journal.PhaseComposition {
 			f.phase = e.Detail.Phase
@@ -253,6 +260,18 @@ func (f *reporter) add(e *journal.Entry) {
 			f.suppressed = failure.Err(e.Failure())
 		}
 	}
+}
+
+// visitOf returns the operation that an entry of a step counts for, and whether the step is over
+// with a result: a visit of a machine may have several operations.
+func visitOf(e *journal.Entry) (op journal.Op, over bool) {
+	op, over = e.Op, true
+	if d := e.Detail; d != nil {
+		if over = d.Then == ""; d.GoesOn {
+			op.Occ = 1
+		}
+	}
+	return op, over
 }
 
 // verdict takes in what became of a compensation; of several verdicts the last counts.

@@ -207,7 +207,7 @@ func TestEveryFeatureHasAnExample(t *testing.T) {
 			files = append(files, f)
 		}
 		s := showcaseOf(cmp.Or(strings.Trim(dir, "."), "perdure"), files)
-		for _, pattern := range []string{"dag", "saga", "tcc"} {
+		for _, pattern := range []string{"dag", "machine", "saga", "tcc"} {
 			s.pattern(t, pattern)
 		}
 		for _, found := range s.unshown() {

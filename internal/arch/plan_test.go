@@ -95,6 +95,9 @@ var plan = map[string]permit{
 			"pattern report",
 	},
 	"effect": {own: "/ internal/kernel internal/sealed"},
+	"machine": {
+		own: "/ definition internal/failure internal/guard pattern",
+	},
 	"filter": {own: "/ journal"},
 	"schedule": {
 		own: "/ internal/cron internal/failure internal/kernel internal/sealed journal store",

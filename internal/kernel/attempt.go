@@ -356,6 +356,7 @@ func (o *operation) succeeded(a *attempt, data []byte, spill journal.Number) {
 func (o *operation) failed(a *attempt, failure *journal.Failure, next upshot) {
 	r := o.run
 	took := time.Since(a.began)
+	o.failure = failure
 	d := &journal.Detail{Attempt: a.n, Failure: failure}
 	if c := failure.ClassOf(); c != nil && c.Class == journal.ClassPark && !o.work.AtMostOnce {
 		r.append(journal.Entry{Kind: journal.StepRetrying, Op: o.id, Took: took, Detail: o.mark(d)})

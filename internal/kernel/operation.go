@@ -73,9 +73,10 @@ type operation struct {
 	newer, older *operation  // its neighbours in the list of operations that are not over
 	// its place in the order in which the run's operations began; 0 before it begins
 	start   int64
-	attempt *attempt // being executed or about to be
-	first   attempt  // room for the first attempt
-	tries   int      // the number of attempts begun
+	attempt *attempt         // being executed or about to be
+	first   attempt          // room for the first attempt
+	tries   int              // the number of attempts begun
+	failure *journal.Failure // of the attempt before
 	once    map[string]*checkpoint
 	writes  []*journal.Entry // of its body; they count when the operation is delivered
 
@@ -153,11 +154,11 @@ func (s *scope) begin(ctx context.Context, step Step, c class, over *journal.Fai
 	case o.work.AtMostOnce:
 		interrupt(o, rec)
 	case rec.failed:
-		o.tries = rec.attempt
+		o.tries, o.failure = rec.attempt, rec.last
 		o.run.operations.begin(o)
 		o.backOff(rec.due)
 	default: // an engine died during this attempt: it is made again, under its number
-		o.tries = rec.attempt - 1
+		o.tries, o.failure = rec.attempt-1, rec.last
 		o.again(rec)
 	}
 	return o

@@ -1,6 +1,8 @@
 package kernel
 
 import (
+	"time"
+
 	"github.com/perdure/perdure/journal"
 )
 
@@ -40,6 +42,17 @@ func (s StepInfo) Draining() bool {
 	_, draining := s.a.op.run.k.state()
 	return draining
 }
+
+// Before returns the failure of the attempt before this one; nil if there is none.
+func (s StepInfo) Before() *journal.Failure {
+	r := s.a.op.run
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return s.a.op.failure
+}
+
+// Took returns how long the attempt has taken so far.
+func (s StepInfo) Took() time.Duration { return time.Since(s.a.began) }
 
 // says adds to the detail of a result what the body says about it, and records the messages that it
 // takes.
