@@ -770,7 +770,8 @@ func TestTheOperationsOfAVisitAreOneStep(t *testing.T) {
 		then   string
 	}
 	want := map[int]step{
-		2: {"review", journal.StepIsRunning, "SUSPEND"}, 5: {"review", journal.StepIsRunning, "SUSPEND"},
+		2: {"review", journal.StepIsRunning, "SUSPEND"},
+		5: {"review", journal.StepIsRunning, "SUSPEND"},
 		6: {"review", journal.StepIsDone, ""}, 7: {"review[2]", journal.StepIsRunning, "SLEEP"},
 		8: {"review[2]", journal.StepIsCancelled, ""},
 	}

@@ -203,8 +203,8 @@ func (v *visit) startChildren(ctx context.Context, wanted []Child) error {
 	for _, c := range wanted {
 		if x.children[c.Key] != nil {
 			if x.named[c.Key] != c.Workflow {
-				return v.fails(fmt.Errorf("child %s is a run of workflow %s, not of %s: use another "+
-					"key", c.Key, x.named[c.Key], c.Workflow))
+				return v.fails(fmt.Errorf("child %s is a run of workflow %s, not of %s: use "+
+					"another key", c.Key, x.named[c.Key], c.Workflow))
 			}
 			continue
 		}

@@ -234,8 +234,8 @@ func (s *step) next(named string, output []byte) (string, error) {
 	}
 	switch {
 	case named == "" && len(s.targets) > 1:
-		return "", fmt.Errorf("step %s does not say which of its targets %q is next: name one with "+
-			"Action.To, or set a Route", s.id, s.targets)
+		return "", fmt.Errorf("step %s does not say which of its targets %q is next: name one "+
+			"with Action.To, or set a Route", s.id, s.targets)
 	case named == "" && len(s.targets) == 1:
 		named = s.targets[0]
 	}
