@@ -18,7 +18,8 @@ import (
 type Signal[T any] struct{ name string }
 
 // NewSignal returns the signal of that name. Names that begin with "perdure:" are reserved for
-// the engine. So are Cancel and CancelWorkflow, which cancel the run.
+// the engine. So are Cancel and CancelWorkflow, which cancel the run, and names that begin with
+// "Approve:", which decide approvals.
 func NewSignal[T any](name string) Signal[T] { return Signal[T]{name} }
 
 // Name returns the signal's name.
@@ -96,6 +97,10 @@ func (s Signal[T]) spec(opts []WaitOption) (kernel.Wait, error) {
 	if s.name == "Cancel" || s.name == "CancelWorkflow" {
 		return w, failure.Invalid("wait for "+s.name, "a signal of this name cancels the run, "+
 			"and no wait gets it: OnCancel plans what is done then")
+	}
+	if strings.HasPrefix(s.name, kernel.DecisionName) {
+		return w, failure.Invalid("wait for "+s.name, "a message of this name decides an "+
+			"approval: approval.Wait waits for it")
 	}
 	for _, opt := range opts {
 		if opt == nil {

@@ -33,7 +33,7 @@ const exitHelp = `Exit codes:
   3    not found
   4    a conflict, or not allowed in this state
   5    the store cannot be reached
-  6    the store refuses the user, or this action of the user
+  6    the store refuses the user, or this action of the user; the role is missing
   7    --timeout is over, and the run goes on
   8    the run was cancelled
   130  interrupted
@@ -90,6 +90,8 @@ func exitCode(err error) int {
 		return exitConflict
 	case journal.CodeUnavailable, journal.CodeStopped:
 		return exitUnreachable
+	case journal.CodeUnauthorised:
+		return exitForbidden
 	case journal.CodeCancelled:
 		return exitCancelled
 	}

@@ -33,6 +33,8 @@ const (
 	// the store does not answer; the outcome may be unknown
 	CodeUnavailable Code = "unavailable"
 	CodeTopology    Code = "topology" // a graph is not valid
+	// who decides does not have the role that is demanded
+	CodeUnauthorised Code = "unauthorised"
 )
 
 // An Error is any error of this module. Errors are compared by code: errors.Is(err, &Error{Code:

@@ -103,6 +103,10 @@ var plan = map[string]permit{
 		own: "/ internal/cron internal/failure internal/kernel internal/sealed journal store",
 	},
 	"job": {own: "/ internal/failure internal/sealed limit"},
+	"approval": {
+		own: "/ internal/failure internal/guard internal/kernel internal/reply internal/sealed " +
+			"journal store",
+	},
 	"update": {
 		own: "/ internal/failure internal/guard internal/kernel internal/payload internal/reply " +
 			"internal/sealed journal",

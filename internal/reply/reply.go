@@ -25,7 +25,13 @@ type Message struct {
 	// The message has the same reply however often it is sent with one key. Empty means a key of
 	// its own.
 	Key string
+	// Moot returns an error if the run is not going to reply any more. It is called while the
+	// sender waits. It may be nil.
+	Moot func(ctx context.Context, h journal.Head) error
 }
+
+// IsUpdate reports whether the message of that ID was sent as a message that has a reply.
+func IsUpdate(message string) bool { return strings.HasPrefix(message, "update/") }
 
 // Op returns the name of the operation, for errors.
 func (m *Message) Op() string { return "update " + m.Name + " of " + m.ID }
@@ -82,7 +88,7 @@ func SendWithStart(ctx context.Context, c *sealed.Client, m Message,
 
 // ask returns the question of a message.
 func ask(ctx context.Context, c *sealed.Client, m Message) (question, error) {
-	q := question{c: c, op: m.Op(), key: m.Key, known: m.Key != ""}
+	q := question{c: c, op: m.Op(), key: m.Key, known: m.Key != "", moot: m.Moot}
 	if !q.known {
 		q.key = rand.Text()
 	}
@@ -133,6 +139,7 @@ type question struct {
 	message string // its ID
 	key     string
 	known   bool // the caller has set the key
+	moot    func(context.Context, journal.Head) error
 	data    []byte
 }
 
@@ -189,6 +196,14 @@ func (q *question) answered(ctx context.Context, d kernel.Delivery, after int64)
 	r := reading{question: q, head: h, seq: after}
 	err = q.c.Runs.AwaitReply(ctx, q.message, h, func() (journal.Head, bool, error) {
 		done, err := r.goOn(ctx)
+		if err == nil && !done && r.moot != nil {
+			if moot := r.moot(ctx, r.head); moot != nil {
+				// the reply may have come meanwhile
+				if done, err = r.goOn(ctx); err == nil && !done {
+					r.decided, done, err = true, true, moot
+				}
+			}
+		}
 		if journal.CodeOf(err) == journal.CodeUnavailable && ctx.Err() == nil {
 			err = nil // the store will answer again
 		}
@@ -363,6 +378,9 @@ func ValidName(name string) error {
 		return failure.BadName("update", name)
 	case strings.HasPrefix(name, "perdure:"):
 		return failure.Reserved("update", name)
+	case strings.HasPrefix(name, kernel.DecisionName):
+		return failure.Invalid("update "+name, "a message of this name decides an approval: "+
+			"approval.Wait waits for it, and approval.Decide sends it")
 	case name == "Cancel" || name == "CancelWorkflow":
 		return failure.Invalid("update "+name, "a message of this name cancels the run, and no "+
 			"wait gets it")
