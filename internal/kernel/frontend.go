@@ -291,7 +291,8 @@ func (d *FrontEnd) post(o writer, op string, s Signal) (*store.Post, error) {
 		return nil, &journal.Error{
 			Code: journal.CodeInvalid, Op: op,
 			Message: "a decision about an approval is no plain signal",
-			Hint:    "perdure approvals approve, or approval.Decide, says who decides, in which role",
+			Hint: "perdure approvals approve, or approval.Decide, says who decides, and in " +
+				"which role",
 		}
 	}
 	if s.Name == "Cancel" || s.Name == "CancelWorkflow" {
