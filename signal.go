@@ -98,10 +98,6 @@ func (s Signal[T]) spec(opts []WaitOption) (kernel.Wait, error) {
 		return w, failure.Invalid("wait for "+s.name, "a signal of this name cancels the run, "+
 			"and no wait gets it: OnCancel plans what is done then")
 	}
-	if strings.HasPrefix(s.name, kernel.DecisionName) {
-		return w, failure.Invalid("wait for "+s.name, "a message of this name decides an "+
-			"approval: approval.Wait waits for it")
-	}
 	for _, opt := range opts {
 		if opt == nil {
 			return w, failure.Invalid("wait for "+s.name, "a nil option")
@@ -119,6 +115,14 @@ func signalName(name string) error {
 	}
 	if strings.HasPrefix(name, "perdure:") {
 		return failure.Reserved("signal", name)
+	}
+	if strings.HasPrefix(name, sealed.DecisionName) {
+		return &Error{
+			Code: journal.CodeInvalid, Op: "signal " + name,
+			Message: "a decision about an approval is no plain signal",
+			Hint: "perdure approvals approve, or approval.Decide, says who decides, and in " +
+				"which role; approval.Wait waits for it",
+		}
 	}
 	return nil
 }

@@ -238,10 +238,6 @@ func (e *Engine) askEnds(ctx context.Context) {
 // sender's ID of the message.
 const ReplyName = ownNames + "reply"
 
-// DecisionName begins the names of messages that decide approvals. A plain signal does not have
-// such a name.
-const DecisionName = "Approve:"
-
 // An awaitedReplies has the callers that wait for replies to messages, by the senders' IDs of the
 // messages. A caller hears of a reply, and of the end of the run, that become durable in this
 // process.

@@ -287,14 +287,6 @@ func (d *FrontEnd) post(o writer, op string, s Signal) (*store.Post, error) {
 	case !journal.ValidName(s.Name) || strings.HasPrefix(s.Name, ownNames):
 		return nil, invalidID(op, s.Name)
 	}
-	if strings.HasPrefix(s.Name, DecisionName) && s.Message == "" {
-		return nil, &journal.Error{
-			Code: journal.CodeInvalid, Op: op,
-			Message: "a decision about an approval is no plain signal",
-			Hint: "perdure approvals approve, or approval.Decide, says who decides, and in " +
-				"which role",
-		}
-	}
 	if s.Name == "Cancel" || s.Name == "CancelWorkflow" {
 		p, err := d.control(o, journal.CancelAsked, s.ID, "", Why{
 			Reason: "signal " + s.Name, Mode: cancelMode(s.Data),

@@ -378,7 +378,7 @@ func ValidName(name string) error {
 		return failure.BadName("update", name)
 	case strings.HasPrefix(name, "perdure:"):
 		return failure.Reserved("update", name)
-	case strings.HasPrefix(name, kernel.DecisionName):
+	case strings.HasPrefix(name, sealed.DecisionName):
 		return failure.Invalid("update "+name, "a message of this name decides an approval: "+
 			"approval.Wait waits for it, and approval.Decide sends it")
 	case name == "Cancel" || name == "CancelWorkflow":

@@ -73,3 +73,7 @@ func (a Asked) ApplyToStart(o *Start) error {
 	o.Mode = string(a)
 	return nil
 }
+
+// DecisionName begins the names of messages that decide approvals. A plain signal does not have
+// such a name.
+const DecisionName = "Approve:"
