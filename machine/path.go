@@ -80,10 +80,10 @@ func (p *path) visit(ctx context.Context, s *step, in json.RawMessage) (next str
 	if p.visits[s.id] = n; n > 1 {
 		v.key = strconv.Itoa(n)
 	}
-	if n > p.x.declaration.visits {
+	if n, most := p.visitsOf(s), p.x.declaration.visits; n > most {
 		return "", nil, v.fails(perdure.Permanent(fmt.Errorf("the run comes to the step for the "+
 			"%dth time, and the limit is %d: let it return ContinueAsNew before, or raise "+
-			"Machine.Visits", n, p.x.declaration.visits)))
+			"Machine.Visits", n, most)))
 	}
 	v.begin()
 	for {
@@ -115,6 +115,15 @@ func (p *path) visit(ctx context.Context, s *step, in json.RawMessage) (next str
 			return next, in, nil
 		}
 	}
+}
+
+// visitsOf returns how often the way to this place has come to a step: on this path, and on those
+// that have split to it.
+func (p *path) visitsOf(s *step) (n int) {
+	for ; p != nil; p = p.above {
+		n += p.visits[s.id]
+	}
+	return n
 }
 
 // fails returns the failure of the visit.
