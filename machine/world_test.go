@@ -136,8 +136,8 @@ var (
 	})
 )
 
-func (w *world) machine(name string) *machine.Machine[int] {
-	m := machine.New[int](name).Visits(w.visits)
+func (w *world) machine(name string, opts ...perdure.WorkflowOption) *machine.Machine[int] {
+	m := machine.New[int](name, opts...).Visits(w.visits)
 	for _, t := range w.steps {
 		s := machine.Add(m, t.id, w.call(t)).To(t.to...).Split(t.branches...)
 		s.Retry(perdure.Retry{Attempts: 2})
@@ -283,16 +283,20 @@ func failsBy(err string, steps []string) bool {
 // play starts a run and lets it come to its end.
 func (w *world) play(env *perduretest.Env, m *machine.Machine[int], in int) outcome {
 	w.reset()
-	run := perduretest.Start(env, m.Workflow, in, perdure.ID("x"))
+	return w.finish(env, perduretest.Start(env, m.Workflow, in, perdure.ID("x")))
+}
+
+// finish lets a run come to its end.
+func (w *world) finish(env *perduretest.Env, run *perduretest.Run[json.RawMessage]) outcome {
 	for i := 0; !run.Report().Status.IsTerminal() && i < 100; i++ { // it may wait for a signal
 		env.Sleep(2 * time.Minute)
 		perduretest.Send(env, wake, "x", i, perdure.SendKey("k"+strconv.Itoa(i)))
 	}
 	out, err := run.Result()
-	return w.judge(env, run.Report().Status, out, err)
+	return w.judge(run.Report().Status, out, err)
 }
 
-func (w *world) judge(env *perduretest.Env, status perdure.RunStatus, out json.RawMessage, err error) outcome {
+func (w *world) judge(status perdure.RunStatus, out json.RawMessage, err error) outcome {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	o := outcome{

@@ -17,13 +17,16 @@ type command struct {
 // may reports whether the command can be carried out now. The cancelling of a timer waits until no
 // code can go on, because replayed code may not have come to the timer yet. If the timer is
 // recorded, and code blocks outside the engine or has not begun, it waits until that code has gone
-// on.
+// on. The same holds for resuming a step machine that is not suspended: a step of it waits.
 func (c command) may() bool {
-	if c.Kind != journal.TimerCancelled {
+	r := c.run
+	resumes := c.Kind == journal.ResumeAsked && !r.isFrozen() &&
+		r.head().Pattern == journal.PatternMachine
+	if c.Kind != journal.TimerCancelled && !resumes {
 		return true
 	}
-	r := c.run
-	return r.holder() == nil && (r.memo == nil || !r.anyAhead() || !r.memo.timerAhead(c.Op.Key))
+	return r.holder() == nil && (r.memo == nil || !r.anyAhead() ||
+		!resumes && !r.memo.timerAhead(c.Op.Key))
 }
 
 // do carries out the command, if that is possible now. The entry that does so takes the message.

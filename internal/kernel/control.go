@@ -82,12 +82,9 @@ func (e *Engine) Resume(ctx context.Context, id string, why Why) error {
 		},
 		do: func(r *run) {
 			asked.Store(true)
-			switch {
-			case r.isFrozen():
+			if r.isFrozen() {
 				r.thaw(why.detail(0))
-			case resumeWaits(r, why.detail(0)):
-			case r.status() == journal.Waiting: // it does not wait for a signal
-			default:
+			} else {
 				r.append(journal.Entry{Kind: journal.RunResumed, Detail: why.detail(0)})
 				r.leaveHead(r.values.active(), "", r.created()) // it is due at once
 				r.yield()
@@ -192,7 +189,8 @@ func (k *Kernel) order(ctx context.Context, o order) error {
 		if err := o.judge(o.op, head); !errors.Is(err, errOpen) {
 			return err
 		}
-		if head.Owner != 0 && head.Owner != k.engine {
+		elsewhere := head.Owner != 0 && head.Owner != k.engine
+		if elsewhere || o.kind == journal.ResumeAsked && head.Status == journal.Waiting {
 			return k.ask(ctx, o.op, o.kind, head, o.why)
 		}
 		r, err := k.activation(ctx, head.Number, func(h journal.Head) bool {

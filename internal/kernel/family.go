@@ -123,7 +123,7 @@ func (f *family) mayCompensate(old journal.Head, entries []journal.Entry) error 
 		}
 	}
 	switch s := a.Snapshot(); {
-	case s.Layers == nil:
+	case s.Layers == nil && old.Pattern != journal.PatternMachine:
 		return wrongState(f.op, old, "only graphs and sagas can be compensated, and it is a "+
 			"code workflow")
 	case len(s.Undoable()) == 0:
