@@ -51,9 +51,11 @@ func TestActionsThatAreNotPossibleFailTheStepForGood(t *testing.T) {
 		"an output that does not encode": {
 			returns(machine.Complete(func() {})), "COMPLETE of step a",
 		},
-		"data that does not encode": {returns(machine.Fail("no", make(chan int))), "FAIL of step a"},
-		"no reason":                 {returns(machine.Fail("", nil)), "Fail needs a reason"},
-		"no child":                  {returns(machine.StartChild()), "StartChild has no child"},
+		"data that does not encode": {
+			returns(machine.Fail("no", make(chan int))), "FAIL of step a",
+		},
+		"no reason": {returns(machine.Fail("", nil)), "Fail needs a reason"},
+		"no child":  {returns(machine.StartChild()), "StartChild has no child"},
 		"a child without a workflow": {
 			returns(machine.StartChild(machine.ChildOf[int, int](nil, "k", 1))), "has no workflow",
 		},

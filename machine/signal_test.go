@@ -31,10 +31,14 @@ func TestSignalsAreTakenWithTheRecordOfTheirStep(t *testing.T) {
 		"split": {true, func(context.Context) machine.Action {
 			return machine.Split(machine.BranchOf("x", "look", 0))
 		}},
-		"fail":            {true, func(context.Context) machine.Action { return machine.Fail("no", 1) }},
-		"continue as new": {true, func(context.Context) machine.Action { return machine.ContinueAsNew(1) }},
-		"yield":           {false, func(context.Context) machine.Action { return machine.Yield(1) }},
-		"sleep":           {false, func(context.Context) machine.Action { return machine.Sleep(1).Keep(1) }},
+		"fail": {true, func(context.Context) machine.Action { return machine.Fail("no", 1) }},
+		"continue as new": {true, func(context.Context) machine.Action {
+			return machine.ContinueAsNew(1)
+		}},
+		"yield": {false, func(context.Context) machine.Action { return machine.Yield(1) }},
+		"sleep": {false, func(context.Context) machine.Action {
+			return machine.Sleep(1).Keep(1)
+		}},
 		"suspend": {false, func(context.Context) machine.Action {
 			return machine.Suspend().Within(time.Second, "").Keep(1)
 		}},

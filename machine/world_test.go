@@ -45,7 +45,7 @@ func (s state) next(out int) string {
 	return s.to[out%len(s.to)]
 }
 
-// A tally is what a run of a shape has done outside, by the paths of steps.
+// A tally is the list of the effects of a run of a shape, by the paths of steps.
 type tally struct {
 	done   []string // each effect once
 	undone []string // in order
@@ -76,7 +76,8 @@ func (s shape) expect(at, prefix string, in int, did *tally) (out int, failed st
 					did.undone = append(did.undone, path)
 				}
 				for i, b := range t.branches {
-					part, why := s.expect(b, fmt.Sprintf("%ssplit.%s[b%d]/", prefix, at, i), in+i, did)
+					within := fmt.Sprintf("%ssplit.%s[b%d]/", prefix, at, i)
+					part, why := s.expect(b, within, in+i, did)
 					if out += part; failed == "" {
 						failed = why
 					}
@@ -205,7 +206,8 @@ func (w *world) action(ctx context.Context, name string, n, in int) (machine.Act
 	case "signal":
 		return machine.Suspend().Keep(n), nil
 	case "child":
-		if out, ended, err := machine.OutcomeOf[int](ctx, "kid"); err != nil || ended && out.Output%2 == 1 {
+		out, ended, err := machine.OutcomeOf[int](ctx, "kid")
+		if err != nil || ended && out.Output%2 == 1 {
 			return machine.Fail("the child is wrong", nil), err
 		}
 		return machine.StartChild(machine.ChildOf(kid, "kid", in)).Keep(n), nil
@@ -264,7 +266,7 @@ func (w *world) undo(t state) func(context.Context, json.RawMessage) error {
 	}
 }
 
-// An outcome is what a run has come to.
+// An outcome is the end of a run, with its effects.
 type outcome struct {
 	Status perdure.RunStatus
 	Output string
