@@ -29,7 +29,7 @@ const (
 	ChildEnds ChildPolicy = kernel.ChildEnds // it is cancelled however the parent ends
 	// The child is a run of its own: it is never cancelled with the parent. Observers are notified
 	// of its end, or that its ID was taken; the parent is not.
-	ChildDetached ChildPolicy = kernel.ChildDetached
+	ChildDetached ChildPolicy = journal.ChildDetached
 )
 
 func (p ChildPolicy) ApplyToChild(o *sealed.Child) error {

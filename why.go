@@ -158,6 +158,14 @@ func (s standing) come(w journal.Wait) string {
 	what := ""
 	switch w.Kind {
 	case journal.WaitSignal:
+		if w.Op.Name == journal.CallbackName {
+			if s.has(func(m journal.Entry) bool {
+				return m.Kind == journal.AnswerReceived && m.Op.Key == w.Op.Key
+			}) {
+				what = "an answer to callback " + w.Op.Key + " has come"
+			}
+			break
+		}
 		if s.has(func(m journal.Entry) bool { return m.Op.Name == w.Op.Name }) {
 			what = "signal " + w.Path + " is in its inbox"
 		}
@@ -326,8 +334,12 @@ func (s standing) waitsFor(w journal.Wait) string {
 	case journal.WaitSlot:
 		return "it waits at " + w.Path + " for limit " + w.Reason + s.inLine(w.Reason)
 	}
-	if due != "" {
-		return "it waits for signal " + w.Path + ", until " + due
+	what := "it waits for signal " + w.Path
+	if w.Op.Name == journal.CallbackName {
+		what = "it waits for an answer to callback " + w.Op.Key
 	}
-	return "it waits for signal " + w.Path
+	if due != "" {
+		what += ", until " + due
+	}
+	return what
 }

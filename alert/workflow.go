@@ -166,7 +166,7 @@ func (x watcher) send(ctx context.Context, a Alert, to []string) error {
 			return err
 		}
 		if _, _, err := kernel.StartChild(ctx, kernel.Child{
-			Name: "send", Workflow: deliveryName, Input: data, Policy: kernel.ChildDetached,
+			Name: "send", Workflow: deliveryName, Input: data, Policy: journal.ChildDetached,
 		}); err != nil {
 			return err
 		}

@@ -225,8 +225,9 @@ func (c *client) waits(ctx context.Context, h journal.Head, kind journal.WaitKin
 	if err != nil || d.Head.Status.IsTerminal() {
 		return nil, err
 	}
-	return slices.DeleteFunc(d.State.Waits, func(w journal.Wait) bool { return w.Kind != kind }),
-		nil
+	return slices.DeleteFunc(d.State.Waits, func(w journal.Wait) bool {
+		return w.Kind != kind || w.Op.Name == journal.CallbackName // no signal ends it
+	}), nil
 }
 
 // nameOf returns the name of a wait without the scopes that it is in.

@@ -3,6 +3,7 @@ package app
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/callback"
 	"github.com/perdure/perdure/dag"
 	"github.com/perdure/perdure/deadletter"
 	"github.com/perdure/perdure/internal/place"
@@ -102,6 +104,25 @@ var scripted = []perdure.Definition{
 			return v, errors.Join(err, errors.New("it fails"))
 		}
 		return v, perdure.Sleep(ctx, 30*24*time.Hour)
+	}),
+	perdure.Define("paid", func(ctx context.Context, file string) (json.RawMessage, error) {
+		w, err := callback.New[json.RawMessage](ctx, "card", perdure.Within(time.Hour))
+		if err != nil {
+			return nil, err
+		}
+		if err := perdure.Do(ctx, "ask", func(ctx context.Context) error {
+			text, err := w.Token(ctx)
+			if err != nil {
+				return err
+			}
+			if err := os.WriteFile(file+".part", []byte(text), 0o600); err != nil {
+				return err
+			}
+			return os.Rename(file+".part", file)
+		}); err != nil {
+			return nil, err
+		}
+		return w.Await(ctx)
 	}),
 	gated("waited", dag.Sync),
 	gated("unwaited", dag.Async),
@@ -320,7 +341,7 @@ func TestScripts(t *testing.T) {
 //
 // The same commands have the same output on the PostgreSQL that the variable names.
 func TestScriptsOnPostgreSQL(t *testing.T) {
-	for _, file := range []string{"runs.txt", "bulk.txt", "alerts.txt"} {
+	for _, file := range []string{"runs.txt", "bulk.txt", "alerts.txt", "callbacks.txt"} {
 		t.Run(file, func(t *testing.T) {
 			playOnPostgreSQL(t, filepath.Join("testdata", file))
 		})

@@ -499,7 +499,7 @@ var (
 // onlyMessages are the kinds that only inboxes have.
 var onlyMessages = []journal.Kind{
 	journal.SignalReceived, journal.CancelAsked, journal.SuspendAsked, journal.ResumeAsked,
-	journal.DecisionMade, journal.SlotGranted,
+	journal.DecisionMade, journal.SlotGranted, journal.AnswerReceived,
 }
 
 // entryKinds returns the kinds that may follow in a journal.

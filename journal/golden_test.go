@@ -84,6 +84,9 @@ var golden = map[string][]journal.Entry{
 	}, 1),
 	"v1-mended.jsonl": goldenMended(),
 	"v1-visits.jsonl": goldenVisits(),
+
+	// Answers to callbacks.
+	"v1-answers.jsonl": goldenKinds(journal.AnswerReceived),
 }
 
 // The kinds in the order in which versions of the package added them.

@@ -104,6 +104,9 @@ const (
 	// the run has a slot of a limit that it waited for; its key is the number of the slot. The
 	// journal has an entry of another kind, which takes it
 	SlotGranted Kind = 64
+	// the answer to the callback of its key: Detail.Failure is set if it fails the wait, Detail.Due
+	// if it extends the wait. The journal has it as SignalConsumed or WaitEnded
+	AnswerReceived Kind = 65
 )
 
 var kindNames = map[Kind]string{
@@ -133,12 +136,13 @@ var kindNames = map[Kind]string{
 	SignalNoticed: "SignalNoticed",
 	CancelAsked:   "CancelAsked", SuspendAsked: "SuspendAsked", ResumeAsked: "ResumeAsked",
 	DecisionMade: "DecisionMade", SlotGranted: "SlotGranted",
+	AnswerReceived: "AnswerReceived",
 }
 
 // Kinds returns all kinds, in the order of their numbers.
 func Kinds() []Kind {
 	var all []Kind
-	for k := Kind(1); k <= SlotGranted; k++ {
+	for k := Kind(1); k <= AnswerReceived; k++ {
 		if k.Valid() {
 			all = append(all, k)
 		}
@@ -171,7 +175,7 @@ func ParseKind(name string) (Kind, bool) {
 func (k Kind) IsMessage() bool {
 	switch k {
 	case SignalReceived, ChildCompleted, TimerCancelled, CancelAsked, SuspendAsked, ResumeAsked,
-		DecisionMade, SlotGranted:
+		DecisionMade, SlotGranted, AnswerReceived:
 		return true
 	}
 	return false

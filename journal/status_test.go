@@ -104,7 +104,7 @@ func TestKinds(t *testing.T) {
 	message := map[journal.Kind]bool{
 		journal.SignalReceived: true, journal.ChildCompleted: true, journal.TimerCancelled: true,
 		journal.CancelAsked: true, journal.SuspendAsked: true, journal.ResumeAsked: true,
-		journal.DecisionMade: true, journal.SlotGranted: true,
+		journal.DecisionMade: true, journal.SlotGranted: true, journal.AnswerReceived: true,
 	}
 	n := 0
 	for i := range 256 {
@@ -154,7 +154,7 @@ func TestKindsKeepTheirNumbersAndNames(t *testing.T) {
 		52: "TimerRegistered", 53: "TimerFired", 54: "ChildStarted", 55: "ChildCompleted",
 		56: "EventEmitted", 57: "TimerCancelled", 58: "SignalNoticed",
 		60: "CancelAsked", 61: "SuspendAsked", 62: "ResumeAsked", 63: "DecisionMade",
-		64: "SlotGranted",
+		64: "SlotGranted", 65: "AnswerReceived",
 	}
 	for _, k := range journal.Kinds() {
 		if stored[k] != k.String() {

@@ -33,6 +33,10 @@ type Wait struct {
 // does not wait for it.
 const ChildDetached = "detached"
 
+// CallbackName is the name of a wait for an answer of somebody outside. Its key, and that of the
+// answer, is the path of the callback.
+const CallbackName = "perdure:callback"
+
 // waitBegins has the kind of wait that an entry of a kind begins.
 var waitBegins = map[Kind]WaitKind{
 	WaitStarted: WaitSignal, TimerRegistered: WaitTimer, ChildStarted: WaitChild,

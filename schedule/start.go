@@ -47,7 +47,7 @@ func (f *follower) start(ctx context.Context, one start, now time.Time) error {
 		Headers: headers, Attributes: attributes, Once: true,
 	}
 	if !f.isSerial() {
-		child.Policy = kernel.ChildDetached
+		child.Policy = journal.ChildDetached
 	}
 	op, id, err := kernel.StartChild(ctx, child)
 	if err != nil {

@@ -115,6 +115,10 @@ var plan = map[string]permit{
 		own: "/ admin deadletter internal/failure internal/kernel internal/rules internal/sealed " +
 			"journal store",
 	},
+	"callback": {
+		own: "/ internal/failure internal/kernel internal/payload internal/sealed internal/token " +
+			"journal store",
+	},
 	"alert/mail": {own: "/ journal", others: "github.com/wneessen/go-mail"},
 	"batch": {
 		own: "/ admin filter internal/failure internal/kernel internal/sealed journal store",
@@ -203,8 +207,8 @@ var plan = map[string]permit{
 	// generated programs, and the judge of their runs
 	"internal/torture/program": {},
 	"internal/torture/play": {
-		own: "/ admin alert backpressure barrier batch dag deadletter internal/torture/program " +
-			"job journal limit pattern report saga schedule tcc",
+		own: "/ admin alert backpressure barrier batch callback dag deadletter " +
+			"internal/torture/program job journal limit pattern report saga schedule tcc",
 	},
 	"internal/torture/world": {own: "internal/torture/play"},
 	"internal/torture/actor": {

@@ -11,11 +11,10 @@ import (
 )
 
 // The policies for a child when its parent ends. A cancelled parent cancels its children, unless
-// they are detached.
+// they are detached: see [journal.ChildDetached].
 const (
-	ChildStays    = ""                    // the child goes on, and nobody hears of its end
-	ChildEnds     = "cancel"              // the child is cancelled, however the parent ends
-	ChildDetached = journal.ChildDetached // the child is a run of its own from the beginning
+	ChildStays = ""       // the child goes on, and nobody hears of its end
+	ChildEnds  = "cancel" // the child is cancelled, however the parent ends
 )
 
 // A Child is a run of another workflow that workflow code starts as part of its own.
@@ -76,7 +75,7 @@ func StartChild(ctx context.Context, c Child) (*Operation, journal.RunID, error)
 	} else if err := o.create(c, spill); err != nil {
 		return nil, "", err
 	}
-	if o.policy == ChildDetached {
+	if o.policy == journal.ChildDetached {
 		o.settled, o.delivered = true, true
 		return (*Operation)(o), o.child, nil
 	}
@@ -165,7 +164,7 @@ func (o *operation) create(c Child, spill journal.Number) error {
 	if c.Once {
 		change.Since = time.Unix(0, 1)
 	}
-	if c.Policy == ChildDetached {
+	if c.Policy == journal.ChildDetached {
 		head.Parent = 0
 	} else {
 		f := &journal.Failure{

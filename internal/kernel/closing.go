@@ -101,7 +101,7 @@ func (n *ending) detail() *journal.Detail {
 // operation, or the run ends.
 func (n *ending) endsChild(policy string) bool {
 	if n.way == nil {
-		return policy != ChildDetached
+		return policy != journal.ChildDetached
 	}
 	return endsWith(policy, n.way.last.Status)
 }

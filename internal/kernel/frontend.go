@@ -2,6 +2,8 @@ package kernel
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -560,6 +562,48 @@ func (d *FrontEnd) decide(ctx context.Context, op, id, name string, by Decided) 
 		}, "")
 	})
 	return err
+}
+
+// Answers sends answers to callbacks.
+type Answers struct{ *FrontEnd }
+
+// Send sends an answer to a run, and to no run that continues it. The answer is an entry with the
+// path of the callback as its key, and with Data, Detail.Failure or Detail.Due. A run takes one
+// answer to a callback, and any number of extensions: any other one is a duplicate.
+func (d Answers) Send(ctx context.Context, h journal.Head, m journal.Entry) (Delivery, error) {
+	op, key := "answer "+m.Op.Key, ""
+	if m.Detail == nil || m.Detail.Due.IsZero() {
+		sum := sha256.Sum256([]byte(string(h.ID) + "/" + m.Op.Key))
+		key = "callback/" + hex.EncodeToString(sum[:]) // no key of a signal has a slash
+	}
+	return d.deliver(ctx, op, func(o writer) (*store.Post, error) {
+		var f *journal.Failure
+		if m.Spill, f = o.spill("the answer", &m.Data); f != nil {
+			return nil, &journal.Error{Code: f.Code, Op: op, Message: f.Message}
+		}
+		own := m
+		own.Kind, own.Op.Name, own.Detail = journal.AnswerReceived, journal.CallbackName,
+			&journal.Detail{Other: h.ID}
+		if m.Detail != nil {
+			own.Detail.Failure, own.Detail.Due = m.Detail.Failure, m.Detail.Due
+		}
+		p, err := d.message(o, string(h.ID), own, key)
+		if p != nil {
+			p.Follow = store.FollowNone
+		}
+		return p, err
+	})
+}
+
+// Unread returns the answers to callbacks that a run has not taken, with their payloads.
+func (d Answers) Unread(ctx context.Context, h journal.Head) ([]journal.Entry, error) {
+	messages, err := d.store.Load(ctx, h.Number, store.Range{
+		Inbox: true, Name: journal.CallbackName, Payloads: true,
+	})
+	if err != nil {
+		return nil, unavailable("read answers", err)
+	}
+	return messages, nil
 }
 
 // ask sends a run a message of the engine's own.

@@ -65,6 +65,11 @@ func (f *Operation) State() (Outcome, bool) {
 	return out, err == nil
 }
 
+// Place returns the run of the operation, its key, and the entry that opened its scope.
+func (f *Operation) Place() (run journal.RunID, key string, opened int64) {
+	return f.run.id(), f.id.Key, f.scope.id
+}
+
 // Cancel ends the operation. It returns false if the operation has ended: the first end stays. A
 // step's body hears of it through its context.
 func (f *Operation) Cancel(ctx context.Context, reason string) (bool, error) {

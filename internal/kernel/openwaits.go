@@ -51,12 +51,14 @@ type want struct {
 // An address selects the messages that an operation waits for.
 type address struct {
 	kind journal.Kind
-	name string // of a signal or a decision; the run ID of a child; the number of a slot
+	// of a signal or decision; the run ID of a child, the number of a slot, the path of a callback
+	name string
 }
 
 // addressOf returns the address of the operations that wait for a message.
 func addressOf(m *journal.Entry) address {
-	if m.Kind == journal.ChildCompleted || m.Kind == journal.SlotGranted {
+	switch m.Kind {
+	case journal.ChildCompleted, journal.SlotGranted, journal.AnswerReceived:
 		return address{m.Kind, m.Op.Key}
 	}
 	return address{m.Kind, m.Op.Name}
@@ -73,6 +75,9 @@ func (o *operation) address() address {
 		return address{journal.DecisionMade, o.from}
 	case isLock:
 		return address{journal.SlotGranted, slotKey(o.slot)}
+	}
+	if isCallback(o) {
+		return address{journal.AnswerReceived, o.id.Key}
 	}
 	return address{journal.SignalReceived, o.from}
 }

@@ -3,12 +3,15 @@ package kernel
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/perdure/perdure/journal"
 )
 
-// A Wait is a wait of workflow code for one message of its run's inbox.
+// A Wait is a wait of workflow code for one message of its run's inbox. If its name is
+// [journal.CallbackName], it waits for an answer. Its key is then the path of the callback; empty
+// means the path of the scope.
 type Wait struct {
 	Name string // of the signal
 	Key  string
@@ -52,9 +55,13 @@ func Receive(ctx context.Context, w Wait) (Outcome, error) {
 }
 
 // waitFor begins a wait. Match is the author's code and may take long. So a wait with Match is
-// recorded before Match is called, and the run may have ended when Match returns.
+// recorded before Match is called, and the run may have ended when Match returns. A wait for an
+// answer is recorded first because the entry that ends it may not show what kind of wait it was.
 func (s *scope) waitFor(ctx context.Context, w Wait, over *journal.Failure) (*operation, error) {
 	r := s.run
+	if w.Name == journal.CallbackName && w.Key == "" {
+		w.Key = strings.TrimSuffix(s.path, "/")
+	}
 	op, rec := s.ask(asked{w.Name, w.Key, isSignal, w.Change, false})
 	o := &operation{
 		run: r, scope: s, id: op, class: isSignal, want: want{match: w.Match, from: w.Name},
@@ -80,7 +87,8 @@ func (s *scope) waitFor(ctx context.Context, w Wait, over *journal.Failure) (*op
 		}
 		r.append(e)
 	}
-	if rec == nil && (o.match != nil || over != nil) {
+	first := o.match != nil || over != nil || isCallback(o)
+	if rec == nil && first {
 		start()
 	}
 	if o.heed(ctx, over); o.settled {
@@ -93,7 +101,7 @@ func (s *scope) waitFor(ctx context.Context, w Wait, over *journal.Failure) (*op
 	if err := s.ended(); err != nil {
 		return nil, err
 	}
-	if rec == nil && o.match == nil {
+	if rec == nil && !first {
 		start()
 	}
 	o.wait()
@@ -287,7 +295,16 @@ func (o *operation) wants(e *journal.Entry) bool {
 				o.choices, e.Detail.Choices[0],
 			))
 	}
+	if isCallback(o) { // an answer may have moved along with the inbox of an earlier run
+		return e.Kind == journal.AnswerReceived && e.Op.Key == o.id.Key && e.Detail != nil &&
+			e.Detail.Other == o.run.id()
+	}
 	return e.Kind == journal.SignalReceived && (o.notices || e.Op.Name == o.from)
+}
+
+// isCallback reports whether the operation waits for an answer.
+func isCallback(o *operation) bool {
+	return o.class == isSignal && o.from == journal.CallbackName
 }
 
 // offer lets an open wait look into the inbox. A predicate is workflow code, so a wait with one
@@ -360,6 +377,8 @@ func awaitedBy(o *operation) string {
 		return "the slot of " + limitName(o.ask)
 	case o.notices:
 		return "a signal"
+	case isCallback(o):
+		return "an answer to " + o.id.Key
 	}
 	return o.from
 }
@@ -394,6 +413,11 @@ func (o *operation) consume(m *journal.Entry) {
 		d = &own
 	}
 	kind := journal.SignalConsumed
+	if isCallback(o) {
+		if d.Other, d.ByWait = "", d.Failure != nil; d.ByWait {
+			kind = journal.WaitEnded
+		}
+	}
 	switch o.class {
 	case isChild:
 		kind = journal.ChildCompleted

@@ -198,7 +198,7 @@ func TestEveryVerbIsPlayed(t *testing.T) {
 	for _, path := range []string{
 		module, module + "/dag", module + "/saga", module + "/tcc", module + "/barrier", module +
 			"/backpressure", module + "/pattern", module + "/admin", module + "/limit",
-		module + "/schedule", module + "/batch", module + "/alert",
+		module + "/schedule", module + "/batch", module + "/alert", module + "/callback",
 	} {
 		verbs := s.verbs(t, path)
 		waiting := strings.Fields(unplayed)

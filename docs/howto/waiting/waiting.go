@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/callback"
 	"github.com/perdure/perdure/update"
 )
 
@@ -103,6 +104,56 @@ var Either = perdure.Define("either", func(ctx context.Context, id string) (stri
 	p, err := paid.Await(ctx)
 	return "paid by " + p.Event, err
 })
+
+// Bank asks the bank for a payment. The bank calls the address when it has it.
+var Bank = func(context.Context, string, string) error { return nil }
+
+// Charge asks the bank, and waits for the answer of whoever has the token.
+var Charge = perdure.Define("charge", func(ctx context.Context, id string) (string, error) {
+	card, err := callback.New[Payment](ctx, "card", perdure.Within(day))
+	if err != nil {
+		return "", err
+	}
+	err = perdure.Do(ctx, "ask-bank", func(ctx context.Context) error {
+		token, err := card.Token(ctx)
+		if err != nil {
+			return err
+		}
+		return Bank(ctx, id, "https://shop.example/paid?token="+token)
+	})
+	if err != nil {
+		return "", err
+	}
+	paid, err := card.Await(ctx)
+	if errors.Is(err, callback.ErrFailed) {
+		return "not paid", nil
+	}
+	return "paid by " + paid.Event, err
+})
+
+// PaidLink takes the answer of whoever has the token.
+func PaidLink(engine *perdure.Engine) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		var p Payment
+		if err := json.NewDecoder(r.Body).Decode(&p); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		err := callback.Succeed(r.Context(), engine, r.URL.Query().Get("token"), p)
+		switch {
+		case err == nil:
+			w.WriteHeader(http.StatusNoContent)
+		case errors.Is(err, callback.ErrMalformed), errors.Is(err, callback.ErrForged):
+			http.Error(w, "no such link", http.StatusNotFound)
+		case errors.Is(err, callback.ErrExpired), errors.Is(err, callback.ErrEnded):
+			http.Error(w, "the link has expired", http.StatusGone)
+		case errors.Is(err, callback.ErrAnswered):
+			http.Error(w, "it was answered otherwise", http.StatusConflict)
+		default:
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		}
+	}
+}
 
 func mail(ctx context.Context, name, order string) error {
 	_, err := perdure.Step(ctx, name, func(context.Context) (string, error) {

@@ -1,6 +1,7 @@
 package howto
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/callback"
 	"github.com/perdure/perdure/perduretest"
 )
 
@@ -122,4 +124,42 @@ func TestTheFirstOfTwoSignalsDecides(t *testing.T) {
 		perduretest.Send(env, Failed, run.ID(), Payment{Event: "evt-1"})
 		run.Returns("the payment has failed")
 	}, Either)
+}
+
+func TestTheBankAnswersByALink(t *testing.T) {
+	perduretest.Test(t, func(env *perduretest.Env) {
+		link := ""
+		Bank = func(_ context.Context, _, at string) error {
+			link = at
+			return nil
+		}
+		run := perduretest.Start(env, Charge, "ord-1")
+		env.Sleep(day / 2)
+		call := func(link, event string, want int) {
+			t.Helper()
+			w := httptest.NewRecorder()
+			PaidLink(env.Engine())(w, httptest.NewRequest(http.MethodPost, link,
+				strings.NewReader(`{"event":"`+event+`"}`)))
+			if w.Code != want {
+				t.Errorf("%d %s, want %d", w.Code, w.Body, want)
+			}
+		}
+		call(link+"x", "evt-1", http.StatusNotFound)
+		call(link, "evt-1", http.StatusNoContent)
+		call(link, "evt-1", http.StatusNoContent)
+		call(link, "evt-2", http.StatusConflict)
+		run.Returns("paid by evt-1")
+
+		late := perduretest.Start(env, Charge, "ord-2")
+		env.Sleep(day)
+		call(link, "evt-3", http.StatusGone)
+		late.Fails(context.DeadlineExceeded)
+		failed := perduretest.Start(env, Charge, "ord-3")
+		env.Settle()
+		_, token, _ := strings.Cut(link, "token=")
+		if err := callback.Fail(env.Context(), env.Engine(), token, "no money"); err != nil {
+			t.Error(err)
+		}
+		failed.Returns("not paid")
+	}, Charge)
 }

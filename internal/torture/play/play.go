@@ -243,6 +243,7 @@ func init() {
 		program.Scope: (*player).scope,
 		program.Part:  (*player).part, program.Walk: (*player).walk, program.Code: (*player).code,
 		program.Broken: (*player).broken, program.Held: (*player).held,
+		program.Callback: (*player).callback,
 	}
 }
 

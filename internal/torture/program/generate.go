@@ -24,16 +24,18 @@ var weights = []struct {
 	{Blocked, 1, false}, {Nap, 5, false}, {Wait, 8, false}, {Gather, 3, false}, {Child, 6, true},
 	{Park, 2, false},
 	{Read, 4, false}, {State, 6, false}, {Scope, 3, true}, {Part, 8, false}, {Walk, 2, false},
-	{Code, 2, false}, {Held, 8, false}, {Broken, 4, true},
+	{Code, 2, false}, {Held, 8, false}, {Broken, 4, true}, {Callback, 4, false},
 }
 
 // A maker makes one program.
 type maker struct {
 	*rand.Rand
-	limits  Limits
-	next    int
-	broken  bool // it has something that an operator mends
-	parted  bool // it has sagas or TCCs, which the failure of what surrounds them undoes
+	limits Limits
+	next   int
+	broken bool // it has something that an operator mends
+	// it has sagas or TCCs, which the failure of what surrounds them undoes, or callbacks that are
+	// failed, which a retry waits for once more
+	parted  bool
 	blocked bool // its code blocks outside the engine
 	// a timer of it is cancelled from outside: not beside code that blocks, in whose replay that is
 	// lost
@@ -129,7 +131,7 @@ func (m *maker) op(depth int) *Op {
 		o.Odd = m.odd()
 	}
 	bodies := map[Kind]int{Branches: 2 + m.IntN(2), Child: 1, Scope: 1}[o.Kind]
-	m.parted = m.parted || o.Kind == Part
+	m.parted = m.parted || o.Kind == Part || o.Kind == Callback && o.Way == "fail"
 	m.blocked = m.blocked || o.Kind == Blocked
 	m.outside = m.outside || o.Kind == Nap && o.Way == "outside"
 	if o.Kind == Broken {
@@ -199,7 +201,8 @@ func (m *maker) kind(depth int) Kind {
 // way returns one of the ways that are allowed; empty for none.
 func (m *maker) way(k Kind) string {
 	ways := slices.DeleteFunc(slices.Clone(Ways[k]), func(w string) bool {
-		return m.limits.Avoid != nil && m.limits.Avoid(k, w) || w == "outside" && m.blocked
+		return m.limits.Avoid != nil && m.limits.Avoid(k, w) || w == "outside" && m.blocked ||
+			k == Callback && w == "fail" && m.broken
 	})
 	if len(ways) == 0 {
 		return ""

@@ -189,6 +189,15 @@ func (o *oracle) op(op *Op, id string) {
 		o.part(op, id)
 	case Held:
 		o.held(op, id)
+	case Callback:
+		switch op.Way {
+		case "succeed":
+			o.fact(op, "got %d", op.Payload(o.round, 0))
+		case "fail":
+			o.fact(op, "failed")
+		default:
+			o.fact(op, "timed out")
+		}
 	case Broken:
 		if op.Way == "skip" {
 			o.fact(op, "skipped %d", op.Skipped())

@@ -34,6 +34,7 @@ const (
 	Walk     Kind = "walk"
 	Code     Kind = "code"
 	Held     Kind = "held" // by a limit
+	Callback Kind = "callback"
 	Broken   Kind = "broken"
 )
 
@@ -66,10 +67,11 @@ var Ways = map[Kind][]string{
 		"saga", "saga-bad", "saga-undone", "saga-keyed", "tcc", "tcc-bad", "tcc-park",
 		"tcc-bad-park",
 	},
-	Walk:   {"plain", "limited"},
-	Code:   {"panics", "retryable"},
-	Held:   {"do", "acquire", "within", "rate", "child"},
-	Broken: {"plain", "child", "skip", "input"},
+	Walk:     {"plain", "limited"},
+	Code:     {"panics", "retryable"},
+	Held:     {"do", "acquire", "within", "rate", "child"},
+	Broken:   {"plain", "child", "skip", "input"},
+	Callback: {"succeed", "fail", "expire"},
 }
 
 // Odds are the ways in which the body of a step goes wrong before it succeeds.
