@@ -294,7 +294,8 @@ func openChildren(entries []journal.Entry) []journal.RunID {
 	}
 	var out []journal.RunID
 	for i := range entries {
-		if e := &entries[i]; e.Kind == journal.ChildStarted && e.Detail.Policy != journal.ChildDetached &&
+		if e := &entries[i]; e.Kind == journal.ChildStarted &&
+			e.Detail.Policy != journal.ChildDetached &&
 			!over[e.Op] {
 			out = append(out, e.Detail.Other)
 		}
