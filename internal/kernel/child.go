@@ -13,7 +13,7 @@ import (
 // The policies for a child when its parent ends. A cancelled parent cancels its children, unless
 // they are detached: see [journal.ChildDetached].
 const (
-	ChildStays = ""       // the child goes on, and nobody hears of its end
+	childStays = ""       // the child goes on, and nobody hears of its end
 	ChildEnds  = "cancel" // the child is cancelled, however the parent ends
 )
 
@@ -236,7 +236,7 @@ func (f *Operation) CancelChild(ctx context.Context, reason string) error {
 // endsWith reports whether a child with that policy is cancelled when its run ends with that
 // status.
 func endsWith(policy string, status journal.Status) bool {
-	return policy == ChildEnds || policy == ChildStays && status == journal.Cancelled
+	return policy == ChildEnds || policy == childStays && status == journal.Cancelled
 }
 
 // cancelOf returns the message that cancels a child of a run, with compensation if the run ends so.
