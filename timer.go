@@ -14,7 +14,7 @@ import (
 // duration of 0 or less has passed already. The wait ends early when the run ends, or when a
 // context that the workflow has made ends.
 func Sleep(ctx context.Context, d time.Duration, opts ...BranchOption) error {
-	return sleep(ctx, kernel.Timer{Name: kernel.SleepName, For: d}, opts)
+	return sleep(ctx, kernel.Timer{For: d}, opts)
 }
 
 // SleepUntil waits until an instant, as [Sleep] waits for a duration.
@@ -22,7 +22,7 @@ func SleepUntil(ctx context.Context, at time.Time, opts ...BranchOption) error {
 	if err := instant("until", at); err != nil {
 		return err
 	}
-	return sleep(ctx, kernel.Timer{Name: kernel.SleepName, At: at}, opts)
+	return sleep(ctx, kernel.Timer{At: at}, opts)
 }
 
 // instant returns an error for a time that a journal cannot keep.
@@ -37,7 +37,7 @@ func instant(op string, at time.Time) error {
 }
 
 func sleep(ctx context.Context, t kernel.Timer, opts []BranchOption) error {
-	o, err := sealed.Branch("timer", t.Name, opts)
+	o, err := sealed.Branch("timer", "sleep", opts)
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func TimerUntil(ctx context.Context, name string, at time.Time,
 
 func timer(ctx context.Context, t kernel.Timer, opts []BranchOption) *Future[time.Time] {
 	f := &Future[time.Time]{name: t.Name}
-	o, err := sealed.Branch("timer", t.Name, opts)
+	o, err := sealed.Branch("timer", "sleep", opts)
 	if err != nil {
 		f.err = err
 		return f

@@ -162,7 +162,7 @@ func (c *code) operate(ctx context.Context, l line) (string, error) {
 	case "each":
 		return c.each(ctx, l.words)
 	case "sleep":
-		return seen(kernel.Sleep(ctx, kernel.Timer{Name: kernel.SleepName, For: duration(name)}))
+		return seen(kernel.Sleep(ctx, kernel.Timer{For: duration(name)}))
 	case "timer":
 		o, _, err := kernel.StartTimer(ctx, kernel.Timer{Name: name, For: duration(l.word(2))})
 		return begun(o, err)

@@ -21,6 +21,7 @@ type Timer struct {
 // Sleep waits until the time has come. It never returns too early by the clock of the machine. It
 // counts from its first call, over crashes.
 func Sleep(ctx context.Context, t Timer) (Outcome, error) {
+	t.Name = cmp.Or(t.Name, sleepName)
 	s, over, err := asking(ctx, call{"sleep", t.Name})
 	if err != nil {
 		return Outcome{}, err
@@ -100,13 +101,13 @@ func (s *operations) openTimers(m *memo, of journal.RunID) []journal.Entry {
 		}
 	}
 	for o := range s.all() {
-		if o.class == isTimer && !o.settled && o.id.Name != SleepName {
+		if o.class == isTimer && !o.settled && o.id.Name != sleepName {
 			add(o.id, o.due)
 		}
 	}
 	if m != nil {
 		for _, rec := range m.order {
-			if rec.class == isTimer && !rec.asked && rec.ended == nil && rec.op.Name != SleepName {
+			if rec.class == isTimer && !rec.asked && rec.ended == nil && rec.op.Name != sleepName {
 				add(rec.op, rec.due)
 			}
 		}
@@ -126,8 +127,8 @@ func (s *operations) openTimers(m *memo, of journal.RunID) []journal.Entry {
 	return out
 }
 
-// SleepName is the name of sleeps without a name of their own.
-const SleepName = "sleep"
+// sleepName is the name of sleeps without a name of their own.
+const sleepName = "sleep"
 
 // An alarm is a timer that may be set: the alarm of a run's overall timeout, or of its trial. The
 // mu of the run guards it.
