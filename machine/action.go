@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/approval"
 	"github.com/perdure/perdure/pattern"
 )
 
@@ -24,6 +25,7 @@ type Action struct {
 	data     any
 	policy   perdure.Retry
 	why      error
+	ask      approval.Ask
 	wanted   []Child
 	branches []Branch
 	same     bool
@@ -45,6 +47,7 @@ const (
 	yields    kind = "YIELD"
 	sleeps    kind = "SLEEP"
 	suspends  kind = "SUSPEND"
+	asks      kind = "APPROVAL"
 	parents   kind = "CHILDREN"
 	splits    kind = "SPLIT"
 	continues kind = "CONTINUE_AS_NEW"
@@ -110,9 +113,9 @@ func (a Action) Keep(state any) Action {
 	return a
 }
 
-// Within limits the wait of Suspend. If the time passes, the machine goes on with the step late,
-// which is one of the targets and gets the input of this step. If late is empty, this step is
-// called again, and [Late] is true.
+// Within limits the wait of Suspend and WaitForApproval. If the time passes, the machine goes on
+// with the step late, which is one of the targets and gets the input of this step. If late is
+// empty, this step is called again, and [Late] is true.
 func (a Action) Within(d time.Duration, late string) Action {
 	a.after, a.late = d, late
 	return a
@@ -176,6 +179,7 @@ type record struct {
 	State    json.RawMessage `json:"state,omitempty"`
 	After    time.Duration   `json:"after,omitempty"` // nanoseconds
 	Late     string          `json:"late,omitempty"`
+	Ask      *asking         `json:"ask,omitempty"`
 	Children []Child         `json:"children,omitempty"`
 	Branches []Branch        `json:"branches,omitempty"`
 	Input    json.RawMessage `json:"input,omitempty"` // of a successor
@@ -204,8 +208,10 @@ func (a Action) check(s *step) error {
 	case a.late != "" && !slices.Contains(s.targets, a.late):
 		return wrong("step %q, for the time after the deadline, is not one of its targets %q",
 			a.late, s.targets)
-	case a.kind == sleeps && a.after < 0, a.kind == suspends && a.after < 0:
+	case a.after < 0:
 		return wrong("it waits for %v", a.after)
+	case a.kind == asks && a.ask.Form != nil:
+		return wrong("the ask has a form: set it with Step.Form")
 	case a.kind == suspends && a.late != "" && a.after == 0:
 		return wrong("it has a step for the time after a deadline, and no deadline")
 	case a.kind == fails && a.reason == "":
@@ -276,6 +282,8 @@ func (a Action) record() (json.RawMessage, error) {
 		return pattern.Encode(a.output)
 	case fails:
 		return pattern.Encode(a.data)
+	case asks:
+		r.Ask, r.After = a.asking(), 0
 	case continues:
 		if r.Input, err = pattern.Encode(a.output); err != nil {
 			return nil, err

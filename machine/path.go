@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/approval"
 	"github.com/perdure/perdure/pattern"
 )
 
@@ -69,7 +70,9 @@ type visit struct {
 	late  bool
 	last  pattern.Visited
 	task  pattern.Visit
-	tries retrying
+
+	decided map[string]approval.Outcome // by the keys of asks
+	tries   retrying
 }
 
 // visit comes to a step, and leaves it. It returns the next step and the input of that.
@@ -183,6 +186,8 @@ func (v *visit) wait(ctx context.Context, r record) (next string, over bool, err
 		err = perdure.Sleep(ctx, r.After, perdure.Key(v.s.id))
 	case suspends:
 		in, err = v.task.Signal(ctx, v.last, r.After)
+	case asks:
+		in, err = v.approve(ctx, *r.Ask)
 	case parents:
 		err = v.startChildren(ctx, r.Children)
 	case continues:

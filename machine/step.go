@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/approval"
 	"github.com/perdure/perdure/definition"
 	"github.com/perdure/perdure/pattern"
 )
@@ -33,6 +34,7 @@ type step struct {
 	retry   *perdure.Retry
 	timeout time.Duration
 	slice   time.Duration
+	form    approval.Form
 	issues  []definition.Issue
 
 	undo        func(ctx context.Context, in json.RawMessage) error

@@ -96,7 +96,7 @@ var plan = map[string]permit{
 	},
 	"effect": {own: "/ internal/kernel internal/sealed"},
 	"machine": {
-		own: "/ definition internal/failure internal/guard pattern",
+		own: "/ approval definition internal/failure internal/guard pattern",
 	},
 	"filter": {own: "/ journal"},
 	"schedule": {

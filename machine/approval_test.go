@@ -1,0 +1,104 @@
+package machine_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/approval"
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/machine"
+	"github.com/perdure/perdure/perduretest"
+)
+
+// even is a form for even numbers.
+type even struct{}
+
+func (even) Schema() json.RawMessage { return json.RawMessage(`{"multipleOf":2}`) }
+func (even) Check(data json.RawMessage) error {
+	var n int
+	if err := json.Unmarshal(data, &n); err != nil || n%2 != 0 {
+		return fmt.Errorf("%s is not even", data)
+	}
+	return nil
+}
+
+// expense asks for a decision, and each end of that has a route.
+func expense() *machine.Machine[int] {
+	m := machine.New[int]("expense")
+	machine.Add(m, "decide", func(ctx context.Context, in int) (machine.Action, error) {
+		out, decided := machine.DecisionOf(ctx, "boss")
+		switch {
+		case !decided:
+			return machine.WaitForApproval(approval.Ask{Key: "boss", Role: "manager"}).
+				Within(time.Hour, "late"), nil
+		case out.IsApproved():
+			return machine.Complete(out.Last().Data).To("pay"), nil
+		}
+		return machine.Complete(in).To("reject"), nil
+	}).Form(even{}).To("pay", "reject", "late")
+	machine.Add(m, "pay", plus(0))
+	machine.Add(m, "reject", plus(1000))
+	machine.Add(m, "late", plus(2000))
+	return m
+}
+
+// spec: R-2, R-21
+func TestApproveRejectAndDeadlineEachTakeTheirRoute(t *testing.T) {
+	for name, c := range map[string]struct {
+		decision *approval.Decision
+		want     string
+	}{
+		"approve":  {&approval.Decision{Approved: true, Data: json.RawMessage("8")}, "8"},
+		"reject":   {&approval.Decision{Data: json.RawMessage("8")}, "1001"},
+		"deadline": {nil, "2001"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := expense()
+			perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
+				run := perduretest.Start(env, m.Workflow, 1, perdure.ID("x"))
+				env.Settle()
+				run.Is(journal.Waiting)
+				decide := func(d approval.Decision) error {
+					return env.Do(func(eng *perdure.Engine) error {
+						_, err := approval.Decide(env.Context(), eng, "x", "boss", d)
+						return err
+					})
+				}
+				for role, code := range map[string]journal.Code{
+					"clerk": journal.CodeUnauthorised, "": journal.CodeUnauthorised,
+				} {
+					err := decide(approval.Decision{Approved: true, By: "eve", Role: role})
+					var refused *perdure.Error
+					if !errors.As(err, &refused) || refused.Code != code {
+						t.Errorf("role %q: %v", role, err)
+					}
+				}
+				if err := decide(approval.Decision{
+					Approved: true, By: "ann", Role: "manager", Data: json.RawMessage("7"),
+				}); err == nil {
+					t.Error("odd data is accepted")
+				}
+				run.Is(journal.Waiting)
+				if d := c.decision; d != nil {
+					d.By, d.Role = "ann", "manager"
+					// after a crash it may hear that its decision counts already
+					err := decide(*d)
+					if err != nil && !strings.Contains(err.Error(), `already, by "ann"`) {
+						t.Error(err)
+					}
+				}
+				out, err := run.Result()
+				if err != nil || string(out) != c.want {
+					t.Errorf("it returns %s, %v", out, err)
+				}
+				return string(out)
+			}, m)
+		})
+	}
+}
