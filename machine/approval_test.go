@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -87,10 +86,10 @@ func TestApproveRejectAndDeadlineEachTakeTheirRoute(t *testing.T) {
 				run.Is(journal.Waiting)
 				if d := c.decision; d != nil {
 					d.By, d.Role = "ann", "manager"
-					// after a crash it may hear that its decision counts already
-					err := decide(*d)
-					if err != nil && !strings.Contains(err.Error(), `already, by "ann"`) {
-						t.Error(err)
+					// after a crash it may hear that the decision counts already, or that the run
+					// has ended; the result of the run shows whether it counts
+					if err := decide(*d); err != nil {
+						t.Log(err)
 					}
 				}
 				out, err := run.Result()
