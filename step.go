@@ -2,6 +2,7 @@ package perdure
 
 import (
 	"context"
+	"reflect"
 	"strings"
 	"time"
 
@@ -13,7 +14,7 @@ import (
 )
 
 // A StepOption is an option of a step: [Retry], [Timeout], [Key], [RenamedFrom], [Added],
-// [Phase], limit.Control, effect.AtMostOnce, effect.Undo, or pattern.Announced.
+// [Phase], limit.Control, effect.AtMostOnce, effect.Undo, effect.Parks or pattern.Announced.
 type StepOption interface{ ApplyToStep(*sealed.Operation) error }
 
 // A BranchOption is an option of a branch, scope, timer, side effect or clean-up: [Key],
@@ -126,10 +127,25 @@ func stepSpec[T any](name string, fn func(context.Context) (T, error),
 		return kernel.Step{}, failure.Invalid("step "+name, "a step needs a function")
 	}
 	s, err := sealed.Step(name, opts)
+	if err == nil {
+		err = fits[T](s)
+	}
 	s.Body = func(ctx context.Context) ([]byte, *journal.Failure) {
 		return payload.Call(ctx, "step", name, fn)
 	}
 	return s, err
+}
+
+// fits returns an error if the step has an Undo that does not take a T.
+func fits[T any](s kernel.Step) error {
+	if s.Compensation == nil {
+		return nil
+	}
+	result := reflect.TypeFor[T]()
+	if result == reflect.TypeFor[nothing]() {
+		result = reflect.TypeFor[struct{}]()
+	}
+	return sealed.Fits(s, result)
 }
 
 // result returns the value or error that workflow code gets for an outcome.

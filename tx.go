@@ -99,6 +99,9 @@ func StepTx[Tx, T any](ctx context.Context, name string, db Transactions[Tx],
 			"a step in a transaction needs a function and transactions")
 	}
 	spec, err := sealed.Step(name, opts)
+	if err == nil {
+		err = fits[T](spec)
+	}
 	if err != nil {
 		return zero, err
 	}

@@ -25,8 +25,9 @@ import (
 //   - [journal.ActionFork] does a step of a run again, and what came after it. The run is
 //     COMPLETED, FAILED, CANCELLED, TIMED_OUT, COMPENSATED or CANCELED. Steps that run again have
 //     new idempotency keys.
-//   - [journal.ActionCompensate] undoes the steps of a COMPLETED graph or saga. The new run ends as
-//     COMPENSATED. If a compensation fails, it waits as COMPENSATION_FAILED for an operator.
+//   - [journal.ActionCompensate] undoes the steps of a COMPLETED graph or saga, or of a code
+//     workflow whose steps have an Undo (package effect). The new run ends as COMPENSATED. If a
+//     compensation fails, it waits as COMPENSATION_FAILED for an operator.
 //   - [journal.ActionTerminate] ends an open run as CANCELLED at once: it neither cleans up nor
 //     undoes anything. Children that are cancelled when the run ends are cancelled as usual. If no
 //     engine has its workflow, another one ends it, and the listeners of the workflow do not hear

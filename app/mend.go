@@ -150,10 +150,10 @@ runs describe shows it. --preview shows what is kept and what runs again.`,
 
 func newRunsCompensate(db *database) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "compensate ID...", Short: "Undo what a completed graph or saga has done",
+		Use: "compensate ID...", Short: "Undo what a completed run has done",
 		Args: exactly("ID"),
-		Long: `Starts a run that undoes the steps of a COMPLETED graph or saga, the last one first. It
-ends as COMPENSATED. If a compensation fails, the run waits as COMPENSATION_FAILED:
+		Long: `Starts a run that undoes the steps of a COMPLETED run, the last one first: of a graph, a
+saga, or code whose steps have an Undo. It ends as COMPENSATED. If a compensation fails, the run waits as COMPENSATION_FAILED:
 runs resume tries again, runs decide skips it. The old run stays COMPLETED. If the run is
 compensated already, the command returns the run that was made then.`,
 		Example: "  perdure runs compensate ord-1001 --reason 'the customer sends it back'",

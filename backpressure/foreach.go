@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"strconv"
 
 	"github.com/perdure/perdure/internal/failure"
@@ -139,7 +140,11 @@ func (e *each[T, R]) check() error {
 	if err := check(op, e.how.Policy); err != nil {
 		return err
 	}
-	if _, err := sealed.Step(e.name, e.opts); err != nil {
+	step, err := sealed.Step(e.name, e.opts)
+	if err == nil {
+		err = sealed.Fits(step, reflect.TypeFor[R]())
+	}
+	if err != nil {
 		return err
 	}
 	e.results, e.keys = make(Results[R], len(e.items)), make([]string, len(e.items))

@@ -4,8 +4,8 @@ import (
 	"errors"
 
 	"github.com/perdure/perdure"
-	"github.com/perdure/perdure/internal/kernel"
 	"github.com/perdure/perdure/internal/sealed"
+	"github.com/perdure/perdure/journal"
 )
 
 // AtMostOnce is an option of a step whose body must not be called twice. The start of the step is
@@ -40,4 +40,4 @@ func (atMostOnce) ApplyToStep(o *sealed.Operation) error {
 // run for an operator (perdure.Park), or undoes it.
 var ErrInterrupted = errors.New("perdure: the step was interrupted, and its effect is unknown")
 
-var _ = perdure.RegisterError(kernel.InterruptedName, ErrInterrupted)
+var _ = perdure.RegisterError(journal.Interrupted, ErrInterrupted)

@@ -11,5 +11,12 @@
 //	}
 //
 // Without the option a step is done at least once: after a crash its body is called again, with the
-// same [perdure.IdempotencyKey]. That is the better choice where the other side knows keys.
+// same perdure.IdempotencyKey. That is the better choice where the other side knows keys.
+//
+// [Undo] is for an effect that has to go if the run does not succeed. The step has its compensation
+// as an option, and no saga is declared:
+//
+//	c, err := perdure.Step(ctx, "charge", charge, effect.Undo(refund, effect.Parks))
+//
+// If the run fails, is cancelled or times out, what it has done is undone, the last first.
 package effect

@@ -23,6 +23,8 @@ type Detail struct {
 	Failures int    `json:"failures,omitempty"` // panics of the run's code in a row
 	Version  int    `json:"version,omitempty"`  // the version that a change marker decided
 	Phase    string `json:"phase,omitempty"`    // the phase of a TCC's participant, or UNDO
+	// of an undo, and of a fact: the occurrence of the step that it is about; 0 for the first
+	Of int `json:"of,omitempty"`
 	VariableDetail
 	Other RunID `json:"other,omitempty"` // the child, parent, predecessor or successor
 	ScopeDetail
@@ -108,6 +110,8 @@ type StepDetail struct {
 	Declared bool `json:"declared,omitempty"`
 	// the step has a compensation: its result puts it on the undo stack
 	Undo bool `json:"undo,omitempty"`
+	// in StepCompleted: an option of the step undoes it, and no pattern
+	OwnUndo bool `json:"own_undo,omitempty"`
 	// in StepStarted: the step's body is called at most once; in StepHeld: it was not called
 	AtMostOnce bool `json:"at_most_once,omitempty"`
 	// an operator has set the result, and the step was not executed

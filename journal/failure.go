@@ -141,3 +141,7 @@ func (f *Failure) size() int {
 	}
 	return n
 }
+
+// Interrupted is the name of the failure of a step that is called at most once and was interrupted:
+// its body may have been called, and no result is recorded.
+const Interrupted = "perdure.Interrupted"

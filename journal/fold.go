@@ -307,7 +307,7 @@ func (a *Aggregate) applyStep(e *Entry, d *Detail) {
 	op := e.Op
 	switch {
 	case e.Kind.IsFact():
-		op = a.About(op)
+		op = a.AboutNth(op, d.Of)
 	case d.GoesOn:
 		op.Occ = 1
 	}
@@ -316,7 +316,7 @@ func (a *Aggregate) applyStep(e *Entry, d *Detail) {
 		i = len(a.state.Steps)
 		a.byOp[op] = i
 		a.state.Steps = append(a.state.Steps, Step{
-			Op: op, Path: a.path(op), Phase: d.Phase, Started: e.Began(),
+			Op: op, Path: a.path(op), Phase: d.Phase, Of: d.Of, Started: e.Began(),
 		})
 	}
 	step := &a.state.Steps[i]
@@ -330,7 +330,7 @@ func (a *Aggregate) applyStep(e *Entry, d *Detail) {
 	if status == StepIsCancelled || d.Skipped {
 		step.Reason, step.By = d.Reason, d.By
 	}
-	step.Undo = step.Undo || d.Undo
+	step.Undo, step.OwnUndo = step.Undo || d.Undo, step.OwnUndo || d.OwnUndo
 	if !e.Kind.IsFact() { // a fact about a step is not an attempt of it
 		step.Attempts = max(step.Attempts, e.Attempt())
 	}
@@ -420,8 +420,12 @@ func (a *Aggregate) endBranches() {
 // About returns the operation that a fact, or a step in a phase, is about. That operation is in the
 // scope in which the clean-up was planned, or in the scope that the scope of op stands for. It is
 // the first occurrence there.
-func (a *Aggregate) About(op Op) Op {
-	op.Scope, op.Occ = a.home(op.Scope), 1
+func (a *Aggregate) About(op Op) Op { return a.AboutNth(op, 1) }
+
+// AboutNth is [Aggregate.About] for the n-th occurrence there, which the detail of the entry has
+// (Detail.Of); 0 stands for the first.
+func (a *Aggregate) AboutNth(op Op, n int) Op {
+	op.Scope, op.Occ = a.home(op.Scope), max(n, 1)
 	return op
 }
 

@@ -42,6 +42,7 @@ var golden = map[string][]journal.Entry{
 
 	// Scopes that stand for others.
 	"v1-undone.jsonl":   goldenUndone(),
+	"v1-effect.jsonl":   goldenEffect(),
 	"v1-fields-5.jsonl": alone(journal.Detail{StartDetail: journal.StartDetail{CleansUp: true}}, 1),
 
 	// Runs that retry others.
@@ -408,6 +409,51 @@ func goldenUndone() []journal.Entry {
 		},
 		{Kind: journal.RunCancelled, Status: journal.Cancelled, Detail: &journal.Detail{
 			Reason: "customer",
+		}},
+	})
+}
+
+// goldenEffect has a step that runs at most once, and two steps of one name, which are undone by
+// options of theirs.
+func goldenEffect() []journal.Entry {
+	op := func(scope int64, name string, occ int) journal.Op {
+		return journal.Op{Scope: scope, Name: name, Occ: occ}
+	}
+	undo := func(of int) *journal.Detail {
+		return &journal.Detail{Phase: journal.PhaseUndo, Of: of}
+	}
+	own := &journal.Detail{StepDetail: journal.StepDetail{Undo: true, OwnUndo: true}}
+	once := &journal.Detail{StepDetail: journal.StepDetail{AtMostOnce: true}}
+	return numbered([]journal.Entry{
+		{
+			Kind: journal.RunStarted, Status: journal.Running, Data: []byte(`1`),
+			Detail: &journal.Detail{CodeDetail: journal.CodeDetail{Build: "b1"}},
+		},
+		{Kind: journal.StepCompleted, Op: op(0, "pack", 1), Detail: own},
+		{Kind: journal.StepCompleted, Op: op(0, "pack", 2), Detail: own},
+		{Kind: journal.StepStarted, Op: op(0, "pay", 1), Detail: once},
+		{Kind: journal.StepHeld, Op: op(0, "pay", 1), Detail: once},
+		{Kind: journal.StepStarted, Op: op(0, "pay", 1), Detail: once},
+		{Kind: journal.StepFailed, Op: op(0, "pay", 1), Detail: &journal.Detail{
+			Attempt: 1,
+			Failure: &journal.Failure{
+				Message: "interrupted", Name: journal.Interrupted, Class: journal.ClassPermanent,
+			},
+		}},
+		{Kind: journal.RunClosing, Detail: &journal.Detail{Outcome: journal.Failed}},
+		{Kind: journal.CleanupPlanned, Op: op(0, "perdure:undo", 1)},
+		{Kind: journal.StepCompleted, Op: op(9, "undo:pack", 1), Detail: undo(2)},
+		{Kind: journal.StepCompensated, Op: op(9, "pack", 1), Detail: &journal.Detail{Of: 2}},
+		{Kind: journal.StepFailed, Op: op(9, "undo:pack", 2), Detail: &journal.Detail{
+			Attempt: 1, Phase: journal.PhaseUndo, Of: 1,
+			Failure: &journal.Failure{Message: "broken"},
+		}},
+		{
+			Kind: journal.StepCompensationFailed, Op: op(9, "pack", 2),
+			Detail: &journal.Detail{Of: 1, Failure: &journal.Failure{Message: "broken"}},
+		},
+		{Kind: journal.RunFailed, Status: journal.Failed, Detail: &journal.Detail{
+			Failure: &journal.Failure{Message: "interrupted", Name: journal.Interrupted},
 		}},
 	})
 }
@@ -966,6 +1012,34 @@ func TestWhatIsUndoneCountsWhereItWasDone(t *testing.T) {
 		}); a.Path(about) != "order/undo:charge" {
 			t.Errorf("restored at %d: the compensation is about %s", restored+1, a.Path(about))
 		}
+	}
+}
+
+// Steps of one name are undone each for itself.
+//
+// spec: B-25, P-14
+func TestWhatOccursTwiceIsUndoneForEach(t *testing.T) {
+	a := newAggregate()
+	for _, e := range goldenEffect() {
+		if err := a.Apply(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := map[string]journal.StepStatus{}
+	for _, s := range a.Snapshot().Steps {
+		got[s.Path] = s.Status
+	}
+	if got["pack"] != journal.StepIsCompensationFailed ||
+		got["pack#2"] != journal.StepIsCompensated || got["pay"] != journal.StepIsFailed {
+		t.Errorf("the steps are %v", got)
+	}
+	s := a.Snapshot()
+	if left := s.Undoable(); !slices.Equal(left, []string{"pack"}) {
+		t.Errorf("not undone are %q", left)
+	}
+	_, redone, err := journal.Reusable(goldenEffect())
+	if !slices.Equal(redone, []string{"pack#2"}) || err != nil {
+		t.Errorf("a retry does %q again, %v", redone, err)
 	}
 }
 

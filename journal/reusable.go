@@ -314,9 +314,11 @@ func (s *reuse) undo() {
 		name, undoes := strings.CutPrefix(e.Op.Name, strings.ToLower(PhaseUndo)+":")
 		switch {
 		case e.Kind == StepCompensated:
-			fact = Op{Scope: e.Op.Scope, Name: e.Op.Name, Key: e.Op.Key, Occ: 1}
+			fact = Op{Scope: e.Op.Scope, Name: e.Op.Name, Key: e.Op.Key, Occ: e.about()}
 		case e.Kind == StepCompleted && undoes && e.Detail != nil && e.Detail.Phase == PhaseUndo:
-			fact = Op{Scope: e.Op.Scope, Name: name, Key: e.Op.Key, Occ: e.Op.Occ}
+			fact = Op{
+				Scope: e.Op.Scope, Name: name, Key: e.Op.Key, Occ: cmp.Or(e.Detail.Of, e.Op.Occ),
+			}
 		default:
 			continue
 		}
@@ -328,6 +330,14 @@ func (s *reuse) undo() {
 			}
 		}
 	}
+}
+
+// about returns the occurrence of the step that a fact is about.
+func (e *Entry) about() int {
+	if e.Detail == nil {
+		return 1
+	}
+	return max(e.Detail.Of, 1)
 }
 
 // redo marks an operation that was undone to be done again, with everything that was done for it in

@@ -14,6 +14,7 @@ type Step struct {
 	Path     string // Op with the scopes it is in: branch/label
 	Opens    int64  // the scope that a branch or scope opened; else 0
 	Phase    string // the phase of a TCC's participant; else empty
+	Of       int    // of an undo: the occurrence of the step that it undoes; 0 for the first
 	Status   StepStatus
 	Attempts int
 	Started  time.Time // when the first attempt began; for a sequential step, as its result has it
@@ -24,6 +25,7 @@ type Step struct {
 	By       string    // the operator who skipped it
 	Undo     bool      // it has a compensation, and has been executed
 	Then     string    // of a visit that goes on: the action that it takes; else empty
+	OwnUndo  bool      // an option of the step undoes it, and no pattern
 
 	StandsFor int64  // the scope that the opened one stands for; else 0
 	ForStep   string // the step beside it that the branch of the opened scope performs

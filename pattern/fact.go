@@ -18,6 +18,7 @@ type Fact struct {
 	Phase   string
 	Reason  string
 	Attempt int
+	Occ     int // the occurrence of the step; 0 for the first
 	Err     error
 }
 
@@ -33,7 +34,7 @@ func Record(ctx context.Context, f Fact) error {
 	if !journal.ValidName(f.Name) {
 		return failure.BadName("fact", f.Name)
 	}
-	d := &journal.Detail{Phase: f.Phase, Reason: f.Reason, Attempt: f.Attempt}
+	d := &journal.Detail{Phase: f.Phase, Reason: f.Reason, Attempt: f.Attempt, Of: f.Occ}
 	if f.Err != nil {
 		d.Failure = failure.Of(f.Err)
 	}

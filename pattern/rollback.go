@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/journal"
 )
 
 // An Undo is the compensation of something that a run has done.
@@ -20,6 +21,8 @@ type Undo struct {
 	Retry     *perdure.Retry // nil means one attempt
 	Default   bool           // without Retry, the policy of the workflow decides
 	Timeout   time.Duration  // of an attempt; 0 means five minutes
+	Occ       int            // the occurrence of the step; 0 for the first
+	Parks     bool           // as [Rollback.Parks], for this one
 	// Of is the context of the branch or scope whose step it was. Nil means that of the rollback.
 	Of context.Context
 }
@@ -92,9 +95,9 @@ func (r *Rollback) undo(ctx context.Context, u *Undo) error {
 			return err
 		}
 	}
-	fact := Fact{Kind: StepCompensated, Name: u.Name, Key: u.Key}
+	fact := Fact{Kind: StepCompensated, Name: u.Name, Key: u.Key, Occ: u.Occ}
 	out, err := r.try(ctx, u)
-	for err != nil && r.Parks && fact.Reason == "" {
+	for err != nil && (r.Parks || u.Parks) && fact.Reason == "" {
 		d, e := ParkUndo(ctx, u.Name, u.Key, len(r.open), FailedUndo(u.id(), err))
 		switch {
 		case e != nil:
@@ -131,7 +134,7 @@ func (r *Rollback) undo(ctx context.Context, u *Undo) error {
 func (r *Rollback) try(ctx context.Context, u *Undo) (json.RawMessage, error) {
 	t := Task{
 		Name: u.Name, Key: u.Key, Phase: perdure.PhaseUndo, Call: u.Call, Retry: u.Retry,
-		Timeout: u.Timeout,
+		Timeout: u.Timeout, Occ: u.Occ,
 	}
 	if t.Retry == nil && !u.Default {
 		t.Retry = &perdure.NoRetry
@@ -159,10 +162,7 @@ func (r *Rollback) errorOf(id string) error {
 
 // id returns the text that stands for the step in errors and sources.
 func (u *Undo) id() string {
-	if u.Key == "" {
-		return u.Name
-	}
-	return u.Name + "[" + u.Key + "]"
+	return journal.Op{Name: u.Name, Key: u.Key, Occ: max(u.Occ, 1)}.String()
 }
 
 // The choices of an operator for a compensation that has failed for good.

@@ -34,6 +34,7 @@ type Task struct {
 	Event    *StepEvent     // emitted at its success; nil for none
 	Announce bool           // see [Announced]
 	Undo     bool           // it has a compensation
+	Occ      int            // of a compensation: the occurrence of the step; 0 for the first
 }
 
 // A TaskFunc is the body of a task: see [TaskOf].
@@ -128,6 +129,9 @@ func (t Task) options() []perdure.StepOption {
 	if t.Announce {
 		opts = append(opts, Announced)
 	}
+	if t.Occ > 0 {
+		opts = append(opts, occurrence(t.Occ))
+	}
 	if t.Undo {
 		opts = append(opts, undoable{})
 	}
@@ -149,6 +153,14 @@ func (t Task) Skipped(ctx context.Context, given Sources) (out json.RawMessage, 
 		out, err = t.Run(ctx, given)
 	}
 	return out, true, err
+}
+
+// occurrence is the option of a compensation of a step that is not the first of its name.
+type occurrence int
+
+func (n occurrence) ApplyToStep(o *sealed.Operation) error {
+	o.Of = int(n)
+	return nil
 }
 
 // undoable is the option of a step that has a compensation.

@@ -253,7 +253,7 @@ func (f *reporter) add(e *journal.Entry) {
 		}
 		f.last = e.At
 	case journal.StepCompensated, journal.StepCompensationFailed:
-		f.verdict(f.of.Path(f.of.About(e.Op)), e)
+		f.verdict(f.of.Path(f.of.AboutNth(e.Op, ofStep(e))), e)
 	case journal.ValueRecorded:
 		ofRun := e.Op.Name == sealed.SuppressedError && f.of.About(e.Op).Scope == 0
 		if ofRun && e.Failure() != nil {
@@ -272,6 +272,14 @@ func visitOf(e *journal.Entry) (op journal.Op, over bool) {
 		}
 	}
 	return op, over
+}
+
+// ofStep returns the occurrence of the step that a fact is about; 0 for the first.
+func ofStep(e *journal.Entry) int {
+	if e.Detail == nil {
+		return 0
+	}
+	return e.Detail.Of
 }
 
 // verdict takes in what became of a compensation; of several verdicts the last counts.
@@ -297,7 +305,7 @@ func (f *reporter) steps(all []journal.Step) []Step {
 		case phase == "":
 			f.step(s.Path, s)
 		default:
-			path := f.of.Path(f.of.About(s.Op))
+			path := f.of.Path(f.of.AboutNth(s.Op, s.Of))
 			at := strings.LastIndexByte(path, '/') + 1
 			path = path[:at] + strings.TrimPrefix(path[at:], strings.ToLower(phase)+":")
 			if phase == journal.PhaseUndo {

@@ -54,11 +54,13 @@ var plan = map[string]permit{
 	"internal/failure": {own: "internal/guard journal"},
 	"internal/payload": {own: "internal/failure internal/guard journal"},
 	// what a definition is, and what options are applied to
-	"definition":      {own: "internal/failure journal"},
-	"internal/sealed": {own: "definition internal/failure internal/kernel journal store"},
-	"internal/paced":  {own: "internal/failure internal/kernel"},
-	"internal/token":  {own: "internal/kernel internal/sealed journal store"},
-	"internal/reply":  {own: "internal/failure internal/kernel internal/sealed journal store"},
+	"definition": {own: "internal/failure journal"},
+	"internal/sealed": {
+		own: "definition internal/failure internal/kernel internal/payload journal store",
+	},
+	"internal/paced": {own: "internal/failure internal/kernel"},
+	"internal/token": {own: "internal/kernel internal/sealed journal store"},
+	"internal/reply": {own: "internal/failure internal/kernel internal/sealed journal store"},
 	"backpressure": {
 		own: "definition internal/failure internal/guard internal/kernel internal/paced " +
 			"internal/payload internal/sealed journal",
@@ -94,7 +96,9 @@ var plan = map[string]permit{
 		own: "/ backpressure deadletter definition internal/guard internal/jsontype journal " +
 			"pattern report",
 	},
-	"effect": {own: "/ internal/kernel internal/sealed"},
+	"effect": {
+		own: "/ internal/failure internal/kernel internal/payload internal/sealed journal pattern",
+	},
 	"machine": {
 		own: "/ approval definition internal/failure internal/guard pattern",
 	},

@@ -70,7 +70,7 @@ func (k *Kernel) activationOf(c *store.Run, def *Workflow) (r *run, broken *jour
 	}
 	if broken = brokenBy(c); broken != nil {
 		r.ending = newEnding(m)
-		m.planned, m.ends = nil, nil
+		m.planned, m.undoable, m.ends = nil, false, nil
 	}
 	for i := range c.Entries {
 		e := &c.Entries[i]

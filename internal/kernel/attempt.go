@@ -84,10 +84,6 @@ func (o *operation) try(announced bool) {
 	r.whenDurable(effect{begin: o})
 }
 
-// InterruptedName is the name of the failure of a step that is called at most once, and was
-// interrupted.
-const InterruptedName = "perdure.Interrupted"
-
 // interrupt fails a step whose body may have been called and must not be called again: an engine
 // died, or lost its lease, during its attempt. If an earlier build retried the step, its last
 // failure stays.
@@ -99,7 +95,7 @@ func interrupt(o *operation, rec *record) {
 	f := rec.last
 	if f == nil || !rec.failed {
 		f = &journal.Failure{
-			Name: InterruptedName, Class: journal.ClassPermanent,
+			Name: journal.Interrupted, Class: journal.ClassPermanent,
 			Message: "interrupted: step " + o.path() + " may run at most once, and the engine " +
 				"that ran it died or lost its lease before a result was recorded. Its effect may " +
 				"have taken place or not, and it is not run again. Verify the effect, park the " +
@@ -340,7 +336,9 @@ func (o *operation) succeeded(a *attempt, data []byte, spill journal.Number) {
 		e.Data = nil
 	}
 	if a.n > 1 || o.work.Undo {
-		e.Detail = &journal.Detail{StepDetail: journal.StepDetail{Undo: o.work.Undo}}
+		e.Detail = &journal.Detail{StepDetail: journal.StepDetail{
+			Undo: o.work.Undo, OwnUndo: o.work.Compensation != nil,
+		}}
 	}
 	if a.n > 1 {
 		e.Detail.Attempt = a.n
@@ -437,7 +435,7 @@ func (o *operation) mark(d *journal.Detail) *journal.Detail {
 		}
 		d = &journal.Detail{}
 	}
-	d.Async, d.Phase, d.GoesOn = async, o.work.Phase, goesOn
+	d.Async, d.Phase, d.Of, d.GoesOn = async, o.work.Phase, o.work.Of, goesOn
 	return d
 }
 
@@ -618,10 +616,11 @@ func (s StepInfo) Keys() journal.RunID {
 	return cmp.Or(r.start.KeysOf(s.Of()), r.id())
 }
 
-// once returns the name and key of the operation, as if it occurred once.
+// once returns the name and key of the operation, as if it occurred once for each occurrence of the
+// step that it is a phase of.
 func (s StepInfo) once() string {
 	id := s.a.op.id
-	id.Occ = 1
+	id.Occ = max(s.a.op.work.Of, 1)
 	return id.String()
 }
 

@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"context"
+	"reflect"
 	"slices"
 
 	"github.com/perdure/perdure/journal"
@@ -18,6 +19,9 @@ type cleanup struct {
 	id     int64 // the scope of its operations
 	always bool
 	body   func(context.Context) *journal.Failure
+	// It undoes the steps that have a compensation. It is planned by the first of these, and
+	// recorded when it begins.
+	undoes bool
 }
 
 // A cleaning runs clean-ups one by one, the last planned one first, each in a scope of its own with
@@ -46,6 +50,7 @@ type ending struct {
 	ctx      context.Context // of all clean-ups; nil before the first one
 	cancel   context.CancelCauseFunc
 	way      *closing // nil while the run is not about to end
+	undoing  undoing
 	result   Outcome
 }
 
@@ -109,7 +114,7 @@ func (n *ending) endsChild(policy string) bool {
 // cleansUp reports whether the run may have clean-ups to run before it is cancelled.
 func (n *ending) cleansUp() bool {
 	return n.implied || len(n.cleanups) > 0 || n.open > 0 ||
-		n.memo != nil && len(n.memo.planned) > 0
+		n.memo != nil && (len(n.memo.planned) > 0 || n.memo.undoable)
 }
 
 // cleansUp reports whether the run may have clean-ups to run before it ends because of a command of
@@ -262,6 +267,11 @@ func (r *run) finish(t termination, outside bool) *journal.Error {
 // branch still goes on beside the branch that has come to the end, because the end cancels that
 // branch. If its branch is over, the branch around that one counts.
 func (c *closing) does(p *cleanup) bool {
+	if p.undoes {
+		d := c.run.start
+		return (!c.last.Status.IsSuccess() || d != nil && d.Undoes != "") &&
+			c.run.ending.undoing.any()
+	}
 	in := p.in
 	for in.branch.state == isOver && in.parent != nil {
 		in = in.parent
@@ -330,10 +340,15 @@ func (c *cleaning) next() {
 		run: r, id: p.id, path: p.path + "/", base: p.in.base, ctx: c.ctx, done: c.ctx.Done(),
 		cause: c.by,
 	}
-	r.observed.name(s)
 	b := &branch{run: r, scope: s, wake: make(chan struct{}, 1), cleanup: p}
 	s.branch = b
+	if !p.undoes {
+		r.observed.name(s)
+	}
 	b.body = func() {
+		if p.undoes {
+			p.record(s)
+		}
 		var failure *journal.Failure
 		b.workflow(func() { failure = p.body(context.WithValue(c.ctx, contextKey{}, s)) })
 		r.mu.Lock()
@@ -352,4 +367,148 @@ func (p *cleanup) ended(f *journal.Failure) {
 		go r.k.observe(n)
 	}
 	p.of.next()
+}
+
+// A Compensation undoes a step that has completed, if its run ends without success.
+type Compensation struct {
+	How   any          // how the step is undone; package effect knows
+	Takes reflect.Type // the type that the result of the step must have
+	// CleanUp undoes what the run has done, which is in the order of completion. It is workflow
+	// code in a scope of its own. It is the same function for all steps.
+	CleanUp func(ctx context.Context, done []Done) *journal.Failure
+}
+
+// An undoing has the steps of a run that have a compensation: those that have begun, and those that
+// have completed, in the order of the journal. Workflow code need not have read their results.
+//
+// The mu of the run guards it.
+type undoing struct {
+	open []*operation
+	done []*operation
+}
+
+// mayUndo takes a step with a compensation that begins. The first one plans the clean-up.
+func (n *ending) mayUndo(o *operation) {
+	r := o.run
+	if !slices.ContainsFunc(n.cleanups, func(p *cleanup) bool { return p.undoes }) {
+		body := o.work.Compensation.CleanUp
+		n.cleanups = append(n.cleanups, &cleanup{
+			in: r.root.scope, undoes: true,
+			body: func(ctx context.Context) *journal.Failure {
+				done, err := completed(ctx)
+				if err != nil {
+					return nil // the run has ended
+				}
+				return body(ctx, done)
+			},
+		})
+	}
+	n.undoing.open = append(n.undoing.open, o)
+}
+
+// heardOf takes the outcome of a step with a compensation. A step that failed, or that an operator
+// has skipped, is not undone.
+func (n *ending) heardOf(o *operation) {
+	u := &n.undoing
+	u.open = slices.DeleteFunc(u.open, func(x *operation) bool { return x == o })
+	if d := o.outcome.Detail; o.outcome.Failure == nil && (d == nil || !d.Skipped) {
+		u.done = append(u.done, o)
+	}
+}
+
+// any reports whether a step has completed, or is settled and may have completed.
+func (u *undoing) any() bool {
+	return len(u.done) > 0 || slices.ContainsFunc(u.open, func(o *operation) bool {
+		return o.settled && !o.held && o.outcome.Failure == nil
+	})
+}
+
+// record records the clean-up that undoes steps, in the scope of the run. It is called in the turn
+// of the clean-up, whose scope is s.
+func (p *cleanup) record(s *scope) {
+	r := s.run
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stay()
+	op, rec := p.in.ask(asked{name: undoName, class: isCleanup, inert: true})
+	if p.path = p.in.show(op); rec != nil {
+		p.id = rec.opens
+	} else {
+		p.id = r.append(journal.Entry{Kind: journal.CleanupPlanned, Op: op})
+	}
+	s.id, s.path = p.id, p.path+"/"
+	r.observed.name(s)
+}
+
+// undoName is the name of the clean-up that undoes steps. It has no place in the order of the code.
+const undoName = ownNames + "undo"
+
+// completed returns the steps that have completed and have a compensation. It first waits for those
+// whose results are recorded and not delivered.
+func completed(ctx context.Context) ([]Done, error) {
+	s, err := inside(ctx, call{verb: "undo"})
+	if err != nil {
+		return nil, err
+	}
+	r := s.run
+	defer r.mu.Unlock()
+	open := slices.Clone(r.ending.undoing.open)
+	w := s.wait(open)
+	defer w.close()
+	for range open {
+		if _, err := w.next(s); err != nil {
+			return nil, err
+		}
+	}
+	done := make([]Done, len(r.ending.undoing.done))
+	for i, o := range r.ending.undoing.done {
+		done[i] = Done{
+			Name: o.id.Name, Key: o.id.Key, Occ: o.id.Occ,
+			How: o.work.Compensation.How, op: o,
+		}
+		if o.scope.id != 0 {
+			done[i].In = context.WithValue(ctx, contextKey{}, o.scope)
+		}
+	}
+	return done, nil
+}
+
+// A Done is a step that has completed and has a compensation.
+type Done struct {
+	Name, Key string
+	Occ       int
+	In        context.Context // of its scope; nil for the run's own
+	How       any             // of its Compensation
+	op        *operation
+}
+
+// Data returns the result of the step. It is called in the body of a step.
+func (d Done) Data() ([]byte, error) {
+	r := d.op.run
+	r.mu.Lock()
+	data, stored := d.op.outcome.Data, d.op.outcome.stored
+	r.mu.Unlock()
+	if stored == 0 {
+		return data, nil
+	}
+	return r.k.fetch(r.number(), stored)
+}
+
+// refuses returns an error for a step that has a compensation in a place where nothing would call
+// it.
+func (s *scope) refuses(step Step) error {
+	if step.Compensation == nil {
+		return nil
+	}
+	for s.parent != nil {
+		s = s.parent
+	}
+	if s.branch.cleanup == nil {
+		return nil
+	}
+	return &journal.Error{
+		Code: journal.CodeInvalid, Op: "step " + step.Name,
+		Message: "a step of a clean-up cannot have an Undo",
+		Hint:    "leave it out: a run undoes what it did before its end began",
+	}
 }

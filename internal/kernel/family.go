@@ -122,11 +122,22 @@ func (f *family) mayCompensate(old journal.Head, entries []journal.Entry) error 
 			return &journal.Error{Code: journal.CodeCorrupt, Op: f.op, Err: err}
 		}
 	}
-	switch s := a.Snapshot(); {
-	case s.Layers == nil && old.Pattern != journal.PatternMachine:
-		return wrongState(f.op, old, "only graphs and sagas can be compensated, and it is a "+
-			"code workflow")
-	case len(s.Undoable()) == 0:
+	s := a.Snapshot()
+	code := s.Layers == nil && old.Pattern != journal.PatternMachine
+	undoable, own := s.Undoable(), false
+	for i := range s.Steps {
+		if t := &s.Steps[i]; t.OwnUndo {
+			own = true
+		} else if code && slices.Contains(undoable, t.Path) {
+			return wrongState(f.op, old, "step "+t.Path+" belongs to a saga or TCC within a code "+
+				"workflow, and only its code can undo that")
+		}
+	}
+	switch {
+	case code && !own:
+		return wrongState(f.op, old, "only graphs, sagas and machines can be compensated, and "+
+			"code workflows whose steps have an Undo")
+	case len(undoable) == 0:
 		return wrongState(f.op, old, "it has nothing to undo")
 	}
 	return nil

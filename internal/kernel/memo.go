@@ -61,6 +61,7 @@ type memo struct {
 	last     int64
 	planned  map[int64]bool   // the scopes of clean-ups; nil for none
 	writes   []*journal.Entry // of the step whose result comes next
+	undoable bool             // a step has completed that an option of it undoes
 	ends     *journal.Entry   // the end that the run cleans up for; nil for none
 	phase    journal.Status   // the status that code has set last, by the entry phaseAt; else 0
 	phaseAt  int64
@@ -159,6 +160,8 @@ func (m *memo) add(e *journal.Entry) {
 	}
 	m.tccs += decides(e)
 	switch e.Kind {
+	case journal.StepCompleted:
+		m.undoable = m.undoable || e.Detail != nil && e.Detail.OwnUndo
 	case journal.CleanupPlanned:
 		m.plans(e.Seq)
 	case journal.StatusChanged:
@@ -229,10 +232,12 @@ func (m *memo) add(e *journal.Entry) {
 }
 
 // moves reports whether the entry has no place in the order of the code: a timer of the
-// predecessor, and a version that was decided for code which ran before it.
+// predecessor, a version that was decided for code which ran before it, and the clean-up that
+// undoes steps.
 func moves(e *journal.Entry) bool {
 	return e.Kind == journal.TimerRegistered && e.Detail.Other != "" ||
-		e.Kind == journal.VersionMarked && e.Detail.Version == 0
+		e.Kind == journal.VersionMarked && e.Detail.Version == 0 ||
+		e.Kind == journal.CleanupPlanned && e.Op.Name == undoName
 }
 
 // forget drops the facts that hold only for the build that wrote last, because another one replays.

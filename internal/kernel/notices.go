@@ -79,7 +79,8 @@ func (v *observed) tellReplayed(ended bool) {
 			continue
 		}
 		open := rec.moved || s.stands && rec.place > s.reached
-		if rec.told || m.planned[in] || open && !ended {
+		undoes := rec.class == isCleanup && rec.op.Name == undoName // code asks for it later
+		if rec.told || undoes || m.planned[in] || open && !ended {
 			continue
 		}
 		rec.told = true

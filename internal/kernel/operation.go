@@ -30,7 +30,10 @@ type Work struct {
 	Timeout    time.Duration // of one attempt; 0 for none
 	Tx         bool          // its body works in a transaction; see StepInfo.Join
 	Phase      string        // the phase of a TCC's participant; empty for other steps
+	Of         int           // of an undo: the occurrence of the step; 0 for the first
 	Limit      *store.Ask    // for the token that each attempt needs; nil for none
+	// Compensation undoes the step if the run ends without success; nil for none. Undo is set then.
+	Compensation *Compensation
 	// Next returns how long after a failure of the n-th attempt the next attempt begins, and false
 	// if the n-th was the last. Nil means the workflow's policy.
 	Next func(n int, f *journal.Failure) (time.Duration, bool)
@@ -102,6 +105,9 @@ func Do(ctx context.Context, step Step) (Outcome, error) {
 	}
 	r := s.run
 	defer r.mu.Unlock()
+	if err := s.refuses(step); err != nil {
+		return Outcome{}, err
+	}
 	o := s.begin(ctx, step, isStep, over)
 	return s.await(o)
 }
@@ -114,6 +120,9 @@ func Async(ctx context.Context, step Step) (*Operation, error) {
 	}
 	r := s.run
 	defer r.mu.Unlock()
+	if err := s.refuses(step); err != nil {
+		return nil, err
+	}
 	o := s.begin(ctx, step, isAsync, over)
 	r.k.lends.contend(r)
 	return (*Operation)(o), nil
@@ -127,6 +136,9 @@ func (s *scope) begin(ctx context.Context, step Step, c class, over *journal.Fai
 	o := &operation{run: r, scope: s, id: op, class: c, work: step.Work, ctx: ctx}
 	if step.Next == nil {
 		o.work.Next = r.def.Next
+	}
+	if o.work.Compensation != nil {
+		r.ending.mayUndo(o)
 	}
 	r.values.called(step.Name)
 	if step.Visit {
@@ -265,6 +277,9 @@ func (o *operation) deliver() {
 	o.delivered, o.order = true, r.deliver()
 	for _, e := range o.writes {
 		r.noted(e)
+	}
+	if o.work.Compensation != nil {
+		r.ending.heardOf(o)
 	}
 	switch {
 	case o.outcome.Failure != nil:

@@ -2,11 +2,14 @@ package sealed
 
 import (
 	"context"
+	"fmt"
+	"reflect"
 	"strings"
 	"time"
 
 	"github.com/perdure/perdure/internal/failure"
 	"github.com/perdure/perdure/internal/kernel"
+	"github.com/perdure/perdure/internal/payload"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
 )
@@ -47,6 +50,18 @@ func Step[O interface{ ApplyToStep(o *Operation) error }](name string, opts []O)
 	if name = InPhase(o.Phase, name); !journal.ValidName(name) {
 		return kernel.Step{}, failure.BadName("step", name)
 	}
+	if o.Compensation != nil {
+		if o.Phase != "" {
+			return kernel.Step{}, &journal.Error{
+				Code: journal.CodeInvalid, Op: "step " + name,
+				Message: "a step with a Phase cannot have an Undo",
+				Hint:    "the pattern that the phase belongs to undoes the step",
+			}
+		}
+		if undo := InPhase(journal.PhaseUndo, name); !journal.ValidName(undo) {
+			return kernel.Step{}, failure.BadName("step", undo)
+		}
+	}
 	if o.AtMostOnce {
 		if o.Next != nil {
 			return kernel.Step{}, &journal.Error{
@@ -61,7 +76,8 @@ func Step[O interface{ ApplyToStep(o *Operation) error }](name string, opts []O)
 		Name: name, Key: o.Key, Change: o.Change,
 		Work: kernel.Work{
 			Announced: o.Announced, AtMostOnce: o.AtMostOnce, Declared: o.Declared, Undo: o.Undo,
-			Timeout: o.Timeout, Phase: o.Phase, Next: o.Next, Limit: o.Limit,
+			Timeout: o.Timeout, Phase: o.Phase, Of: o.Of, Next: o.Next, Limit: o.Limit,
+			Compensation: o.Compensation,
 		},
 	}
 	if o.Change.Was != "" {
@@ -95,7 +111,10 @@ type Operation struct {
 	AtMostOnce bool
 	Declared   bool
 	Undo       bool // the step has a compensation
-	Timeout    time.Duration
+	// Compensation undoes the step if the run ends without success; nil for none. Undo is set then.
+	Compensation *kernel.Compensation
+	Of           int // of an undo: the occurrence of the step that it undoes; 0 for the first
+	Timeout      time.Duration
 	// Next is the retry policy. It is nil for the workflow's policy.
 	Next  func(n int, f *journal.Failure) (time.Duration, bool)
 	Phase string
@@ -120,4 +139,18 @@ func Decide(ctx context.Context, name, key, reason string, choices []string) (ke
 	return kernel.Decide(ctx, kernel.Decision{
 		Name: name, Key: key, Reason: failure.Clip(reason), Choices: choices,
 	})
+}
+
+// Fits returns an error if the Undo of a step does not take the type of the step's result.
+func Fits(s kernel.Step, result reflect.Type) error {
+	c := s.Compensation
+	if c == nil || c.Takes == result || c.Takes.Kind() == reflect.Interface ||
+		payload.IsRaw(c.Takes) || payload.IsRaw(result) {
+		return nil
+	}
+	return &journal.Error{
+		Code: journal.CodeInvalid, Op: "step " + s.Name,
+		Message: fmt.Sprintf("its result is a %v, and its Undo takes a %v", result, c.Takes),
+		Hint:    "the function of an Undo takes the result of the step; for perdure.Do a struct{}",
+	}
 }

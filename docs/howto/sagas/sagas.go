@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/effect"
 	"github.com/perdure/perdure/saga"
 )
 
@@ -60,25 +61,20 @@ func Fulfil(shop Shop) *saga.Saga[Order] {
 	return s.Output(ship).Policy(saga.RetryWithBackoff).ParkOnUndoError()
 }
 
-// ByHand is the same in workflow code: what undoes a step is called when a later one fails.
-func ByHand(shop Shop) *perdure.Workflow[Order, string] {
-	return perdure.Define("by-hand", func(ctx context.Context, o Order) (string, error) {
-		paid, err := perdure.Step(ctx, "charge", func(ctx context.Context) (Charge, error) {
+// Small is a workflow whose first step has an Undo. It needs no saga.
+func Small(shop Shop) *perdure.Workflow[Order, string] {
+	return perdure.Define("small", func(ctx context.Context, o Order) (string, error) {
+		_, err := perdure.Step(ctx, "charge", func(ctx context.Context) (Charge, error) {
 			return shop.Charge(ctx, perdure.IdempotencyKey(ctx), o)
-		})
+		}, effect.Undo(func(ctx context.Context, c Charge) error {
+			return shop.Refund(ctx, perdure.IdempotencyKey(ctx), c)
+		}, perdure.Retry{Attempts: 5}, effect.Parks))
 		if err != nil {
 			return "", err
 		}
-		tracking, err := perdure.Step(ctx, "ship", func(ctx context.Context) (string, error) {
+		return perdure.Step(ctx, "ship", func(ctx context.Context) (string, error) {
 			return shop.Ship(ctx, perdure.IdempotencyKey(ctx), o)
 		})
-		if err == nil {
-			return tracking, nil
-		}
-		undone := perdure.Do(ctx, "refund", func(ctx context.Context) error {
-			return shop.Refund(ctx, perdure.IdempotencyKey(ctx), paid)
-		})
-		return "", errors.Join(err, undone)
 	})
 }
 

@@ -102,9 +102,9 @@ func TestACompensationThatFailsWaitsForAnOperator(t *testing.T) {
 	}
 }
 
-func TestWorkflowCodeUndoesByHand(t *testing.T) {
+func TestTheStepsOfASmallWorkflowAreUndone(t *testing.T) {
 	w := &world{}
-	byHand := ByHand(w)
+	byHand := Small(w)
 	perduretest.Test(t, func(env *perduretest.Env) {
 		env.Step("ship").Fail(20, perdure.Permanent(ErrRefused))
 		perduretest.Start(env, byHand, order).Fails(ErrRefused)
