@@ -122,14 +122,14 @@ func (c *compensation) ApplyToStep(o *sealed.Operation) error {
 }
 
 // cleanUp undoes what the run of ctx has done. It is the clean-up of the run.
-func cleanUp(ctx context.Context, done []kernel.Done) *journal.Failure {
+func cleanUp(ctx context.Context, done []kernel.Compensation) *journal.Failure {
 	if err := undo(ctx, done); err != nil && pattern.EndedBy(ctx) == nil {
 		return failure.Of(err)
 	}
 	return nil
 }
 
-func undo(ctx context.Context, done []kernel.Done) error {
+func undo(ctx context.Context, done []kernel.Compensation) error {
 	back, err := pattern.RollsBack(ctx)
 	if err != nil {
 		return err

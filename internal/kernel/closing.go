@@ -375,7 +375,13 @@ type Compensation struct {
 	Takes reflect.Type // the type that the result of the step must have
 	// CleanUp undoes what the run has done, which is in the order of completion. It is workflow
 	// code in a scope of its own. It is the same function for all steps.
-	CleanUp func(ctx context.Context, done []Done) *journal.Failure
+	CleanUp func(ctx context.Context, done []Compensation) *journal.Failure
+
+	// These are set in what CleanUp gets.
+	Name, Key string          // of the step
+	Occ       int             // of the step, among those of its name and key
+	In        context.Context // of the scope of the step; nil for the run's own
+	op        *operation
 }
 
 // An undoing has the steps of a run that have a compensation: those that have begun, and those that
@@ -445,7 +451,7 @@ const undoName = ownNames + "undo"
 
 // completed returns the steps that have completed and have a compensation. It first waits for those
 // whose results are recorded and not delivered.
-func completed(ctx context.Context) ([]Done, error) {
+func completed(ctx context.Context) ([]Compensation, error) {
 	s, err := inside(ctx, call{verb: "undo"})
 	if err != nil {
 		return nil, err
@@ -460,33 +466,23 @@ func completed(ctx context.Context) ([]Done, error) {
 			return nil, err
 		}
 	}
-	done := make([]Done, len(r.ending.undoing.done))
+	done := make([]Compensation, len(r.ending.undoing.done))
 	for i, o := range r.ending.undoing.done {
-		done[i] = Done{
-			Name: o.id.Name, Key: o.id.Key, Occ: o.id.Occ,
-			How: o.work.Compensation.How, op: o,
-		}
+		c := *o.work.Compensation
+		c.Name, c.Key, c.Occ, c.op = o.id.Name, o.id.Key, o.id.Occ, o
 		if o.scope.id != 0 {
-			done[i].In = context.WithValue(ctx, contextKey{}, o.scope)
+			c.In = context.WithValue(ctx, contextKey{}, o.scope)
 		}
+		done[i] = c
 	}
 	return done, nil
 }
 
-// A Done is a step that has completed and has a compensation.
-type Done struct {
-	Name, Key string
-	Occ       int
-	In        context.Context // of its scope; nil for the run's own
-	How       any             // of its Compensation
-	op        *operation
-}
-
 // Data returns the result of the step. It is called in the body of a step.
-func (d Done) Data() ([]byte, error) {
-	r := d.op.run
+func (c Compensation) Data() ([]byte, error) {
+	r := c.op.run
 	r.mu.Lock()
-	data, stored := d.op.outcome.Data, d.op.outcome.stored
+	data, stored := c.op.outcome.Data, c.op.outcome.stored
 	r.mu.Unlock()
 	if stored == 0 {
 		return data, nil
