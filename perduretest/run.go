@@ -115,9 +115,11 @@ func (r *Run[O]) Cancel(reason string) {
 const patience = 10 * 365 * 24 * time.Hour
 
 // Result waits for the end of the run and returns its output, or the error that it ended with. A
-// run that has not ended after ten virtual years fails the test at once.
+// run that has not ended after ten virtual years fails the test at once. Steps that are held back
+// go on: see [Env.Release].
 func (r *Run[O]) Result() (O, error) {
 	r.env.Helper()
+	r.env.Release()
 	ctx, cancel := context.WithTimeout(r.env.Context(), patience)
 	defer cancel()
 	var out O

@@ -70,6 +70,8 @@ type steps struct {
 	mu     sync.Mutex
 	faults []*fault // in the order in which they were planned
 	counts map[execution]int
+	holds  bool    // attempts wait until the test lets them go on
+	held   []*held // those that wait
 }
 
 // A fault is a planned failure of some attempts.
@@ -113,13 +115,18 @@ func (s *steps) meet(info perdure.StepInfo) *fault {
 func (s *steps) around(outer around) around {
 	inner := func(ctx context.Context, info perdure.StepInfo,
 		body func(context.Context) error) error {
+		h, err := s.wait(ctx, info)
+		if err != nil {
+			return err
+		}
+		defer s.returned(h)
 		f := s.meet(info)
 		if f != nil && f.before != nil {
 			if err := f.before(ctx); err != nil {
 				return err
 			}
 		}
-		err := body(ctx)
+		err = body(ctx)
 		if f != nil && f.after != nil && err == nil {
 			return f.after
 		}
