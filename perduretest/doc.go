@@ -25,6 +25,20 @@
 // makes steps fail, hang or panic, and counts them. [Env.Crash], [Env.Restart] and [Env.Deploy]
 // end engines.
 //
+// # Step by step
+//
+// After [Env.StepByStep] every attempt of a step is held back, of whichever pattern, and [Run.Next]
+// lets one go on: the test drives the run to its end, looks at it in between, sends signals, and
+// lets steps fail. Time passes only where nothing else can be done; [Run.Advance] lets the next
+// timer or limit pass.
+//
+//	env.StepByStep()
+//	run := perduretest.Start(env, Fulfil, Order{ID: "4711"})
+//	step, _ := run.Next() // step.Path is "reserve", and its Status DONE
+//	run.Waits("paid")
+//	run.Advance() // nobody pays in time
+//	run.Next("release")
+//
 // # Crashes
 //
 // [CrashEverywhere] runs a scenario again for every commit in it, with a crash right after that

@@ -271,7 +271,9 @@ func TestExamplesHold(real *testing.T) {
 		"ExampleEnv_Deploy": ExampleEnv_Deploy,
 		"ExampleEnv_Do":     ExampleEnv_Do, "ExampleEnv_Step": ExampleEnv_Step,
 		"ExampleStep_Before": ExampleStep_Before,
-		"ExampleRun":         ExampleRun, "ExampleRun_Report": ExampleRun_Report,
+		"ExampleRun_Next":    ExampleRun_Next, "ExampleRun_Advance": ExampleRun_Advance,
+		"ExampleEnv_StepByStep": ExampleEnv_StepByStep,
+		"ExampleRun":            ExampleRun, "ExampleRun_Report": ExampleRun_Report,
 		"ExampleReplay": ExampleReplay, "ExampleReplayFile": ExampleReplayFile,
 		"ExampleReplayed_Fits": ExampleReplayed_Fits, "ExampleDifference": ExampleDifference,
 	}
@@ -313,5 +315,50 @@ func ExampleRun_Report() {
 		if s, _ := rep.Step("ship"); !rep.Success() || s.Attempts != 2 {
 			env.Errorf("the run is %s after %d attempts to ship", rep.Status, s.Attempts)
 		}
+	}, Parcel)
+}
+
+// One step at a time: the test looks at the run after each.
+func ExampleRun_Next() {
+	perduretest.Test(t, func(env *perduretest.Env) {
+		env.StepByStep()
+		env.Step("ship").Fail(1, errors.New("the carrier does not answer"))
+		run := perduretest.Start(env, Parcel, "p-1")
+		if step, _ := run.Next(); step.Path != "pack" || step.Status != journal.StepIsDone {
+			t.Error(step)
+		}
+		run.Published("state", "packed")
+		perduretest.Send(env, Postage, run.ID(), 145)
+		if step, _ := run.Next(); step.Status != journal.StepIsRetrying {
+			t.Error(step)
+		}
+		run.Next() // the time until the next attempt has passed
+		run.Is(journal.Completed)
+	}, Parcel)
+}
+
+// The limit of a wait passes, and nothing else does.
+func ExampleRun_Advance() {
+	perduretest.Test(t, func(env *perduretest.Env) {
+		run := perduretest.Start(env, Parcel, "p-1")
+		if passed, _ := run.Advance(); passed != 24*time.Hour {
+			t.Error(passed)
+		}
+		run.Fails(context.DeadlineExceeded)
+	}, Parcel)
+}
+
+// What could go on is listed, and the test chooses, or lets everything go on.
+func ExampleEnv_StepByStep() {
+	perduretest.Test(t, func(env *perduretest.Env) {
+		env.StepByStep()
+		one, two := perduretest.Start(env, Parcel, "1"), perduretest.Start(env, Parcel, "2")
+		if held := two.Held(); len(held) != 1 || held[0] != "pack" {
+			t.Error(held)
+		}
+		two.Next("pack")
+		one.Executed("pack", 0)
+		env.Release()
+		one.Executed("pack", 1)
 	}, Parcel)
 }

@@ -104,10 +104,11 @@ func (s *steps) letGo(h *held) {
 
 // Next lets one attempt of a step of the run, or of its children, be executed after
 // [Env.StepByStep], and returns the step as its report has it then: what it has come to is its
-// Status. A millisecond may pass until that is recorded. Of several attempts that could go on, it takes the first one by the path; names select
-// the steps of which one is to go on, as in [Env.Step]. If none could, time passes until one can.
-// Next returns false if none will: the run has ended, is suspended, or waits for something that has
-// no time, such as a signal. Only the goroutine of the test may call it.
+// Status. A millisecond may pass until that is recorded. Of several attempts that could go on, it
+// takes the first one by the path; names select the steps of which one is to go on, as in
+// [Env.Step]. If none could, time passes until one can. Next returns false if none will: the run
+// has ended, is suspended, or waits for something that has no time, such as a signal. Only the
+// goroutine of the test may call it.
 func (r *Run[O]) Next(names ...string) (journal.Step, bool) {
 	r.env.Helper()
 	for {

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/admin"
+	"github.com/perdure/perdure/batch"
 	"github.com/perdure/perdure/dag"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/machine"
@@ -248,6 +250,27 @@ func TestTheTestChoosesWhichStepGoesOn(t *testing.T) {
 	}, w, kid)
 }
 
+// The engine's own workflows are not held.
+//
+// spec: R-39
+func TestABatchIsNotHeld(t *testing.T) {
+	w := perdure.Define("w", func(ctx context.Context, _ string) (int, error) {
+		return 1, perdure.Do(ctx, "a", func(context.Context) error { return nil })
+	})
+	perduretest.Test(t, func(env *perduretest.Env) {
+		env.StepByStep()
+		run := perduretest.Start(env, w, "")
+		env.Settle()
+		if _, err := batch.Start(env.Context(), env.Engine(), batch.Spec{
+			Order: admin.Order{Action: journal.ActionCancel}, Runs: []string{run.ID()},
+		}); err != nil {
+			t.Fatal(err)
+		}
+		env.Sleep(time.Minute)
+		run.Is(journal.Cancelled)
+	}, w, batch.Workflow())
+}
+
 // A suspended run goes on by no step and by no time. An attempt that is held passes its timeout.
 //
 // spec: R-39
@@ -267,10 +290,26 @@ func TestAHeldStepIsSuspendedAndTimesOut(t *testing.T) {
 		if err := env.Engine().Suspend(env.Context(), run.RunID(), "holiday"); err != nil {
 			t.Fatal(err)
 		}
-		if _, ok := run.Next(); ok {
-			t.Error("it went on")
+		began := time.Now()
+		if _, ok := run.Next(); ok || time.Since(began) > 0 {
+			t.Errorf("it went on, after %v", time.Since(began))
 		}
 		run.Is(journal.Suspended)
+
+		paused := perduretest.Start(env, w, "")
+		paused.Next()
+		a := admin.New(env.Engine())
+		if err := a.PauseWorkflow(env.Context(), "w", admin.Note{}); err != nil {
+			t.Fatal(err)
+		}
+		env.Sleep(2 * time.Hour) // what it waits for is over
+		if passed, ok := paused.Advance(); ok {
+			t.Errorf("%v have passed", passed)
+		}
+		if err := a.ResumeWorkflow(env.Context(), "w", admin.Note{}); err != nil {
+			t.Fatal(err)
+		}
+		env.Settle()
 
 		late := perduretest.Start(env, w, "")
 		env.Settle()

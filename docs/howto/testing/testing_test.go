@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/perduretest"
 )
 
@@ -120,5 +121,27 @@ func TestARecordedRunIsMadeLikeThis(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+	}, fulfil)
+}
+
+func TestAnOrderStepByStep(t *testing.T) {
+	fulfil := Fulfil(newShop())
+	perduretest.Test(t, func(env *perduretest.Env) {
+		env.StepByStep() // every attempt of a step waits for Next
+		env.Step("ship").Fail(1, errors.New("the carrier does not answer"))
+		run := perduretest.Start(env, fulfil, Order{ID: "1", Cents: 4200})
+		if step, _ := run.Next(); step.Path != "reserve" || step.Status != journal.StepIsDone {
+			t.Error(step)
+		}
+		run.Waits("paid")
+		perduretest.Send(env, Paid, run.ID(), 4200)
+		if step, _ := run.Next(); step.Path != "ship" || step.Status != journal.StepIsRetrying {
+			t.Error(step)
+		}
+		run.Next() // the time until the next attempt passes by itself
+		if steps := run.Report().Steps; len(steps) != 2 {
+			t.Error(steps)
+		}
+		run.Returns("t-1")
 	}, fulfil)
 }
