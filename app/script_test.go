@@ -18,6 +18,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/callback"
+	"github.com/perdure/perdure/approval"
 	"github.com/perdure/perdure/dag"
 	"github.com/perdure/perdure/deadletter"
 	"github.com/perdure/perdure/internal/place"
@@ -64,6 +65,13 @@ var scripted = []perdure.Definition{
 			}
 		}
 		return best, nil
+	}),
+	perdure.Define("signoff", func(ctx context.Context, key string) (string, error) {
+		out, err := approval.Wait(ctx, approval.Ask{
+			Key: key, Title: "30 % off", Role: "manager", Quorum: 2, Form: percent{},
+			Within: 24 * time.Hour,
+		})
+		return string(out.Status), err
 	}),
 	perdure.Define("park", func(ctx context.Context, why string) (string, error) {
 		d, err := perdure.Park(ctx, "bank", why, "retry", "skip")
@@ -126,6 +134,18 @@ var scripted = []perdure.Definition{
 	}),
 	gated("waited", dag.Sync),
 	gated("unwaited", dag.Async),
+}
+
+// percent is a form for a number.
+type percent struct{}
+
+func (percent) Schema() json.RawMessage { return json.RawMessage(`{"type":"number"}`) }
+
+func (percent) Check(data json.RawMessage) error {
+	if string(data) == "null" {
+		return errors.New("a number is needed")
+	}
+	return json.Unmarshal(data, new(int))
 }
 
 // gated returns a graph in this mode, whose runs wait for a signal.

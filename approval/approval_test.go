@@ -423,7 +423,15 @@ func TestTheSameKeyIsTheSameDecision(t *testing.T) {
 				d.t.Errorf("%+v, %v", r, err)
 			}
 		}
-		d.accepted("is approved", "bob", "", true, "")
+		for range 2 {
+			r, err := d.decide("bob", "", true, "", perdure.SendKey("last"))
+			if err != nil || r.Status != approval.Approved {
+				d.t.Errorf("%+v, %v", r, err)
+			}
+			synctest.Wait()
+		}
+		_, err := d.decide("bob", "", true, "", perdure.SendKey("another"))
+		world.CodeIs(d.t, err, journal.CodeConflict)
 		d.returns("approved ada:true bob:true")
 	})
 }

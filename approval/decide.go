@@ -28,7 +28,7 @@ import (
 //   - not_found: there is no open run, or it does not ask for that.
 //
 // By and Role are what the caller asserts. With a [perdure.SendKey] the same decision may be sent
-// again, and has the same receipt as long as the ask is open. With the context of workflow code,
+// again, and has the same receipt, also when the ask is over. With the context of workflow code,
 // Decide returns an error of code misuse.
 func Decide(ctx context.Context, c perdure.Caller, id, key string, d Decision,
 	opts ...perdure.SendOption) (Receipt, error) {
@@ -76,8 +76,9 @@ func decide(ctx context.Context, c *sealed.Client, op, id, key, ask string, d De
 	sent := sig.Key != "" && slices.ContainsFunc(s.Decisions, func(o Decision) bool {
 		return o.By == d.By // perhaps by this very message
 	})
-	if err := s.judge(op, &d); err != nil && !(sent && s.Status == Open) {
-		return Receipt{}, err
+	judged := s.judge(op, &d)
+	if judged != nil && !sent {
+		return Receipt{}, judged
 	}
 	yes := d.Approved
 	data, err := json.Marshal(vote{Decision: d, Approved: &yes, Ask: s.Ask})
@@ -88,6 +89,9 @@ func decide(ctx context.Context, c *sealed.Client, op, id, key, ask string, d De
 		ID: string(v.head.ID), Name: name(key), Data: data, Key: sig.Key,
 		Moot: func(ctx context.Context, h journal.Head) error { return v.moot(ctx, op, h, s) },
 	})
+	if sent && journal.CodeOf(err) == journal.CodeNotFound { // it was another message
+		err = judged
+	}
 	if err != nil {
 		return Receipt{}, err
 	}
