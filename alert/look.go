@@ -5,10 +5,12 @@ import (
 	"context"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/admin"
+	"github.com/perdure/perdure/approval"
 	"github.com/perdure/perdure/deadletter"
 	"github.com/perdure/perdure/internal/failure"
 	"github.com/perdure/perdure/internal/kernel"
@@ -113,7 +115,7 @@ func (l *looker) look() (finding, error) {
 		l.count[causeOf(key)]++
 	}
 	for _, scan := range []func() error{
-		l.rollbacks, l.suspended, l.stale, l.deadLetters, l.tooSlow, l.waiting, l.due,
+		l.rollbacks, l.suspended, l.stale, l.deadLetters, l.tooSlow, l.waiting, l.due, l.approvals,
 	} {
 		if err := scan(); err != nil {
 			return finding{}, err
@@ -167,8 +169,10 @@ func (l *looker) each(c Cause, f store.Filter, do func(journal.Head) error) erro
 }
 
 // isNew reports whether nobody was alerted about a run for that cause.
-func (l *looker) isNew(c Cause, h journal.Head) bool {
-	key := keyOf(c, h)
+func (l *looker) isNew(c Cause, h journal.Head) bool { return l.isNewKey(c, keyOf(c, h)) }
+
+// isNewKey does the same for a key that begins with the cause.
+func (l *looker) isNewKey(c Cause, key string) bool {
 	if l.seen[key] {
 		return false
 	}
@@ -229,6 +233,7 @@ func (a *raised) phrased() raised {
 		CauseTooSlow:  "been open for too long",
 		CauseWaiting:  "waited for a slot or an engine for too long",
 		CauseNoEngine: "been due for a minute, and no engine has the workflow",
+		CauseApproval: "asked for an approval, and nobody has decided",
 	}[a.Cause]
 	slices.SortStableFunc(a.Runs, func(x, y Run) int { return x.At.Compare(y.At) })
 	return *a
@@ -401,4 +406,39 @@ func (l *looker) due() error {
 		}
 		return nil
 	})
+}
+
+// approvals finds open asks whose next reminder is due. Each reminder of an ask has a key of its
+// own.
+func (l *looker) approvals() error {
+	if !slices.ContainsFunc(l.rules, func(s Setting) bool { return s.Rule.has(CauseApproval) }) {
+		return nil
+	}
+	all, more, err := approval.List(l.ctx, l.engine, approval.Query{
+		Reminds: true, Limit: store.MaxLimit,
+	})
+	if err != nil {
+		return err
+	}
+	l.cut[CauseApproval] = more
+	for _, p := range all {
+		n := int64(l.At.Sub(p.Asked) / p.Remind)
+		r, has := l.rule(CauseApproval, p.Workflow)
+		key := string(CauseApproval) + "/" + p.RunID + "/" + p.Ask + "/" + strconv.FormatInt(n, 10)
+		if n == 0 || !has || !l.isNewKey(CauseApproval, key) {
+			continue
+		}
+		text := cmp.Or(p.Title, p.Key)
+		if len(p.Roles) > 0 {
+			text += ", for " + strings.Join(p.Roles, " or ")
+		}
+		if !p.Due.IsZero() {
+			text += ", until " + p.Due.Format(time.RFC3339)
+		}
+		l.raise(CauseApproval, r, p.Workflow, Run{
+			RunID: p.RunID, WorkflowID: p.WorkflowID, Status: journal.Waiting,
+			Text: failure.Clip(text), At: p.Asked,
+		})
+	}
+	return nil
 }

@@ -34,6 +34,9 @@ const (
 	CauseWaiting Cause = "waiting"
 	// CauseNoEngine: the run has been due for a minute, and no engine has the workflow.
 	CauseNoEngine Cause = "no-engine"
+	// CauseApproval: the run has an open ask for an approval whose reminder is due
+	// (approval.Ask.Remind).
+	CauseApproval Cause = "approval-due"
 	// CauseTest: [Test] was called. No rule has it.
 	CauseTest Cause = "test"
 )
@@ -42,6 +45,7 @@ const (
 func Causes() []Cause {
 	return []Cause{
 		CauseEnded, CauseDeadLettered, CauseStalled, CauseTooSlow, CauseWaiting, CauseNoEngine,
+		CauseApproval,
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/admin"
 	"github.com/perdure/perdure/alert"
+	"github.com/perdure/perdure/approval"
 	"github.com/perdure/perdure/deadletter"
 	"github.com/perdure/perdure/internal/enginetest/world"
 	"github.com/perdure/perdure/internal/kernel"
@@ -473,5 +474,42 @@ func TestATestIsSentToEachRecipient(t *testing.T) {
 				t.Error(x, s)
 			}
 		}
+	})
+}
+
+// An open ask reminds again and again, until somebody has decided.
+//
+// spec: R-21
+func TestAnOpenApprovalReminds(t *testing.T) {
+	asks := perdure.Define("asks", func(ctx context.Context, remind bool) (int, error) {
+		a := approval.Ask{Key: "discount", Title: "30 % off", Role: "boss"}
+		if remind {
+			a.Remind = time.Hour
+		}
+		out, err := approval.Wait(ctx, a)
+		return len(out.Decisions), err
+	})
+	synctest.Test(t, func(t *testing.T) {
+		b := bench{t: t, post: &office{}}
+		b.World = world.New(t, asks, alert.Workflow(alert.Options{Mail: b.post}))
+		b.set(alert.Default, alert.Rule{})
+		world.StartAndSettle(b.World, asks, false, perdure.ID("quiet"))
+		world.StartAndSettle(b.World, asks, true, perdure.ID("a"))
+		time.Sleep(59 * time.Minute)
+		b.hears()
+		for range 3 {
+			time.Sleep(2 * time.Minute)
+			b.hears("approval-due: 1 run of asks has asked for an approval, and nobody has decided")
+			b.Crash()
+			time.Sleep(58 * time.Minute)
+			b.hears()
+		}
+		_, err := approval.Decide(t.Context(), b.Engine, "a", "discount", approval.Decision{
+			Approved: true, By: "ada", Role: "boss",
+		})
+		world.NoError(t, err)
+		time.Sleep(3 * time.Hour)
+		b.hears()
+		b.End()
 	})
 }

@@ -230,7 +230,8 @@ func newAlertsSet(db *database) *cobra.Command {
 		Long: `Sets what the flags name; the rest of the rule stays. A workflow without a rule has the
 default. Without a threshold each end of a run with one of the statuses alerts at once;
 with --in-a-row and --times the threshold that is met first. The causes are ended,
-dead-lettered, stalled, too-slow (--longest), waiting (--longest-wait) and no-engine;
+dead-lettered, stalled, too-slow (--longest), waiting (--longest-wait), no-engine and
+approval-due;
 all of them but the first are looked for each minute, and alert once for a run.
 
 serve sends the alerts. Its environment has the secret that signs webhooks and the mail

@@ -575,7 +575,11 @@ func TestOpenAsksAreListedByRoleAndAge(t *testing.T) {
 	wf := perdure.Define("w", func(ctx context.Context, n int) (string, error) {
 		for _, key := range []string{"x", "y"} {
 			perdure.Go(ctx, key, func(ctx context.Context) (string, error) {
-				out, err := approval.Wait(ctx, approval.Ask{Key: key, Role: fmt.Sprint("r", n%2)})
+				a := approval.Ask{Key: key, Role: fmt.Sprint("r", n%2)}
+				if key == "y" {
+					a.Remind = hour
+				}
+				out, err := approval.Wait(ctx, a)
 				return textOf(out), err
 			})
 		}
@@ -604,6 +608,29 @@ func TestOpenAsksAreListedByRoleAndAge(t *testing.T) {
 		synctest.Wait()
 		if got := d.list(approval.Query{ID: "w2"}); !slices.Equal(got, []string{"w2/y"}) {
 			t.Errorf("%v", got)
+		}
+		reminding := func() string {
+			heads, _, err := w.Engine.List(t.Context(), perdure.Query{
+				Attributes: map[string]string{"approval.remind": "open"},
+			})
+			world.NoError(t, err)
+			return fmt.Sprint(len(heads), d.list(approval.Query{Reminds: true}))
+		}
+		if got := reminding(); got != "4 [w0/y w1/y w2/y w3/y]" {
+			t.Errorf("%v", got)
+		}
+		for _, key := range []string{"x", "y"} {
+			_, err = approval.Decide(t.Context(), w.Engine, "w3", key, approval.Decision{
+				Approved: true, By: "ada", Role: "r1",
+			})
+			world.NoError(t, err)
+			synctest.Wait()
+			want := map[string]string{
+				"x": "4 [w0/y w1/y w2/y w3/y]", "y": "3 [w0/y w1/y w2/y]",
+			}
+			if got := reminding(); got != want[key] {
+				t.Errorf("%v, want %v", got, want[key])
+			}
 		}
 		_, err = approval.Decide(t.Context(), w.Engine, "w2", "z", approval.Decision{By: "ada"})
 		world.CodeIs(t, err, journal.CodeNotFound)

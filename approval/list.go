@@ -18,6 +18,7 @@ type Query struct {
 	Role     string // asks that this role may decide now
 	Workflow string
 	ID       string // a run ID or a workflow ID
+	Reminds  bool   // asks with reminders
 	Limit    int    // the oldest so many; 0 means 100; at most 1,000
 }
 
@@ -57,6 +58,9 @@ func List(ctx context.Context, c perdure.Caller, q Query) (all []Pending, more b
 		}
 		f.Run = h.ID
 	}
+	if q.Reminds {
+		f.Attributes = map[string]string{reminding: isOpen}
+	}
 	now := time.Now()
 	for looked := 0; ; {
 		heads, next, err := client.FrontEnd.Heads(ctx, f)
@@ -69,7 +73,8 @@ func List(ctx context.Context, c perdure.Caller, q Query) (all []Pending, more b
 				return nil, false, err
 			}
 			for _, p := range some {
-				if q.Role == "" || p.Roles == nil || slices.Contains(p.Roles, q.Role) {
+				if (q.Role == "" || p.Roles == nil || slices.Contains(p.Roles, q.Role)) &&
+					(!q.Reminds || p.Remind > 0) {
 					all = append(all, p)
 				}
 			}

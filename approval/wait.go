@@ -16,11 +16,14 @@ import (
 )
 
 // The names of what a run shows of its asks: the published states, and the search attributes of
-// runs that have open ones.
+// runs that have open ones. A run with an open ask of key K has the attributes "approval" and
+// "approval:K", and "approval.remind" if somebody is to be reminded.
 const (
 	published = "approval:"
 	attribute = "approval"
+	reminding = "approval.remind"
 	isOpen    = "open"
+	reminds   = "remind" // the value of "approval:K" of an ask with reminders
 )
 
 // An Outcome is the end of an ask.
@@ -96,8 +99,12 @@ func begin(ctx context.Context, a Ask) (*gate, error) {
 	if err := g.publish(ctx); err != nil {
 		return nil, err
 	}
-	for _, name := range []string{attribute, published + g.Key} {
-		if err := perdure.SetAttribute(ctx, name, isOpen); err != nil {
+	set := [][2]string{{attribute, isOpen}, {published + g.Key, isOpen}}
+	if g.Remind > 0 {
+		set[1][1], set = reminds, append(set, [2]string{reminding, isOpen})
+	}
+	for _, s := range set {
+		if err := perdure.SetAttribute(ctx, s[0], s[1]); err != nil {
 			return nil, err
 		}
 	}
@@ -149,10 +156,19 @@ func (g *gate) close(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for name := range info.Attributes {
+	others, remind := false, false
+	for name, value := range info.Attributes {
 		if strings.HasPrefix(name, published) {
-			return nil
+			others, remind = true, remind || value == reminds
 		}
+	}
+	if g.Remind > 0 && !remind {
+		if err := perdure.SetAttribute(ctx, reminding, ""); err != nil {
+			return err
+		}
+	}
+	if others {
+		return nil
 	}
 	return perdure.SetAttribute(ctx, attribute, "")
 }

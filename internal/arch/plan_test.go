@@ -107,21 +107,20 @@ var plan = map[string]permit{
 		own: "/ internal/cron internal/failure internal/kernel internal/sealed journal store",
 	},
 	"job": {own: "/ internal/failure internal/sealed limit"},
-	"approval": {
-		own: "/ internal/failure internal/guard internal/kernel internal/reply internal/sealed " +
-			"journal store",
-	},
 	"update": {
 		own: "/ internal/failure internal/guard internal/kernel internal/payload internal/reply " +
 			"internal/sealed journal",
 	},
-	"alert": {
-		own: "/ admin deadletter internal/failure internal/kernel internal/rules internal/sealed " +
+	"approval": {
+		own: "/ internal/failure internal/guard internal/kernel internal/reply internal/sealed " +
 			"journal store",
 	},
 	"callback": {
 		own: "/ internal/failure internal/kernel internal/payload internal/sealed internal/token " +
 			"journal store",
+	"alert": {
+		own: "/ admin approval deadletter internal/failure internal/kernel internal/rules " +
+			"internal/sealed journal store",
 	},
 	"alert/mail": {own: "/ journal", others: "github.com/wneessen/go-mail"},
 	"batch": {
