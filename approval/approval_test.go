@@ -13,6 +13,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/approval"
+	"github.com/perdure/perdure/approval/form"
 	"github.com/perdure/perdure/internal/enginetest/world"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/update"
@@ -119,11 +120,13 @@ func (d office) returns(want string) {
 	if all := d.list(approval.Query{}); len(all) > 0 {
 		d.t.Errorf("still open: %v", all)
 	}
-	heads, _, err := d.Engine.List(d.t.Context(), perdure.Query{
-		Attributes: map[string]string{"approval": "open"},
-	})
-	if err != nil || len(heads) > 0 {
-		d.t.Errorf("still found: %v, %v", heads, err)
+	for _, name := range []string{"approval", "approval.remind"} {
+		heads, _, err := d.Engine.List(d.t.Context(), perdure.Query{
+			Attributes: map[string]string{name: "open"},
+		})
+		if err != nil || len(heads) > 0 {
+			d.t.Errorf("still found: %v, %v", heads, err)
+		}
 	}
 }
 
@@ -656,7 +659,7 @@ func TestAnAskThatIsNotValidIsRefused(t *testing.T) {
 			{}, {Key: "a b"}, {Key: strings.Repeat("x", 250)}, {Key: "k", Role: " x"},
 			{Key: "k", Within: -1}, {Key: "k", Quorum: -1}, {Key: "k", Quorum: 3, Of: 2},
 			{Key: "k", Remind: time.Second}, {Key: "k", Until: time.Unix(1<<50, 0)},
-			{Key: "k", Title: "\xff"}, {Key: "k", Role: "\n"},
+			{Key: "k", Form: form.Of("{")}, {Key: "k", Title: "\xff"}, {Key: "k", Role: "\n"},
 			{Key: "k", Escalate: []approval.Escalation{{hour, "x"}}},
 			{Key: "k", Role: "r", Escalate: []approval.Escalation{{0, "x"}}},
 			{Key: "k", Role: "r", Escalate: []approval.Escalation{{hour, ""}}},

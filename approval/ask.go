@@ -51,7 +51,8 @@ type Escalation struct {
 }
 
 // A Form describes and checks the data of decisions. Package approval/form makes forms of JSON
-// schemas. Its methods are called in workflow code, and must depend on their argument alone.
+// schemas. Its methods are called in workflow code, and must depend on their argument alone. If it
+// has a method Valid() error, an ask with a form that is not valid is refused.
 type Form interface {
 	Schema() json.RawMessage // a JSON schema, for those who show the form
 	// Check returns an error for data that does not match. The sender of the decision gets it.
@@ -81,6 +82,11 @@ func (a *Ask) check() error {
 		return failure.Invalid(op, "Until %v is not valid: its year is from 1 to 9999", a.Until)
 	case len(a.Title) > 16<<10 || !utf8.ValidString(a.Title):
 		return failure.Invalid(op, "the title is not valid: at most 16,384 bytes of UTF-8")
+	}
+	if f, is := a.Form.(interface{ Valid() error }); is {
+		if err := guard.Call(f.Valid); err != nil {
+			return failure.Within(op, err)
+		}
 	}
 	for _, e := range a.Escalate {
 		switch {
