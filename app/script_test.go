@@ -17,8 +17,8 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
-	"github.com/perdure/perdure/callback"
 	"github.com/perdure/perdure/approval"
+	"github.com/perdure/perdure/callback"
 	"github.com/perdure/perdure/dag"
 	"github.com/perdure/perdure/deadletter"
 	"github.com/perdure/perdure/internal/place"

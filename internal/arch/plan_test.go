@@ -118,6 +118,7 @@ var plan = map[string]permit{
 	"callback": {
 		own: "/ internal/failure internal/kernel internal/payload internal/sealed internal/token " +
 			"journal store",
+	},
 	"approval/form": {own: "/ journal", others: "github.com/santhosh-tekuri/jsonschema/v6"},
 	"alert": {
 		own: "/ admin approval deadletter internal/failure internal/kernel internal/rules " +
