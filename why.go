@@ -335,6 +335,10 @@ func (s standing) waitsFor(w journal.Wait) string {
 		return "it waits at " + w.Path + " for limit " + w.Reason + s.inLine(w.Reason)
 	}
 	what := "it waits for signal " + w.Path
+	if w.Reason == journal.ReasonAnySignal {
+		what = "it has suspended at " + w.Path + ": any signal, or an operator who resumes it, " +
+			"lets it go on"
+	}
 	if w.Op.Name == journal.CallbackName {
 		what = "it waits for an answer to callback " + w.Op.Key
 	}

@@ -24,6 +24,7 @@ type Workflow struct {
 type Node struct {
 	Name  string   `json:"name"`
 	After []string `json:"after,omitempty"`
+	To    []string `json:"to,omitempty"` // of a step machine: the steps that may come next
 }
 
 // A Database is a store, with the engines that use it.

@@ -309,7 +309,7 @@ func (c *client) warnUnheard(ctx context.Context, w io.Writer, d perdure.Deliver
 	}
 	waits, err := c.waits(ctx, journal.Head{ID: journal.RunID(d.RunID)}, journal.WaitSignal)
 	if len(waits) > 0 && !slices.ContainsFunc(waits, func(w journal.Wait) bool {
-		return nameOf(w) == name
+		return nameOf(w) == name || w.Reason == journal.ReasonAnySignal
 	}) {
 		fmt.Fprintf(w, "it is kept until the run waits for %s; now it waits for %s\n", name,
 			names(waits))

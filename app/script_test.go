@@ -24,10 +24,38 @@ import (
 	"github.com/perdure/perdure/internal/place"
 	"github.com/perdure/perdure/internal/testpg"
 	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/machine"
 	"github.com/perdure/perdure/update"
 )
 
 // scripted has the workflows of the program that the scripts in testdata run.
+// claim is a machine that rejects claims above 100, and wants a look at those above 50.
+func claim() *machine.Machine[int] {
+	m := machine.New[int]("claim")
+	machine.Add(m, "check", machine.Do(func(_ context.Context, n int) (int, error) {
+		if n > 100 {
+			return 0, fmt.Errorf("%d is too much", n)
+		}
+		return n, nil
+	})).To("look", "pay").Route(func(r machine.Result) string {
+		var n int
+		if err := r.Decode(&n); err != nil || n > 50 {
+			return "look"
+		}
+		return "pay"
+	})
+	machine.Add(m, "look", func(ctx context.Context, n int) (machine.Action, error) {
+		if seen, err := perdure.NewSignal[bool]("seen").All(ctx); err != nil || len(seen) == 0 {
+			return machine.Suspend(), err
+		}
+		return machine.Complete(n), nil
+	}).To("pay")
+	machine.Add(m, "pay", machine.Do(func(_ context.Context, n int) (string, error) {
+		return fmt.Sprint("paid ", n), nil
+	}))
+	return m
+}
+
 var scripted = []perdure.Definition{
 	perdure.Define("greet", func(ctx context.Context, name string) (string, error) {
 		return perdure.Step(ctx, "write", func(context.Context) (string, error) {
@@ -132,6 +160,7 @@ var scripted = []perdure.Definition{
 		}
 		return w.Await(ctx)
 	}),
+	claim(),
 	gated("waited", dag.Sync),
 	gated("unwaited", dag.Async),
 }

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -19,7 +20,8 @@ func (p *program) newWorkflows() *cobra.Command {
 		Example: "  perdure workflows list\n  perdure workflows show order-fulfilment",
 	}
 	db := p.database(cmd)
-	return group(cmd, newWorkflowsList(db), newWorkflowsShow(db), newWorkflowsPause(db),
+	return group(cmd, newWorkflowsList(db), newWorkflowsShow(db), newWorkflowsGraph(db),
+		newWorkflowsPause(db),
 		newWorkflowsResume(db), newWorkflowsPaused(db), newWorkflowsVersions(db))
 }
 
@@ -100,6 +102,17 @@ func workflowOf(r perdure.Registered) *api.Workflow {
 	if r.Outline.Graph != nil {
 		for _, n := range r.Outline.Graph.Nodes {
 			w.Steps = append(w.Steps, api.Node{Name: n.Name, After: n.After})
+		}
+	}
+	if d := r.Outline.Diagram; d != nil {
+		for _, s := range d.States {
+			n := api.Node{Name: s.Name}
+			for _, e := range s.To {
+				if e.To != "" && !slices.Contains(n.To, e.To) {
+					n.To = append(n.To, e.To)
+				}
+			}
+			w.Steps = append(w.Steps, n)
 		}
 	}
 	return w
@@ -192,6 +205,9 @@ func printWorkflow(w io.Writer, f api.Workflow) error {
 		after := ""
 		if len(n.After) > 0 {
 			after = " after " + strings.Join(n.After, ", ")
+		}
+		if len(n.To) > 0 {
+			after = " to " + strings.Join(n.To, ", ")
 		}
 		pairs = append(pairs, "step", n.Name+after)
 	}

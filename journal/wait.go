@@ -26,8 +26,13 @@ type Wait struct {
 	Due     time.Time // when a timer is due; else when the wait is given up, zero for never
 	Child   RunID     // the run it waits for
 	Choices []string  // the decisions that the operator may take
-	Reason  string    // the reason why the operator is asked; the name of a limit
+	// the reason why the operator is asked; the name of a limit; or ReasonAnySignal
+	Reason string
 }
+
+// ReasonAnySignal is the reason of a wait for a signal of any name, which takes none: a step of a
+// machine has suspended.
+const ReasonAnySignal = "any signal"
 
 // ChildDetached is the policy (Detail.Policy) of a child whose parent never learns of its end and
 // does not wait for it.
@@ -130,7 +135,7 @@ func (a *Aggregate) applyWait(e *Entry, d *Detail) {
 	switch kind {
 	case WaitChild:
 		wait.Child = d.Other
-	case WaitSlot:
+	case WaitSlot, WaitSignal:
 		wait.Reason = d.Reason
 	case WaitDecision:
 		wait.Reason, wait.Choices = d.Reason, append([]string(nil), d.Choices...)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/perdure/perdure/machine"
+	"github.com/perdure/perdure/perduretest"
 )
 
 // spec: R-1
@@ -50,4 +51,28 @@ func TestADiagramHasTheStatesThatARunHasVisited(t *testing.T) {
 			t.Errorf("DOT has no %s:\n%s", part, dot)
 		}
 	}
+}
+
+// spec
+func TestTheVisitedStatesAreThoseOfARun(t *testing.T) {
+	m := machine.New[int]("m")
+	machine.Add(m, "a", returns(machine.Split(machine.BranchOf("x", "b", 1),
+		machine.BranchOf("y", "b", 1)))).Split("b").To("c")
+	machine.Add(m, "b", plus(1)).To("b2", machine.End).Route(func(r machine.Result) string {
+		var n int
+		if r.Decode(&n) == nil && n < 3 {
+			return "b2"
+		}
+		return machine.End
+	})
+	machine.Add(m, "b2", plus(1)).To("b")
+	machine.Add(m, "c", machine.Do(func(context.Context, any) (int, error) { return 1, nil }))
+	machine.Add(m, "d", plus(1))
+	perduretest.Test(t, func(env *perduretest.Env) {
+		run := perduretest.Start(env, m.Workflow, 1)
+		run.Returns([]byte("1"))
+		if got := strings.Join(machine.Visited(run.Report()), " "); got != "a b b2 c" {
+			t.Errorf("visited are %s", got)
+		}
+	}, m)
 }

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/definition"
 	"github.com/perdure/perdure/pattern"
+	"github.com/perdure/perdure/report"
 )
 
 // A Machine is a definition: steps, and where each of them may lead. One goroutine builds it once,
@@ -152,6 +154,19 @@ func (d *declaration) declare() (definition.Outline, []definition.Issue) {
 	return about, p.issues
 }
 
-// Diagram returns the state diagram of the machine; its Mermaid and DOT methods draw it. Call it
-// when the declaration is complete.
+// Diagram returns the state diagram of the machine. Its Mermaid and DOT methods draw it, with the
+// states that a run has visited: see [Visited]. Call it when the declaration is complete.
 func (m *Machine[I]) Diagram() definition.Diagram { return m.def.compile().diagram }
+
+// Visited returns the IDs of the steps that a run of a machine has come to, in the order of their
+// first visits, also those of branches.
+func Visited(r report.Run) []string {
+	var ids []string
+	for _, s := range r.Steps {
+		id := s.ID[strings.LastIndexByte(s.ID, '/')+1:]
+		if id, _, _ = strings.Cut(id, "["); !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}

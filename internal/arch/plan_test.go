@@ -100,7 +100,7 @@ var plan = map[string]permit{
 		own: "/ internal/failure internal/kernel internal/payload internal/sealed journal pattern",
 	},
 	"machine": {
-		own: "/ approval definition internal/failure internal/guard pattern",
+		own: "/ approval definition internal/failure internal/guard pattern report",
 	},
 	"filter": {own: "/ journal"},
 	"schedule": {

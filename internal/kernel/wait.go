@@ -82,8 +82,11 @@ func (s *scope) waitFor(ctx context.Context, w Wait, over *journal.Failure) (*op
 	}
 	start := func() {
 		e := journal.Entry{Kind: journal.WaitStarted, Op: op}
-		if !o.due.IsZero() {
+		if !o.due.IsZero() || o.notices {
 			e.Detail = &journal.Detail{Due: o.due}
+		}
+		if o.notices {
+			e.Detail.Reason = journal.ReasonAnySignal
 		}
 		r.append(e)
 	}
