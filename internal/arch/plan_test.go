@@ -212,7 +212,7 @@ var plan = map[string]permit{
 	// generated programs, and the judge of their runs
 	"internal/torture/program": {},
 	"internal/torture/play": {
-		own: "/ admin alert backpressure barrier batch callback dag deadletter " +
+		own: "/ admin alert backpressure barrier batch callback dag deadletter effect " +
 			"internal/torture/program job journal limit pattern report saga schedule tcc",
 	},
 	"internal/torture/world": {own: "internal/torture/play"},

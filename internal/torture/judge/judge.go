@@ -466,6 +466,11 @@ func (b *bench) verdict(c *actor.Case, seen map[string]map[int64]bool) {
 			b.wrong("%s did not take place", label)
 		}
 	}
+	for _, label := range c.Want.Once {
+		if n := len(b.calls[label]); n > 1 && !b.retried[c.ID] {
+			b.wrong("%s took place %d times, and may once at most", label, n)
+		}
+	}
 	for label := range b.calls {
 		if _, known := c.Want.Effects[label]; !known && strings.HasPrefix(label, c.ID+"/") {
 			b.wrong("%s took place and must not", label)

@@ -14,6 +14,7 @@ import (
 	"github.com/perdure/perdure/backpressure"
 	"github.com/perdure/perdure/barrier"
 	"github.com/perdure/perdure/deadletter"
+	"github.com/perdure/perdure/effect"
 	"github.com/perdure/perdure/internal/torture/program"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/pattern"
@@ -39,6 +40,13 @@ func (p *player) step(ctx context.Context, op *program.Op) error {
 		opts = append(opts, perdure.Timeout(time.Minute))
 	case "announced":
 		opts = append(opts, pattern.Announced)
+	case "at-most-once":
+		opts = append(opts, effect.AtMostOnce)
+	case "undo":
+		opts = append(opts, effect.Undo(func(ctx context.Context, n int64) error {
+			_, err := p.call(ctx, p.label(op, "do-undo"), label, n)
+			return err
+		}, brisk))
 	case "unencodable":
 		_, err := perdure.Step(ctx, op.Name(), func(context.Context) (Mute, error) {
 			return Mute{op.ID}, nil
@@ -56,14 +64,21 @@ func (p *player) step(ctx context.Context, op *program.Op) error {
 		}
 		return n, p.within(ctx, op, label, n)
 	}, opts...)
-	if op.Way == "caught" {
-		return p.caught(ctx, op, err)
+	done := "done"
+	if op.Way == "at-most-once" {
+		done = "tried"
 	}
-	if err != nil {
+	switch {
+	case op.Way == "caught":
+		return p.caught(ctx, op, err)
+	case errors.Is(err, effect.ErrInterrupted):
+		p.fact(op, "%s", done)
+		return nil
+	case err != nil:
 		return err
 	}
 	p.did(label, n)
-	p.fact(op, "done")
+	p.fact(op, "%s", done)
 	return nil
 }
 

@@ -131,7 +131,8 @@ func (m *maker) op(depth int) *Op {
 		o.Odd = m.odd()
 	}
 	bodies := map[Kind]int{Branches: 2 + m.IntN(2), Child: 1, Scope: 1}[o.Kind]
-	m.parted = m.parted || o.Kind == Part || o.Kind == Callback && o.Way == "fail"
+	m.parted = m.parted || o.Kind == Part || o.Kind == Callback && o.Way == "fail" ||
+		o.Kind == Step && o.Way == "undo"
 	m.blocked = m.blocked || o.Kind == Blocked
 	m.outside = m.outside || o.Kind == Nap && o.Way == "outside"
 	if o.Kind == Broken {
@@ -202,7 +203,7 @@ func (m *maker) kind(depth int) Kind {
 func (m *maker) way(k Kind) string {
 	ways := slices.DeleteFunc(slices.Clone(Ways[k]), func(w string) bool {
 		return m.limits.Avoid != nil && m.limits.Avoid(k, w) || w == "outside" && m.blocked ||
-			k == Callback && w == "fail" && m.broken
+			k == Callback && w == "fail" && m.broken || k == Step && w == "undo" && m.broken
 	})
 	if len(ways) == 0 {
 		return ""

@@ -17,6 +17,7 @@ type Expect struct {
 	Retried  bool            // it FAILS first, and an operator mends and retries it
 	Fork     []int           // by order: the step from which on the run is forked
 	Undos    []string        // labels that an operator mends when a rollback has stopped
+	Once     []string        // labels that are called once at most
 	Asked    [][2]string     // workflow IDs, and the names of decisions that these ask for
 }
 
@@ -39,6 +40,7 @@ type oracle struct {
 	round    int
 	maybe    bool // the operations that follow may take place, or not
 	upset    bool // the program does not simply return
+	last     bool // it is the last round
 }
 
 // Foresee returns the required result of a program that is started under a workflow ID.
@@ -69,6 +71,7 @@ func (o *oracle) code(p *Program) {
 	o.upset = o.maybe || p.End != "returns"
 	for o.round = range p.Rounds + 1 {
 		o.Facts = nil // those of the last round count
+		o.last = o.round == p.Rounds
 		o.block(p.Body, o.instance)
 	}
 	o.round = p.Rounds
@@ -133,7 +136,7 @@ func (o *oracle) block(b Block, id string) {
 func (o *Op) Does() bool {
 	switch o.Kind {
 	case Step:
-		return o.Way != "caught" && o.Way != "unencodable"
+		return o.Way != "caught" && o.Way != "unencodable" && o.Way != "at-most-once"
 	case Tx, Async:
 		return o.Way != "caught" && o.Way != "cancel"
 	case Code:
@@ -218,6 +221,12 @@ func (o *oracle) step(op *Op, id string) {
 	case "caught", "unencodable":
 		o.may(o.label(op, "do"))
 		o.fact(op, "failed")
+	case "at-most-once":
+		o.may(o.label(op, "do"))
+		o.Once = append(o.Once, o.label(op, "do"))
+		o.fact(op, "tried")
+	case "undo":
+		o.undo(op, id)
 	case "cancel":
 		o.may(o.label(op, "do"))
 		o.fact(op, "over")
@@ -226,6 +235,17 @@ func (o *oracle) step(op *Op, id string) {
 	case "start":
 		o.must(o.label(op, "child"))
 		o.Children = append(o.Children, op.ChildID(id, o.round))
+	}
+}
+
+// undo interprets the Undo of a step: it must take place if the code ends the last round without
+// success, and the step is in the run of the program.
+func (o *oracle) undo(op *Op, id string) {
+	switch {
+	case o.maybe, o.upset && (id != o.instance || !o.last):
+		o.may(o.label(op, "do-undo"))
+	case o.upset:
+		o.must(o.label(op, "do-undo"))
 	}
 }
 

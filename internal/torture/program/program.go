@@ -42,7 +42,7 @@ const (
 var Ways = map[Kind][]string{
 	Step: {
 		"plain", "odd", "caught", "once", "big", "late", "parking", "unencodable", "announced",
-		"around",
+		"around", "undo", "at-most-once",
 	},
 	Loop:     {"keyed", "counted", "spread", "each", "batched"},
 	Async:    {"await", "state", "cancel", "caught"},
