@@ -128,7 +128,7 @@ type Source string
 // The sources of decisions.
 const (
 	Asserted Source = "asserted" // the sender says so
-	Token    Source = "token"    // a signed token says so
+	Signed   Source = "token"    // a signed token says so
 	Message  Source = "message"  // a message of another kind, which has no role
 )
 

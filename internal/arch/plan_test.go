@@ -113,7 +113,7 @@ var plan = map[string]permit{
 	},
 	"approval": {
 		own: "/ internal/failure internal/guard internal/kernel internal/reply internal/sealed " +
-			"journal store",
+			"internal/token journal store",
 	},
 	"callback": {
 		own: "/ internal/failure internal/kernel internal/payload internal/sealed internal/token " +
