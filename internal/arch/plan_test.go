@@ -184,6 +184,7 @@ var plan = map[string]permit{
 	"docs/howto/transactions": {own: anyPublic, others: "github.com/jackc/pgx/v5/stdlib"},
 	"docs/howto/idempotency":  {own: anyPublic},
 	"docs/howto/testing":      {own: anyPublic},
+	"docs/howto/approvals":    {own: anyPublic},
 	"docs/howto/deploying":    {own: anyPublic},
 	"docs/howto/growing":      {own: anyPublic},
 	"docs/howto/embedding":    {own: anyPublic},
