@@ -283,6 +283,9 @@ func TestAHeldStepIsSuspendedAndTimesOut(t *testing.T) {
 		}
 		return 1, perdure.Sleep(ctx, time.Hour)
 	})
+	waits := perdure.Define("waits", func(ctx context.Context, _ string) (int, error) {
+		return perdure.NewSignal[int]("go").Wait(ctx, perdure.Within(time.Hour))
+	})
 	perduretest.Test(t, func(env *perduretest.Env) {
 		env.StepByStep()
 		run := perduretest.Start(env, w, "")
@@ -296,17 +299,17 @@ func TestAHeldStepIsSuspendedAndTimesOut(t *testing.T) {
 		}
 		run.Is(journal.Suspended)
 
-		paused := perduretest.Start(env, w, "")
-		paused.Next()
+		paused := perduretest.Start(env, waits, "")
+		env.Settle()
 		a := admin.New(env.Engine())
-		if err := a.PauseWorkflow(env.Context(), "w", admin.Note{}); err != nil {
+		if err := a.PauseWorkflow(env.Context(), "waits", admin.Note{}); err != nil {
 			t.Fatal(err)
 		}
 		env.Sleep(2 * time.Hour) // what it waits for is over
 		if passed, ok := paused.Advance(); ok {
 			t.Errorf("%v have passed", passed)
 		}
-		if err := a.ResumeWorkflow(env.Context(), "w", admin.Note{}); err != nil {
+		if err := a.ResumeWorkflow(env.Context(), "waits", admin.Note{}); err != nil {
 			t.Fatal(err)
 		}
 		env.Settle()
@@ -319,5 +322,5 @@ func TestAHeldStepIsSuspendedAndTimesOut(t *testing.T) {
 		}
 		late.Fails(context.DeadlineExceeded)
 		late.Executed("a", 0)
-	}, w)
+	}, w, waits)
 }

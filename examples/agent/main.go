@@ -7,7 +7,7 @@ import (
 	"github.com/perdure/perdure/examples/agent/assistant"
 )
 
-// Agent answers a question, and Research does the research for it.
-var Agent, Research = assistant.New(provider{})
+// Agent answers a question, Session many, and Research does the research for them.
+var Agent, Session, Research = assistant.New(provider{})
 
-func main() { app.Main(Agent, Research) }
+func main() { app.Main(Agent, Session, Research) }

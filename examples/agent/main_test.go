@@ -1,6 +1,8 @@
 package main
 
 import (
+	"encoding/json"
+	"fmt"
 	"io"
 	"log"
 	"os"
@@ -11,8 +13,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/approval"
 	"github.com/perdure/perdure/examples/agent/assistant"
 	"github.com/perdure/perdure/examples/internal/terminal"
+	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/perduretest"
 )
 
@@ -46,6 +51,7 @@ func paid(t *testing.T) (out []string, tokens int) {
 
 var question = assistant.Question{Text: "how many teapots?", Budget: 1000}
 
+// spec: R-41
 func TestEachCallIsPaidOnceThoughAnswersAreLost(t *testing.T) {
 	begin(t)
 	perduretest.Test(t, func(env *perduretest.Env) {
@@ -62,6 +68,7 @@ func TestEachCallIsPaidOnceThoughAnswersAreLost(t *testing.T) {
 	}
 }
 
+// spec: R-41
 func TestTheBudgetHolds(t *testing.T) {
 	for budget := 120; budget <= 420; budget += 20 {
 		begin(t)
@@ -79,6 +86,7 @@ func TestTheBudgetHolds(t *testing.T) {
 	}
 }
 
+// spec: R-41
 func TestAVetoKeepsTheMailFromBeingSent(t *testing.T) {
 	begin(t)
 	perduretest.Test(t, func(env *perduretest.Env) {
@@ -91,6 +99,7 @@ func TestAVetoKeepsTheMailFromBeingSent(t *testing.T) {
 	}, Agent, Research)
 }
 
+// spec: R-41
 func TestAgentsBearCrashesEverywhere(t *testing.T) {
 	perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
 		begin(t)
@@ -101,6 +110,7 @@ func TestAgentsBearCrashesEverywhere(t *testing.T) {
 	}, Agent, Research)
 }
 
+// spec: R-41
 func TestAnAgentSurvivesAKill(t *testing.T) {
 	at := terminal.Open(t)
 	kill := at.Serve()
@@ -117,4 +127,123 @@ func TestAnAgentSurvivesAKill(t *testing.T) {
 			t.Errorf("%s is paid %d times: %s", what, n, at.File("bill.txt"))
 		}
 	}
+}
+
+// spec: R-41
+func TestTheTurnsAreCapped(t *testing.T) {
+	for turns := 1; turns <= 5; turns++ {
+		begin(t)
+		perduretest.Test(t, func(env *perduretest.Env) {
+			run := perduretest.Start(env, Agent, assistant.Question{
+				Text: "how many?", Budget: 1000, Turns: turns,
+			})
+			answer, err := run.Result()
+			if err != nil || (answer.Text == "42 teapots") != (turns == 5) {
+				t.Errorf("with %d turns: %+v %v", turns, answer, err)
+			}
+			if got, tokens := paid(t); tokens != answer.Spent {
+				t.Errorf("with %d turns: paid %q, told of %d", turns, got, answer.Spent)
+			}
+		}, Agent, Research)
+	}
+}
+
+// The journal has what each call has cost, and the run shows the sum so far.
+//
+// spec: R-41
+func TestTheJournalHasTheCost(t *testing.T) {
+	begin(t)
+	perduretest.Test(t, func(env *perduretest.Env) {
+		run := perduretest.Start(env, Agent, question)
+		run.Returns(assistant.Answer{Text: "42 teapots", Spent: 400})
+		run.Published("spent", 300) // before the last turn
+		entries, err := env.Engine().History(env.Context(), run.ID(), 0, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		spent := 0
+		for _, e := range entries {
+			var reply assistant.Reply
+			if e.Kind == journal.StepCompleted && e.Op.Name == "think" &&
+				json.Unmarshal(e.Data, &reply) == nil {
+				spent += reply.Tokens
+			}
+		}
+		if spent != 400 {
+			t.Errorf("the journal has %d tokens", spent)
+		}
+	}, Agent, Research)
+}
+
+// An order waits for a buyer: it is given when one has approved, and not otherwise.
+//
+// spec: R-41
+func TestAnOrderNeedsABuyer(t *testing.T) {
+	order := assistant.Question{Text: "order teapots", Budget: 1000}
+	for _, c := range []struct {
+		decide   func(env *perduretest.Env, id string) error
+		text     string
+		executed int
+	}{
+		{func(env *perduretest.Env, id string) error {
+			_, err := approval.Decide(env.Context(), env.Engine(), id, "turn-1",
+				approval.Decision{Approved: true, By: "ada", Role: "buyer"})
+			return err
+		}, "done", 1},
+		{func(env *perduretest.Env, id string) error {
+			_, err := approval.Decide(env.Context(), env.Engine(), id, "turn-1",
+				approval.Decision{By: "ada", Role: "buyer", Reason: "we have teapots"})
+			return err
+		}, "not ordered: rejected", 0},
+		{func(*perduretest.Env, string) error { return nil }, "not ordered: expired", 0},
+	} {
+		begin(t)
+		perduretest.Test(t, func(env *perduretest.Env) {
+			run := perduretest.Start(env, Agent, order)
+			env.Sleep(30 * time.Second)
+			env.Crash()
+			run.Executed("order", 0)
+			if err := c.decide(env, run.ID()); err != nil {
+				t.Error(err)
+			}
+			run.Returns(assistant.Answer{Text: c.text, Spent: 140})
+			run.Executed("order", c.executed)
+		}, Agent, Research)
+	}
+}
+
+// A session remembers what was said, over crashes and over the runs that it continues as, and
+// replies to each question once.
+//
+// spec: R-41
+func TestASessionHasManyTurns(t *testing.T) {
+	begin(t)
+	perduretest.Test(t, func(env *perduretest.Env) {
+		run := perduretest.Start(env, Session, assistant.Talk{})
+		say := func(q assistant.Question, key perdure.SendKey) assistant.Answer {
+			answer, err := assistant.Say.Send(env.Context(), env.Engine(), run.ID(), q, key)
+			if err != nil {
+				t.Error(err)
+			}
+			return answer
+		}
+		want := assistant.Answer{Text: "42 teapots", Spent: 400}
+		for _, key := range []perdure.SendKey{"one", "one", "two"} {
+			if got := say(question, key); got != want && key == "one" {
+				t.Errorf("%+v, want %+v", got, want)
+			}
+			env.Crash()
+		}
+		for i := range 60 {
+			say(assistant.Question{Text: "for nothing"}, perdure.SendKey(fmt.Sprint(i)))
+		}
+		talk, err := run.Result()
+		if err != nil || len(talk.Said) < 120 || talk.Said[0] != question.Text ||
+			!slices.Contains(talk.Said, "42 teapots") {
+			t.Errorf("%q, %v", talk.Said, err)
+		}
+		if run.Report().RunID == run.RunID() {
+			t.Error("it has not continued as new")
+		}
+	}, Session, Research)
 }

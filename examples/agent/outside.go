@@ -36,7 +36,12 @@ type provider struct{}
 // Think asks the fake model. The first answer to each turn with an even number is lost.
 func (provider) Think(_ context.Context, key string, talk []string, budget int) (assistant.Reply,
 	error) {
-	reply := script[len(talk)-1]
+	reply, last := script[(len(talk)-1)%len(script)], talk[len(talk)-1]
+	if _, came, ordered := strings.Cut(last, "order 12 teapots: "); ordered {
+		reply = assistant.Reply{Text: came, Tokens: 50}
+	} else if strings.HasPrefix(last, "order") {
+		reply = assistant.Reply{Tool: "order", Text: "12 teapots", Tokens: 90}
+	}
 	if reply.Tokens > budget {
 		return assistant.Reply{Text: "the budget is spent"}, nil
 	}

@@ -31,7 +31,7 @@ func init() {
 
 // workflows returns the workflows of the examples, with the outside world of the demo.
 func workflows(c *client) []perdure.Definition {
-	agent, research := assistant.New(c)
+	agent, _, research := assistant.New(c)
 	return []perdure.Definition{
 		order.Fulfil(c.shop), money.Move(c.bank), expense.Approve(c), daily.Report(c), agent,
 		research,

@@ -3,20 +3,25 @@
 package assistant
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/approval"
 )
 
-// A Question is a question for the agent. Budget limits the tokens that the answer may
-// cost.
+// A Question is a question for the agent. Budget limits the tokens that the answer may cost, and
+// Turns how often the model may be asked; 0 stands for MaxTurns.
 type Question struct {
 	Text   string `json:"text"`
 	Budget int    `json:"budget"`
+	Turns  int    `json:"turns,omitempty"`
 }
+
+const MaxTurns = 20 // of a question that has no limit of its own
 
 // An Answer is the result of a question.
 type Answer struct {
@@ -40,10 +45,10 @@ type Provider interface {
 // Veto is the signal that keeps the agent from sending the mail that it is about to send.
 var Veto = perdure.NewSignal[string]("veto")
 
-// New returns the workflow of an agent, and the workflow of its research, which is a run of
-// its own.
+// New returns the workflows of an agent: for one question, for a session of many, and for its
+// research, which is a run of its own.
 func New(p Provider) (
-	answer *perdure.Workflow[Question, Answer],
+	answer *perdure.Workflow[Question, Answer], session *perdure.Workflow[Talk, Talk],
 	research *perdure.Workflow[string, string],
 ) {
 	a, retry := agent{provider: p}, perdure.Retry{Attempts: 5}
@@ -51,7 +56,9 @@ func New(p Provider) (
 		error) {
 		return a.tool(ctx, "search", topic)
 	}, retry)
-	return perdure.Define("agent", a.answer, retry), a.research
+	return perdure.Define("agent", func(ctx context.Context, q Question) (Answer, error) {
+		return a.answer(ctx, q, &Talk{})
+	}, retry), perdure.Define("session", a.session, retry), a.research
 }
 
 type agent struct {
@@ -59,13 +66,14 @@ type agent struct {
 	research *perdure.Workflow[string, string]
 }
 
-// answer asks the model for the next tool, uses it, and adds the outcome to the talk, until
-// the model has an answer or the budget is spent.
-func (a agent) answer(ctx context.Context, q Question) (out Answer, _ error) {
-	for talk := []string{q.Text}; ; {
-		key := perdure.Key(fmt.Sprint("turn-", len(talk)))
+// answer adds a question to a talk. It asks the model for the next tool, uses it, and adds the
+// outcome, until the model has an answer, or the turns or the budget are spent.
+func (a agent) answer(ctx context.Context, q Question, t *Talk) (out Answer, _ error) {
+	t.Said = append(t.Said, q.Text)
+	for range cmp.Or(q.Turns, MaxTurns) {
+		key := perdure.Key(fmt.Sprint("turn-", len(t.Said)))
 		reply, err := perdure.Step(ctx, "think", func(ctx context.Context) (Reply, error) {
-			return a.provider.Think(ctx, perdure.IdempotencyKey(ctx), talk, q.Budget-out.Spent)
+			return a.provider.Think(ctx, perdure.IdempotencyKey(ctx), t.Said, q.Budget-out.Spent)
 		}, key)
 		if err != nil {
 			return out, err
@@ -75,21 +83,31 @@ func (a agent) answer(ctx context.Context, q Question) (out Answer, _ error) {
 		}
 		found, err := a.use(ctx, reply, key)
 		if err == nil {
-			talk = append(talk, reply.Tool+" "+reply.Text+": "+found)
-			err = perdure.Publish(ctx, "talk", talk) // others can read it
+			t.Said = append(t.Said, reply.Tool+" "+reply.Text+": "+found)
+			err = errors.Join(perdure.Publish(ctx, "talk", t.Said), // others can read it
+				perdure.Publish(ctx, "spent", out.Spent))
 		}
 		if err != nil {
 			return out, err
 		}
 	}
+	out.Text = "no answer in the turns that it may take"
+	return out, nil
 }
 
-// use uses a tool. Research is a child. Before a mail is sent, people have a minute to veto
-// it.
+// use uses a tool. Research is a child. An order needs the approval of a buyer. Before a mail is
+// sent, people have a minute to veto it.
 func (a agent) use(ctx context.Context, reply Reply, key perdure.Key) (string, error) {
 	switch reply.Tool {
 	case "research":
 		return a.research.Child(ctx, reply.Text, key).Await(ctx)
+	case "order":
+		out, err := approval.Wait(ctx, approval.Ask{
+			Key: string(key), Title: reply.Text, Role: "buyer", Within: 24 * time.Hour,
+		})
+		if err != nil || !out.IsApproved() {
+			return "not ordered: " + string(out.Status), err
+		}
 	case "mail":
 		why, err := Veto.Wait(ctx, perdure.Within(time.Minute))
 		if !errors.Is(err, context.DeadlineExceeded) {
