@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -22,10 +23,17 @@ var errStuck = errors.New("stuck")
 
 // A bench has the effects of runs that do the steps a, b[1], b[2] and c, and undo them twice.
 type bench struct {
-	first string // the compensation that fails first
-	bad   string // the same, until it is mended
+	mu    sync.Mutex // a process that dies may still do something
+	first string     // the compensation that fails first
+	bad   string     // the same, until it is mended
 	parks bool
 	ran   []string // the compensations that have succeeded, in order, each once
+}
+
+func (b *bench) mend() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.bad = ""
 }
 
 func (b *bench) workflow() *perdure.Workflow[int, string] {
@@ -43,6 +51,8 @@ func (b *bench) workflow() *perdure.Workflow[int, string] {
 			}
 			back.Done(pattern.Undo{Name: name, Key: key, Call: func(ctx context.Context,
 				given pattern.Sources) (json.RawMessage, error) {
+				b.mu.Lock()
+				defer b.mu.Unlock()
 				if id == b.bad {
 					return nil, errStuck
 				}
@@ -78,16 +88,18 @@ func TestARollbackGoesOnWithTheRest(t *testing.T) {
 				b := &bench{parks: choice != ""}
 				w := b.workflow()
 				perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
+					b.mu.Lock()
 					b.first, b.bad, b.ran = bad, bad, nil
+					b.mu.Unlock()
 					run := perduretest.Start(env, w, 0)
 					env.Sleep(30 * time.Minute) // the timeout has no effect in a rollback
 					if choice != "" {
 						run.Is(journal.CompensationFailed)
-						decide(env, run.ID(), bad, choice, func() { b.bad = "" })
+						decide(env, run.ID(), bad, choice, b.mend)
 					} else {
 						run.Is(journal.Compensating)
 					}
-					b.bad = ""
+					b.mend()
 					out, err := run.Result()
 					if err != nil {
 						env.Fatal(err)
@@ -104,6 +116,8 @@ func TestARollbackGoesOnWithTheRest(t *testing.T) {
 					if choice == "" || choice == "skip" {
 						want = "1 step " + bad + " could not be undone: stuck 0 <nil>"
 					}
+					b.mu.Lock()
+					defer b.mu.Unlock()
 					if out != want || !slices.Equal(b.ran, all) {
 						env.Errorf("it is %q, undone %q; want %q, %q", out, b.ran, want, all)
 					}
