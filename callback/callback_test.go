@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/admin"
 	"github.com/perdure/perdure/callback"
 	"github.com/perdure/perdure/internal/kernel"
 	"github.com/perdure/perdure/internal/token"
@@ -782,10 +783,10 @@ func TestACallbackBearsCrashes(t *testing.T) {
 	}
 }
 
-// A retry of a failed run waits once more, for the same token, and a fork does not.
+// A retry of a failed run waits once more, for the same token.
 //
 // spec: B-23
-func TestATokenIsForARetryAndNotForAFork(t *testing.T) {
+func TestATokenIsForARetryToo(t *testing.T) {
 	withBank(t, func(env *perduretest.Env, b *bank, w *perdure.Workflow[order, Receipt]) {
 		ctx := env.Context()
 		// the entries of a retry have other numbers: it has not been suspended
@@ -821,6 +822,77 @@ func TestATokenIsForARetryAndNotForAFork(t *testing.T) {
 		is(t, callback.Fail(ctx, env.Engine(), text, "x"), callback.ErrAnswered,
 			journal.CodeConflict)
 	})
+}
+
+// A fork hands out its own token, and is not ended by that of its source.
+//
+// spec: B-23
+func TestAForkHasItsOwnToken(t *testing.T) {
+	withBank(t, func(env *perduretest.Env, b *bank, w *perdure.Workflow[order, Receipt]) {
+		ctx := env.Context()
+		run := perduretest.Start(env, w, order{ID: "o"})
+		env.Settle()
+		text := b.token("o")
+		run.Cancel("enough")
+		made, err := admin.New(env.Engine()).Act(ctx, run.ID(), admin.Order{
+			Action: journal.ActionFork, Step: "ask", By: "ada",
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		fork := perduretest.Get(env, w, made.RunID)
+		fork.Is(journal.Waiting)
+		if b.token("o") == text {
+			t.Error("the fork has the token of its source")
+		}
+		is(t, callback.Succeed(ctx, env.Engine(), text, Receipt{1}), callback.ErrEnded,
+			journal.CodeWrongState)
+		no(t, callback.Succeed(ctx, env.Engine(), b.token("o"), Receipt{2}))
+		fork.Returns(Receipt{2})
+	})
+}
+
+// A run that goes on after a skipped step waits for the same token.
+//
+// spec: B-23
+func TestATokenIsForARunThatSkipsAStep(t *testing.T) {
+	var b bank
+	w := perdure.Define("w", func(ctx context.Context, _ string) (int, error) {
+		w, err := callback.New[int](ctx, "card", perdure.Within(time.Hour))
+		if err != nil {
+			return 0, err
+		}
+		if err := perdure.Do(ctx, "ask", func(ctx context.Context) error {
+			text, err := w.Token(ctx)
+			b.asked("o", text)
+			return err
+		}); err != nil {
+			return 0, err
+		}
+		if err := perdure.Do(ctx, "other", func(context.Context) error {
+			return errors.New("no")
+		}, perdure.NoRetry); err != nil {
+			return 0, err
+		}
+		return w.Await(ctx)
+	})
+	perduretest.Test(t, func(env *perduretest.Env) {
+		ctx := env.Context()
+		run := perduretest.Start(env, w, "")
+		if _, err := run.Result(); err == nil {
+			t.Error("it has not failed")
+		}
+		is(t, callback.Succeed(ctx, env.Engine(), b.token("o"), 1), callback.ErrEnded,
+			journal.CodeWrongState)
+		made, err := admin.New(env.Engine()).Act(ctx, run.ID(), admin.Order{
+			Action: journal.ActionSkip, By: "ada",
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		no(t, callback.Succeed(ctx, env.Engine(), b.token("o"), 2))
+		perduretest.Get(env, w, made.RunID).Returns(2)
+	}, w)
 }
 
 // Of many answers at one time, one wins, and the others are told so.
