@@ -9,3 +9,12 @@ type Callback struct {
 	State    string     `json:"state"`    // open, answered, expired, ended
 	Due      *time.Time `json:"due,omitempty"`
 }
+
+// A Key is a key of the database, by which tokens are signed. It has no secret.
+type Key struct {
+	ID     string    `json:"id"`
+	Signs  bool      `json:"signs"` // the others only verify
+	Made   time.Time `json:"made"`
+	By     string    `json:"by,omitempty"`
+	Reason string    `json:"reason,omitempty"`
+}

@@ -106,7 +106,7 @@ func (p *program) root() *cobra.Command {
 	root.SetUsageTemplate(usageTemplate)
 	addGroup(root, "Runs", p.newServe(), p.newStart(), p.newRuns(), p.newWhy(), p.newWorkflows(),
 		p.newBatch(), p.newSchedules(), p.newLimits(), p.newAlerts(), p.newUnrouted(),
-		p.newApprovals(), p.newCallbacks(), p.newDeadLetters(),
+		p.newApprovals(), p.newCallbacks(), p.newKeys(), p.newDeadLetters(),
 		p.newDoctor(), p.newWorkers())
 	addGroup(root, "See and measure", p.newDemo(), p.newBench())
 	addGroup(root, "The rest", p.newDB(), newVersion())

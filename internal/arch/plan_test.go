@@ -82,7 +82,7 @@ var plan = map[string]permit{
 	// patterns and operators
 	"admin": {
 		own: "/ deadletter internal/failure internal/kernel internal/payload internal/rules " +
-			"internal/sealed journal limit store",
+			"internal/sealed internal/token journal limit store",
 	},
 	"pattern": {
 		own: "/ backpressure definition internal/failure internal/guard internal/jsontype " +

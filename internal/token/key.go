@@ -26,6 +26,8 @@ type Key struct {
 	id     string
 	secret []byte
 	made   time.Time
+
+	by, reason string
 }
 
 // ID returns the name of the key, which each of its tokens has.
@@ -33,6 +35,12 @@ func (k Key) ID() string { return k.id }
 
 // Made returns when the key was made.
 func (k Key) Made() time.Time { return k.made }
+
+// By returns who has made the key.
+func (k Key) By() string { return k.by }
+
+// Reason returns why the key was made.
+func (k Key) Reason() string { return k.reason }
 
 // Format writes the key without its secret.
 func (k Key) Format(f fmt.State, _ rune) { fmt.Fprint(f, "key ", k.id) }
@@ -65,7 +73,7 @@ func Load(ctx context.Context, f *kernel.FrontEnd) (Keys, error) {
 		if json.Unmarshal(s.Value, &kept) != nil || len(kept.Secret) != secretSize {
 			continue // it verifies nothing; a newer one signs
 		}
-		keys = append(keys, Key{s.Name, kept.Secret, s.At})
+		keys = append(keys, Key{s.Name, kept.Secret, s.At, s.By, s.Reason})
 	}
 	return keys, nil
 }

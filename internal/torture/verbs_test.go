@@ -145,7 +145,8 @@ var none = map[string]string{
 		"pattern.If.Check perdure.*.Validate " +
 		"pattern.Arguments.Check pattern.Callbacks.* backpressure.*.Validate backpressure.Check " +
 		"backpressure.Register backpressure.Reset backpressure.Names backpressure.Config.Policy " +
-		"admin.Order.Validate admin.Note.Validate " +
+		"admin.Order.Validate admin.Note.Validate admin.Client.Keys admin.Client.RotateKey " +
+		"admin.Client.RevokeKey " +
 		"limit.Bounds.Sealed limit.BoundsOf schedule.Spec.*JSON",
 	"what patterns are made of": "perdure.Future.Operation perdure.Client.Sealed " +
 		"pattern.*.ApplyTo* pattern.*.Error pattern.*.Unwrap pattern.Calls.* " +
