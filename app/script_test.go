@@ -31,7 +31,7 @@ import (
 // scripted has the workflows of the program that the scripts in testdata run.
 // claim is a machine that rejects claims above 100, and wants a look at those above 50.
 func claim() *machine.Machine[int] {
-	m := machine.New[int]("claim")
+	m := machine.New[int]("claim", "check")
 	machine.Add(m, "check", machine.Do(func(_ context.Context, n int) (int, error) {
 		if n > 100 {
 			return 0, fmt.Errorf("%d is too much", n)

@@ -21,7 +21,7 @@ type fn = func(context.Context, int) (machine.Action, error)
 
 // one is a machine with the step a and, after it, the step b.
 func one(a fn, opts ...perdure.WorkflowOption) *machine.Machine[int] {
-	m := machine.New[int]("m", opts...)
+	m := machine.New[int]("m", "a", opts...)
 	machine.Add(m, "a", a).To("b")
 	machine.Add(m, "b", plus(0))
 	return m
@@ -100,7 +100,7 @@ func TestActionsThatAreNotPossibleFailTheStepForGood(t *testing.T) {
 
 // spec
 func TestCheckReturnsEveryDefectAtOnce(t *testing.T) {
-	m := machine.New[int]("m").First("zero").OnError("nobody", errors.New("not registered")).
+	m := machine.New[int]("m", "zero").OnError("nobody", errors.New("not registered")).
 		Visits(0).Version(-1)
 	machine.Add(m, "a", fn(nil)).To("b", "c").Split("d").OnError("e")
 	machine.Add(m, "a", plus(1))
@@ -130,7 +130,7 @@ func TestCheckReturnsEveryDefectAtOnce(t *testing.T) {
 			t.Errorf("there is no defect %v among %v", want, got)
 		}
 	}
-	if issues := perdure.Check(machine.New[int]("none")); len(issues) != 1 ||
+	if issues := perdure.Check(machine.New[int]("none", "a")); len(issues) != 1 ||
 		issues[0].Code != machine.IssueNoSteps {
 		t.Errorf("without steps: %v", issues)
 	}
@@ -144,7 +144,7 @@ func TestCheckReturnsEveryDefectAtOnce(t *testing.T) {
 
 // spec
 func TestARouteDecidesAndSeesTheStepThatIsNamed(t *testing.T) {
-	m := machine.New[int]("m")
+	m := machine.New[int]("m", "a")
 	var seen machine.Result
 	machine.Add(m, "a", returns(machine.Complete(7).To("b"))).To("b", "c", machine.End).
 		Route(func(r machine.Result) string {
@@ -163,15 +163,15 @@ func TestARouteDecidesAndSeesTheStepThatIsNamed(t *testing.T) {
 	for want, m := range map[string]*machine.Machine[int]{
 		"leads to step \"x\"":   one(returns(machine.Complete(1))),
 		"at the disco":          one(returns(machine.Complete(1))),
-		"does not say which of": machine.New[int]("m"),
+		"does not say which of": machine.New[int]("m", "a"),
 	} {
 		switch {
 		case strings.HasPrefix(want, "leads"):
-			m = machine.New[int]("m")
+			m = machine.New[int]("m", "a")
 			machine.Add(m, "a", plus(1)).To("b").Route(func(machine.Result) string { return "x" })
 			machine.Add(m, "b", plus(1))
 		case strings.HasPrefix(want, "at"):
-			m = machine.New[int]("m")
+			m = machine.New[int]("m", "a")
 			machine.Add(m, "a", plus(1)).To("b").Route(func(machine.Result) string { panic(want) })
 			machine.Add(m, "b", plus(1))
 		default:
@@ -206,7 +206,7 @@ func TestAnErrorRouteGoesOnWithTheStackKept(t *testing.T) {
 					return nil
 				}
 			}
-			m := machine.New[int]("m").OnError("mend", c.on...)
+			m := machine.New[int]("m", "a").OnError("mend", c.on...)
 			machine.Add(m, "a", plus(1)).Undo(undo("a")).To("b")
 			machine.Add(m, "b", func(context.Context, int) (machine.Action, error) {
 				return machine.Action{}, errBad
@@ -232,7 +232,7 @@ func TestAnErrorRouteGoesOnWithTheStackKept(t *testing.T) {
 
 // spec: R-3
 func TestAStepYieldsWhenItsTimeIsUp(t *testing.T) {
-	m := machine.New[int]("m")
+	m := machine.New[int]("m", "a")
 	var batches []int
 	machine.Add(m, "a", func(ctx context.Context, _ int) (machine.Action, error) {
 		at, _, err := machine.State[int](ctx)
@@ -255,7 +255,7 @@ func TestAStepYieldsWhenItsTimeIsUp(t *testing.T) {
 
 // spec: R-3
 func TestAStepYieldsWhenItsEngineStops(t *testing.T) {
-	m := machine.New[int]("m")
+	m := machine.New[int]("m", "a")
 	machine.Add(m, "a", func(ctx context.Context, _ int) (machine.Action, error) {
 		at, _, err := machine.State[int](ctx)
 		for ; at < 100 && !machine.ShouldYield(ctx); at++ {
@@ -322,7 +322,7 @@ func TestOnlyAPolicyTriesAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			calls, attempts := 0, []int{}
-			m := machine.New[int]("m", c.opts...)
+			m := machine.New[int]("m", "a", c.opts...)
 			s := machine.Add(m, "a", func(ctx context.Context, _ int) (machine.Action, error) {
 				n, _, err := perdure.Attempt(ctx)
 				attempts = append(attempts, n)
@@ -375,7 +375,7 @@ func TestTheDataOfAFailureIsKeptOnTheStep(t *testing.T) {
 
 // spec: R-2
 func TestSuspendGoesOnWithAnotherStepAfterItsDeadline(t *testing.T) {
-	m := machine.New[int]("m")
+	m := machine.New[int]("m", "a")
 	machine.Add(m, "a", returns(machine.Suspend().Within(time.Hour, "late"))).To("b", "late")
 	machine.Add(m, "b", plus(10))
 	machine.Add(m, "late", plus(100))
@@ -432,7 +432,7 @@ func TestAMachineHasOneChildForEachKey(t *testing.T) {
 		}
 		return 2 * n, err
 	})
-	m := machine.New[int]("m")
+	m := machine.New[int]("m", "a")
 	ask := func(ctx context.Context, in int) (machine.Action, error) {
 		good, ended, err := machine.OutcomeOf[int](ctx, "good")
 		if err != nil || !ended {
@@ -465,7 +465,7 @@ func TestAMachineHasOneChildForEachKey(t *testing.T) {
 
 // spec: R-25
 func TestAMachineContinuesAsNew(t *testing.T) {
-	m := machine.New[int]("m")
+	m := machine.New[int]("m", "a")
 	machine.Add(m, "a", func(ctx context.Context, in int) (machine.Action, error) {
 		if in == 3 {
 			return machine.Complete(in), nil
@@ -480,7 +480,7 @@ func TestAMachineContinuesAsNew(t *testing.T) {
 // spec: R-24
 func TestASplitOfNoneAndOfTenThousand(t *testing.T) {
 	for _, n := range []int{0, 10_000} {
-		m := machine.New[int]("m")
+		m := machine.New[int]("m", "a")
 		machine.Add(m, "a", func(context.Context, int) (machine.Action, error) {
 			var all []machine.Branch
 			for i := range n {
@@ -504,14 +504,14 @@ func TestASplitOfNoneAndOfTenThousand(t *testing.T) {
 
 // spec: R-2
 func TestAMachineThatLoopsFails(t *testing.T) {
-	m := machine.New[int]("m").Visits(5)
+	m := machine.New[int]("m", "a").Visits(5)
 	machine.Add(m, "a", plus(1)).To("b")
 	machine.Add(m, "b", plus(1)).To("a")
 	if out, err := play(t, m); err == nil || !strings.Contains(err.Error(),
 		"step a[6] failed: the run comes to the step for the 6th time, and the limit is 5") {
 		t.Errorf("it returns %s, %v", out, err)
 	}
-	nested := machine.New[int]("m").Visits(5)
+	nested := machine.New[int]("m", "a").Visits(5)
 	machine.Add(nested, "a", returns(machine.Split(machine.BranchOf("x", "a", 1)))).Split("a")
 	if out, err := play(t, nested); err == nil || !strings.Contains(err.Error(), "limit is 5") {
 		t.Errorf("nested: it returns %s, %v", out, err)

@@ -29,7 +29,7 @@ func (even) Check(data json.RawMessage) error {
 
 // expense asks for a decision, and each end of that has a route.
 func expense() *machine.Machine[int] {
-	m := machine.New[int]("expense")
+	m := machine.New[int]("expense", "decide")
 	machine.Add(m, "decide", func(ctx context.Context, in int) (machine.Action, error) {
 		out, decided := machine.DecisionOf(ctx, "boss")
 		switch {

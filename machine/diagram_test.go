@@ -11,7 +11,7 @@ import (
 
 // spec: R-1
 func TestADiagramHasTheStatesThatARunHasVisited(t *testing.T) {
-	m := machine.New[int]("m").OnError("mend")
+	m := machine.New[int]("m", "a").OnError("mend")
 	machine.Add(m, "a", plus(1)).Split("b").To("c", machine.End).Undo(func(
 		context.Context, int) error {
 		return nil
@@ -55,7 +55,7 @@ func TestADiagramHasTheStatesThatARunHasVisited(t *testing.T) {
 
 // spec
 func TestTheVisitedStatesAreThoseOfARun(t *testing.T) {
-	m := machine.New[int]("m")
+	m := machine.New[int]("m", "a")
 	machine.Add(m, "a", returns(machine.Split(machine.BranchOf("x", "b", 1),
 		machine.BranchOf("y", "b", 1)))).Split("b").To("c")
 	machine.Add(m, "b", plus(1)).To("b2", machine.End).Route(func(r machine.Result) string {

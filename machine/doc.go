@@ -1,6 +1,6 @@
 // Package machine declares step machines: each step decides what comes next.
 //
-//	var onboarding = machine.New[Order]("onboarding")
+//	var onboarding = machine.New[Order]("onboarding", "verify")
 //
 //	var (
 //		_ = machine.Add(onboarding, "verify", machine.Do(verify)).To("provision")

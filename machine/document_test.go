@@ -33,7 +33,7 @@ func TestAStepRunsADocumentOnceForEachVisit(t *testing.T) {
 			"amount": json.RawMessage(fmt.Sprint(amount)),
 		}}
 	}
-	m := machine.New[int]("m")
+	m := machine.New[int]("m", "a")
 	machine.Add(m, "a", machine.Do(func(_ context.Context, in int) (machine.DocumentInput, error) {
 		return call(in), nil
 	})).To("enrich")
@@ -57,7 +57,7 @@ func TestAStepRunsADocumentOnceForEachVisit(t *testing.T) {
 
 // spec: R-28
 func TestADocumentWithoutANameFails(t *testing.T) {
-	m := machine.New[int]("m")
+	m := machine.New[int]("m", "a")
 	machine.Add(m, "a", machine.Do(func(context.Context, int) (machine.DocumentInput, error) {
 		return machine.DocumentInput{}, nil
 	})).To("run")

@@ -34,7 +34,7 @@ type declaration struct {
 	name    string
 	input   reflect.Type
 	steps   []*step
-	first   string // empty for the step that was added first
+	first   string
 	routes  []errorRoute
 	visits  int
 	retry   *perdure.Retry // of steps that have none; nil for one attempt
@@ -51,11 +51,14 @@ type errorRoute struct {
 	on []error // the classes of errors that it is for; empty for all
 }
 
-// New begins the definition of a machine. [perdure.Timeout] among the options limits a whole run. A
+// New begins the definition of a machine: its name, and the step that a run begins with.
+// [perdure.Timeout] among the options limits a whole run. A
 // [perdure.Retry] among them is the policy for errors and panics of steps that have none; without
 // it such a step has one attempt.
-func New[I any](name string, opts ...perdure.WorkflowOption) *Machine[I] {
-	d := &declaration{name: name, input: reflect.TypeFor[I](), visits: DefaultVisits}
+func New[I any](name, first string, opts ...perdure.WorkflowOption) *Machine[I] {
+	d := &declaration{
+		name: name, first: first, input: reflect.TypeFor[I](), visits: DefaultVisits,
+	}
 	d.compile = sync.OnceValue(d.plan)
 	for _, opt := range opts {
 		if r, is := opt.(perdure.Retry); is {
@@ -75,12 +78,6 @@ func New[I any](name string, opts ...perdure.WorkflowOption) *Machine[I] {
 			return run(ctx, d.compile(), in)
 		}, opts...),
 	}
-}
-
-// First sets the step that a run begins with. By default it is the step that was added first.
-func (m *Machine[I]) First(step string) *Machine[I] {
-	m.def.first = step
-	return m
 }
 
 // OnError makes a step go on when another step fails for good and has no route of its own for the
@@ -112,8 +109,8 @@ func (m *Machine[I]) Visits(n int) *Machine[I] {
 // Version sets the version of the definition, from 1 on. Older versions whose runs are to go on are
 // machines of the same name, which are not registered themselves:
 //
-//	var v1 = machine.New[Order]("onboarding").Version(1)
-//	var onboarding = machine.New[Order]("onboarding").Version(2, v1)
+//	var v1 = machine.New[Order]("onboarding", "verify").Version(1)
+//	var onboarding = machine.New[Order]("onboarding", "verify").Version(2, v1)
 //
 // A run stays on the version that it began with, and a successor ([ContinueAsNew]) begins with the
 // newest one. A machine that never had a version has version 0. admin.Client.Versions has how many

@@ -24,7 +24,7 @@ func plus(n int) func(context.Context, int) (machine.Action, error) {
 
 // spec
 func TestAStepsInputIsTheOutputOfTheStepBefore(t *testing.T) {
-	m := machine.New[int]("m")
+	m := machine.New[int]("m", "a")
 	machine.Add(m, "a", plus(1)).To("b")
 	machine.Add(m, "b", plus(10)).To("c")
 	machine.Add(m, "c", plus(100))
@@ -38,7 +38,7 @@ func TestAStepsInputIsTheOutputOfTheStepBefore(t *testing.T) {
 
 // spec: R-2
 func TestARunSuspendsSleepsAndYields(t *testing.T) {
-	m := machine.New[int]("m")
+	m := machine.New[int]("m", "a")
 	var calls []string
 	machine.Add(m, "a", func(ctx context.Context, in int) (machine.Action, error) {
 		n, _, err := machine.State[int](ctx)
@@ -77,7 +77,7 @@ func TestARunSuspendsSleepsAndYields(t *testing.T) {
 
 // spec
 func TestAFailureUndoesWhatIsDone(t *testing.T) {
-	m := machine.New[int]("m")
+	m := machine.New[int]("m", "a")
 	var undone []string
 	undo := func(name string) func(context.Context, int) error {
 		return func(ctx context.Context, in int) error {
@@ -105,7 +105,7 @@ func TestAFailureUndoesWhatIsDone(t *testing.T) {
 
 // spec: R-24
 func TestASplitJoinsTheOutputsOfItsBranches(t *testing.T) {
-	m := machine.New[int]("m")
+	m := machine.New[int]("m", "a")
 	machine.Add(m, "a", returns(machine.Split(machine.BranchOf("x", "b", 1),
 		machine.BranchOf("y", "b", 2)))).Split("b").To("join")
 	machine.Add(m, "b", plus(10)).To("c")
@@ -125,7 +125,7 @@ var errNo = errors.New("no")
 
 // spec: R-5
 func TestAStepAsksToBeCalledAgain(t *testing.T) {
-	m := machine.New[int]("m")
+	m := machine.New[int]("m", "a")
 	machine.Add(m, "a", func(ctx context.Context, in int) (machine.Action, error) {
 		n, last, err := perdure.Attempt(ctx)
 		if err != nil || n > 1 && last != (n == 3) {

@@ -2,6 +2,7 @@ package machine
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -73,9 +74,6 @@ func (d *declaration) alone() *plan {
 			continue
 		}
 		p.byID[s.id] = &copied
-	}
-	if own.first == "" && len(own.steps) > 0 {
-		own.first = own.steps[0].id
 	}
 	p.check()
 	p.draw()
@@ -185,10 +183,11 @@ func (p *plan) reached() map[string]bool {
 	return reached
 }
 
-// draw makes the diagram.
+// draw makes the diagram. Its states are in the order in which routes come to them, since the order
+// in which Go initializes variables is not that of their declarations.
 func (p *plan) draw() {
 	p.diagram.First = p.first
-	for _, s := range p.steps {
+	for _, s := range p.inOrder() {
 		state := definition.State{Name: s.id, Undo: s.undo != nil}
 		edge := func(to, label string) {
 			state.To = append(state.To, definition.Edge{To: to, Label: label})
@@ -213,6 +212,36 @@ func (p *plan) draw() {
 	for _, r := range p.routes {
 		p.diagram.OnError = append(p.diagram.OnError, r.to)
 	}
+}
+
+// inOrder returns the steps that routes lead to, level by level, and then the others by their IDs.
+func (p *plan) inOrder() []*step {
+	var all []*step
+	known := map[string]bool{}
+	add := func(id string) {
+		if s := p.byID[id]; s != nil && !known[id] {
+			known[id] = true
+			all = append(all, s)
+		}
+	}
+	add(p.first)
+	for i := 0; i < len(all); i++ {
+		for _, to := range slices.Concat(all[i].splits, all[i].targets) {
+			add(to)
+		}
+		for _, r := range all[i].routes {
+			add(r.to)
+		}
+		if i == len(all)-1 {
+			for _, r := range p.routes {
+				add(r.to)
+			}
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(p.byID)) {
+		add(id)
+	}
+	return all
 }
 
 // next returns the step that follows, by what the action names: empty for none.

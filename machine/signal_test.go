@@ -55,7 +55,7 @@ func TestSignalsAreTakenWithTheRecordOfTheirStep(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var before, after []int
-			m := machine.New[int]("m")
+			m := machine.New[int]("m", "a")
 			machine.Add(m, "a", func(ctx context.Context, in int) (machine.Action, error) {
 				if in == 1 {
 					return machine.Complete(0), nil // the successor
@@ -112,7 +112,7 @@ func TestNoTwoBranchesReadOneSignal(t *testing.T) {
 		var mu sync.Mutex
 		var taken []int
 		now := map[int]int{} // how many calls go on that have read a signal
-		m := machine.New[int]("m")
+		m := machine.New[int]("m", "a")
 		machine.Add(m, "a", func(context.Context, int) (machine.Action, error) {
 			var all []machine.Branch
 			for i := range branches {
@@ -181,7 +181,7 @@ func TestNoTwoBranchesReadOneSignal(t *testing.T) {
 func TestEventsOfACallThatGoesOnAreNotPublished(t *testing.T) {
 	var mu sync.Mutex
 	var told []string
-	m := machine.New[int]("m")
+	m := machine.New[int]("m", "a")
 	machine.Add(m, "a", func(ctx context.Context, _ int) (machine.Action, error) {
 		n, _, err := machine.State[int](ctx)
 		if e := perdure.Emit(ctx, fmt.Sprint("call", n), n); err != nil || e != nil {
@@ -219,7 +219,7 @@ func TestEventsOfACallThatGoesOnAreNotPublished(t *testing.T) {
 // spec: R-8
 func TestACompensationReadsSignals(t *testing.T) {
 	seen := ""
-	m := machine.New[int]("m")
+	m := machine.New[int]("m", "a")
 	machine.Add(m, "a", plus(1)).Undo(func(ctx context.Context, _ int) error {
 		all, err := item.All(ctx)
 		seen = fmt.Sprint(all)

@@ -15,7 +15,7 @@ import (
 
 // version is a machine whose first step waits an hour, and whose second step is that of a version.
 func version(n int, older ...*machine.Machine[int]) *machine.Machine[int] {
-	m := machine.New[int]("m")
+	m := machine.New[int]("m", "a")
 	if n > 0 {
 		m.Version(n, older...)
 	}
@@ -77,7 +77,7 @@ func TestARunOfAVersionThatIsGoneIsSuspendedUntilItIsBack(t *testing.T) {
 func TestASuccessorBeginsWithTheNewestVersionUnlessAskedOtherwise(t *testing.T) {
 	for same, want := range map[bool]string{false: "2", true: "1"} {
 		make := func(n int, older ...*machine.Machine[int]) *machine.Machine[int] {
-			m := machine.New[int]("m").Version(n, older...)
+			m := machine.New[int]("m", "a").Version(n, older...)
 			machine.Add(m, "a", func(ctx context.Context, in int) (machine.Action, error) {
 				if in > 0 {
 					return machine.Complete(n), nil
@@ -106,7 +106,7 @@ func TestASuccessorBeginsWithTheNewestVersionUnlessAskedOtherwise(t *testing.T) 
 
 // spec
 func TestVersionsThatDoNotFitAreRefused(t *testing.T) {
-	other := machine.New[int]("other").Version(1)
+	other := machine.New[int]("other", "a").Version(1)
 	machine.Add(other, "a", plus(1))
 	for _, m := range []*machine.Machine[int]{
 		version(2, other), version(1, version(1)), version(3, version(1), version(1)),

@@ -138,7 +138,7 @@ var (
 )
 
 func (w *world) machine(name string, opts ...perdure.WorkflowOption) *machine.Machine[int] {
-	m := machine.New[int](name, opts...).Visits(w.visits)
+	m := machine.New[int](name, w.steps[0].id, opts...).Visits(w.visits)
 	for _, t := range w.steps {
 		s := machine.Add(m, t.id, w.call(t)).To(t.to...).Split(t.branches...)
 		s.Retry(perdure.Retry{Attempts: 2})

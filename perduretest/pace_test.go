@@ -70,7 +70,7 @@ func TestEveryPatternGoesStepByStep(t *testing.T) {
 	tcc.Add(move, "a", did[string]).Confirm(undone[string]).Cancel(undone[string])
 	tcc.Add(move, "b", did[string]).Confirm(undone[string]).Cancel(undone[string])
 
-	states := machine.New[string]("states")
+	states := machine.New[string]("states", "a")
 	machine.Add(states, "a", machine.Do(did[string])).To("b")
 	machine.Add(states, "b", machine.Do(did[int])).To("c")
 	machine.Add(states, "c", machine.Do(did[int]))

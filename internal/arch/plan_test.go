@@ -180,6 +180,7 @@ var plan = map[string]permit{
 	"docs/howto/waiting":      {own: anyPublic},
 	"docs/howto/schedules":    {own: anyPublic},
 	"docs/howto/sagas":        {own: anyPublic},
+	"docs/howto/machines":     {own: anyPublic},
 	"docs/howto/tcc":          {own: anyPublic},
 	"docs/howto/transactions": {own: anyPublic, others: "github.com/jackc/pgx/v5/stdlib"},
 	"docs/howto/idempotency":  {own: anyPublic},
