@@ -214,13 +214,13 @@ var plan = map[string]permit{
 	// generated programs, and the judge of their runs
 	"internal/torture/program": {},
 	"internal/torture/play": {
-		own: "/ admin alert backpressure barrier batch callback dag deadletter effect " +
-			"internal/torture/program job journal limit pattern report saga schedule tcc",
+		own: "/ admin alert approval backpressure barrier batch callback dag deadletter effect " +
+			"internal/torture/program job journal limit pattern report saga schedule tcc update",
 	},
 	"internal/torture/world": {own: "internal/torture/play"},
 	"internal/torture/actor": {
-		own: "/ admin alert batch deadletter internal/torture/play internal/torture/program " +
-			"journal limit schedule",
+		own: "/ admin alert approval batch deadletter internal/torture/play " +
+			"internal/torture/program journal limit schedule",
 	},
 	"internal/torture/judge": {
 		own: "alert internal/torture/actor internal/torture/play internal/torture/program " +

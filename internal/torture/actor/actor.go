@@ -188,6 +188,10 @@ func (x *dealing) tell(ctx context.Context, c *perdure.Client, m program.Message
 	switch m.What {
 	case "signal":
 		err = x.send(ctx, m)
+	case "update":
+		err = x.update(ctx, c, m)
+	case "approve":
+		err = x.approve(ctx, c, m)
 	default:
 		err = x.answer(ctx, c, m)
 	}

@@ -244,6 +244,12 @@ func init() {
 		program.Part:  (*player).part, program.Walk: (*player).walk, program.Code: (*player).code,
 		program.Broken: (*player).broken, program.Held: (*player).held,
 		program.Callback: (*player).callback,
+		program.Update: func(p *player, ctx context.Context, op *program.Op) error {
+			return asks{p}.update(ctx, op)
+		},
+		program.Approval: func(p *player, ctx context.Context, op *program.Op) error {
+			return asks{p}.approval(ctx, op)
+		},
 	}
 }
 

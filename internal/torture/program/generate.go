@@ -25,6 +25,7 @@ var weights = []struct {
 	{Park, 2, false},
 	{Read, 4, false}, {State, 6, false}, {Scope, 3, true}, {Part, 8, false}, {Walk, 2, false},
 	{Code, 2, false}, {Held, 8, false}, {Broken, 4, true}, {Callback, 4, false},
+	{Update, 3, false}, {Approval, 3, false},
 }
 
 // A maker makes one program.

@@ -25,7 +25,7 @@ type Expect struct {
 type Message struct {
 	To    string // a workflow ID
 	Name  string
-	What  string // signal, decide, timer
+	What  string // signal, decide, timer, update, approve
 	Value int
 	// Choice is the choice of a decision; empty for yes.
 	Choice string
@@ -186,6 +186,10 @@ func (o *oracle) op(op *Op, id string) {
 			Key: o.label(op, "decide"),
 		})
 		o.fact(op, "decided %d", op.Payload(o.round, 0))
+	case Update:
+		o.update(op, id)
+	case Approval:
+		o.approval(op, id)
 	case Read, State:
 		o.fact(op, "ok")
 	case Part:
@@ -374,5 +378,44 @@ func (o *oracle) part(op *Op, id string) {
 				o.may(o.label(op, part+what+then))
 			}
 		}
+	}
+}
+
+// update interprets the taking of updates. One that is refused has an odd number.
+func (o *oracle) update(op *Op, id string) {
+	v := op.Payload(o.round, 0) * 2
+	all := []int{v}
+	if op.Way == "refuse" {
+		all = []int{v + 1, v}
+	}
+	for i, v := range all {
+		name := op.Signal(o.round)
+		o.Messages = append(o.Messages, Message{
+			To: id, Name: name, What: "update", Value: v,
+			Key: fmt.Sprintf("%s:%s:%d", id, name, i),
+		})
+	}
+	o.fact(op, "got %d", v)
+}
+
+// approval interprets an ask. Two of three approve what has a quorum.
+func (o *oracle) approval(op *Op, id string) {
+	choices := map[string][]string{
+		"approve": {"yes"}, "reject": {"no"}, "quorum": {"yes", "no", "yes"},
+	}[op.Way]
+	for i, choice := range choices {
+		name := op.Asks(o.round)
+		o.Messages = append(o.Messages, Message{
+			To: id, Name: name, What: "approve", Choice: choice,
+			Key: fmt.Sprintf("%s:%s:%d", id, name, i),
+		})
+	}
+	switch op.Way {
+	case "reject":
+		o.fact(op, "rejected")
+	case "expire":
+		o.fact(op, "expired")
+	default:
+		o.fact(op, "approved")
 	}
 }

@@ -35,6 +35,8 @@ const (
 	Code     Kind = "code"
 	Held     Kind = "held" // by a limit
 	Callback Kind = "callback"
+	Update   Kind = "update"
+	Approval Kind = "approval"
 	Broken   Kind = "broken"
 )
 
@@ -72,6 +74,8 @@ var Ways = map[Kind][]string{
 	Held:     {"do", "acquire", "within", "rate", "child"},
 	Broken:   {"plain", "child", "skip", "input"},
 	Callback: {"succeed", "fail", "expire"},
+	Update:   {"wait", "refuse", "serve"},
+	Approval: {"approve", "reject", "quorum", "expire"},
 }
 
 // Odds are the ways in which the body of a step goes wrong before it succeeds.
