@@ -107,7 +107,7 @@ func TestSignalsAreTakenWithTheRecordOfTheirStep(t *testing.T) {
 // spec: R-19
 func TestNoTwoBranchesReadOneSignal(t *testing.T) {
 	for seed := range uint64(20) {
-		rng := rand.New(rand.NewPCG(seed, 20))
+		rng, outside := rand.New(rand.NewPCG(seed, 20)), rand.New(rand.NewPCG(seed, 21))
 		branches, signals := 2+rng.IntN(4), 10+rng.IntN(30)
 		var mu sync.Mutex
 		var taken []int
@@ -160,9 +160,9 @@ func TestNoTwoBranchesReadOneSignal(t *testing.T) {
 		perduretest.Test(t, func(env *perduretest.Env) {
 			run := perduretest.Start(env, m.Workflow, 0, perdure.ID("x"))
 			for i := range signals {
-				env.Sleep(time.Duration(rng.IntN(3000)) * time.Millisecond)
+				env.Sleep(time.Duration(outside.IntN(3000)) * time.Millisecond)
 				perduretest.Send(env, item, "x", i)
-				if rng.IntN(8) == 0 {
+				if outside.IntN(8) == 0 {
 					env.Restart()
 				}
 			}
