@@ -11,6 +11,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/admin"
+	"github.com/perdure/perdure/approval"
 	"github.com/perdure/perdure/definition"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/machine"
@@ -515,5 +516,40 @@ func TestAMachineThatLoopsFails(t *testing.T) {
 	machine.Add(nested, "a", returns(machine.Split(machine.BranchOf("x", "a", 1)))).Split("a")
 	if out, err := play(t, nested); err == nil || !strings.Contains(err.Error(), "limit is 5") {
 		t.Errorf("nested: it returns %s, %v", out, err)
+	}
+}
+
+// spec: R-1, R-2, F-1
+func TestARunWaitsWhileItsStepDoes(t *testing.T) {
+	slow := perdure.Define("slow", func(ctx context.Context, _ int) (int, error) {
+		return 0, perdure.Sleep(ctx, time.Hour)
+	})
+	for name, a := range map[string]machine.Action{
+		"sleep": machine.Sleep(time.Hour), "suspend": machine.Suspend().Within(time.Hour, ""),
+		"approval": machine.WaitForApproval(approval.Ask{Key: "k", Within: time.Hour}),
+		"child":    machine.StartChild(machine.ChildOf(slow, "k", 1)),
+	} {
+		m := one(func(ctx context.Context, in int) (machine.Action, error) {
+			if again, _, err := machine.State[bool](ctx); err != nil || again {
+				return machine.Complete(in), err
+			}
+			return a.Keep(true), nil
+		}, perdure.Timeout(2*time.Hour), perdure.About{Input: []byte(`{"type":"integer"}`)})
+		perduretest.Test(t, func(env *perduretest.Env) {
+			run := perduretest.Start(env, m.Workflow, 1)
+			env.Sleep(time.Minute)
+			run.Is(journal.Waiting)
+			r := run.Report()
+			if s, _ := r.Step("a"); r.Pattern != journal.PatternMachine ||
+				s.Status != journal.StepIsRunning {
+				t.Errorf("%s: the run is a %v, and its step %v", name, r.Pattern, s.Status)
+			}
+			run.Returns([]byte("1"))
+			w := env.Engine().Workflows()[0]
+			if string(w.Outline.Input) != `{"type":"integer"}` || w.Timeout != 2*time.Hour ||
+				w.Outline.Diagram == nil {
+				t.Errorf("the workflow is %+v", w)
+			}
+		}, m, slow)
 	}
 }

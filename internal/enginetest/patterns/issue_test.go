@@ -238,13 +238,15 @@ func TestRunsHaveThePatternOfTheirWorkflow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		saga := perdure.Define("saga", world.Nothing, pattern.Saga)
 		tcc := perdure.Define("tcc", world.Nothing, pattern.TCC)
+		machine := perdure.Define("machine", world.Nothing, pattern.Machine)
 		code := perdure.Define("code", world.Nothing, pattern.Workflow)
 		knock := perdure.NewSignal[int]("knock")
-		w := world.With(t, perdure.Options{}, saga, tcc, code, perdure.Define("parent", func(
-			ctx context.Context, _ int,
-		) (int, error) {
-			return saga.Child(ctx, 0, perdure.ID("child")).Await(ctx)
-		}))
+		w := world.With(t, perdure.Options{}, saga, tcc, machine, code,
+			perdure.Define("parent", func(
+				ctx context.Context, _ int,
+			) (int, error) {
+				return saga.Child(ctx, 0, perdure.ID("child")).Await(ctx)
+			}))
 		defer w.End()
 		ctx := t.Context()
 		client, err := perdure.NewClient(ctx, w.Store)
@@ -263,12 +265,13 @@ func TestRunsHaveThePatternOfTheirWorkflow(t *testing.T) {
 		begin(perdure.SendWithStart(ctx, w.Engine, knock, 1, tcc, 0, perdure.ID("signal")))
 		begin(w.Engine.Start(ctx, "parent", []byte("0"), perdure.ID("parent")))
 		begin(code.Start(ctx, w.Engine, 0, perdure.ID("code")))
+		begin(w.Engine.Start(ctx, "machine", []byte("0"), perdure.ID("machine")))
 		synctest.Wait() // now the parent has a child
 		for id, want := range map[string]journal.Pattern{
 			"typed": journal.PatternSaga, "named": journal.PatternTCC, "client": journal.PatternTCC,
 			"signal": journal.PatternTCC,
 			"parent": journal.PatternWorkflow, "child": journal.PatternSaga,
-			"code": journal.PatternWorkflow,
+			"code": journal.PatternWorkflow, "machine": journal.PatternMachine,
 		} {
 			run, err := w.Engine.Get(ctx, id)
 			if err == nil {
