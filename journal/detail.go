@@ -135,6 +135,19 @@ type VisitDetail struct {
 	Seen int64 `json:"seen,omitempty"`
 }
 
+// ThenSplit is the action of a visit that has split into branches. Its step is done: the branches
+// have steps of their own.
+const ThenSplit = "SPLIT"
+
+// GoesOnWith returns the action after which the visit goes on with its step; empty if the step is
+// over.
+func (d *VisitDetail) GoesOnWith() string {
+	if d.Then == ThenSplit {
+		return ""
+	}
+	return d.Then
+}
+
 // A VariableDetail is part of VariableSet, HeaderSet and KeyAdded, and ByStep of SignalConsumed.
 type VariableDetail struct {
 	Variable string `json:"variable,omitempty"` // the name of the variable or header

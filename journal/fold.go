@@ -301,7 +301,7 @@ func (a *Aggregate) applyStep(e *Entry, d *Detail) {
 	if e.Kind == StepCompleted && d.Skipped {
 		status = StepIsSkipped
 	}
-	if d.Then != "" {
+	if d.GoesOnWith() != "" {
 		status = StepIsRunning
 	}
 	op := e.Op
@@ -323,7 +323,7 @@ func (a *Aggregate) applyStep(e *Entry, d *Detail) {
 	if e.Kind == ScopeOpened {
 		a.applyScope(step, e, d)
 	}
-	step.Status, step.Due, step.Then = status, d.Due, d.Then
+	step.Status, step.Due, step.Then = status, d.Due, d.GoesOnWith()
 	if d.Failure != nil {
 		step.Failure = d.Failure
 	}

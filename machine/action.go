@@ -49,7 +49,7 @@ const (
 	suspends  kind = "SUSPEND"
 	asks      kind = "APPROVAL"
 	parents   kind = "CHILDREN"
-	splits    kind = "SPLIT"
+	splits    kind = "SPLIT" // journal.ThenSplit
 	continues kind = "CONTINUE_AS_NEW"
 	retries   kind = "RETRY"
 	fails     kind = "FAIL"

@@ -2,6 +2,7 @@ package machine_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -258,6 +259,29 @@ func TestACompletedMachineIsUndoneOnDemand(t *testing.T) {
 			t.Errorf("undone are %s", got)
 		}
 	}, m)
+}
+
+// spec
+func TestAStepThatHasSplitIsDoneAndCanBeUndone(t *testing.T) {
+	undone := 0
+	m := machine.New[int]("m", "a")
+	machine.Add(m, "a", returns(machine.Split(machine.BranchOf("x", "b", 1)))).Split("b").
+		Undo(func(context.Context, int) error { undone++; return nil })
+	machine.Add(m, "b", plus(1))
+	perduretest.Test(t, func(env *perduretest.Env) {
+		run := perduretest.Start(env, m.Workflow, 1, perdure.ID("x"))
+		env.Settle()
+		run.Is(journal.Completed)
+		if s, found := run.Report().Step("a"); !found || s.Status != journal.StepIsDone {
+			t.Errorf("the step is %v", s.Status)
+		}
+		back := act(env, "x", admin.Order{Action: journal.ActionCompensate})
+		env.Settle()
+		perduretest.Get(env, m.Workflow, back).Is(journal.Compensated)
+	}, m)
+	if undone != 1 {
+		t.Errorf("it was undone %d times", undone)
+	}
 }
 
 var _ = machine.End

@@ -215,7 +215,8 @@ var plan = map[string]permit{
 	"internal/torture/program": {},
 	"internal/torture/play": {
 		own: "/ admin alert approval backpressure barrier batch callback dag deadletter effect " +
-			"internal/torture/program job journal limit pattern report saga schedule tcc update",
+			"internal/torture/program job journal limit machine pattern report saga schedule tcc " +
+			"update",
 	},
 	"internal/torture/world": {own: "internal/torture/play"},
 	"internal/torture/actor": {

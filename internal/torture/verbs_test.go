@@ -153,16 +153,19 @@ var none = map[string]string{
 		"pattern.ExecutionEvents.* pattern.If.Holds pattern.Arguments.Fill backpressure.Limit.* " +
 		"backpressure.Adaptive.* backpressure.Batched.* backpressure.CircuitBreaker.* " +
 		"backpressure.*.Error perdure.Retry.* perdure.Phase.Of perdure.PublisherFunc.Publish " +
-		"pattern.RollsBack pattern.Task.Skipped pattern.MayCleanUp",
+		"pattern.RollsBack pattern.Task.Skipped pattern.MayCleanUp pattern.Visit.* " +
+		"pattern.Visited.* pattern.Before pattern.NextAttempt pattern.ShouldYield " +
+		"pattern.Rollback.* pattern.ParkUndo",
 	"what is read of an ask": "approval.State.RolesAt approval.Receipt.String update.Update.Name",
 	"what is read of an engine": "perdure.Engine.Workflows perdure.Ended.Report " +
 		"perdure.Report.* perdure.ResultOf perdure.Status.*",
 	"definitions as data": "dag.Read dag.Handler dag.ChildOf dag.Graph.Graph " +
-		"dag.Graph.Layers saga.Composition.Graph saga.NamedHandler",
+		"dag.Graph.Layers saga.Composition.Graph saga.NamedHandler machine.Machine.Diagram " +
+		"machine.Document",
 	"what is read of a result": "dag.Result.* dag.Step.Of dag.Step.ID saga.Result.* " +
 		"saga.Composed.* saga.Step.Of saga.Step.AllOf saga.Step.ID saga.Saga.ResultOf " +
 		"saga.Composition.ResultOf tcc.Result.* tcc.Participant.Of tcc.Participant.ID " +
-		"tcc.Participant.In tcc.Member.Of",
+		"tcc.Participant.In tcc.Member.Of machine.Visited",
 	"a start that waits for the end": "perdure.Client.Execute dag.Graph.Execute " +
 		"saga.Saga.Execute saga.Composition.Execute tcc.TCC.Execute tcc.Composition.Execute " +
 		"perdure.Run.*",
@@ -170,6 +173,7 @@ var none = map[string]string{
 	"functions made of functions":     "pattern.NoResult",
 	"what has no end":                 "schedule.Declare",
 	"housekeeping of the application": "barrier.Clean",
+	"what another package checks":     "machine.Step.Form",
 }
 
 // unplayed are the verbs that no program has.
@@ -202,6 +206,7 @@ func TestEveryVerbIsPlayed(t *testing.T) {
 			"/backpressure", module + "/pattern", module + "/admin", module + "/limit",
 		module + "/schedule", module + "/batch", module + "/alert", module + "/callback",
 		module + "/update", module + "/approval",
+		module + "/machine",
 	} {
 		verbs := s.verbs(t, path)
 		waiting := strings.Fields(unplayed)
@@ -235,6 +240,10 @@ func TestEveryWayIsGenerated(t *testing.T) {
 		seen["start "+p.Start], seen["stuck "+p.Stuck] = true, true
 		for _, d := range p.Deeds {
 			seen["confirm "+d.Confirm], seen["cancel "+d.Cancel] = true, true
+			seen["last "+d.Last] = true
+			for _, c := range d.Calls {
+				seen["call "+c] = true
+			}
 		}
 		for _, a := range p.Acts {
 			seen["act "+a] = true
@@ -273,6 +282,8 @@ func TestEveryWayIsGenerated(t *testing.T) {
 
 		"confirm ": program.Decisions,
 		"cancel ":  program.Decisions,
+		"call ":    program.Calls,
+		"last ":    program.Lasts,
 	} {
 		for _, what := range list {
 			want = append(want, prefix+what)

@@ -261,6 +261,7 @@ func Judge(e Evidence) []string {
 		b.messages(c)
 		b.stuck(c)
 		b.asked(c)
+		b.machine(c)
 	}
 	b.money(seen)
 	b.limits()

@@ -24,6 +24,7 @@ type Deeds struct {
 	// Inputs of a member of a composition.
 	From, Shared int64
 	Who, Static  string
+	Course       program.Course // in a machine
 }
 
 // brisk has more attempts than a program lets fail: on a busy machine some pass their timeout, and
@@ -120,6 +121,10 @@ func (e *Env) declare() {
 		case "each":
 			s := e.each(f)
 			e.declared[f.Name], e.start[f.Name] = s, startOf(s.Start, s.StartAll)
+		case "machine":
+			own := machines{e}
+			m := own.machine(f, 2, own.machine(f, 1))
+			e.declared[f.Name], e.start[f.Name] = m, startOf(m.Start, m.StartAll)
 		case "sagas":
 			e.sagas(f)
 		case "tccs":

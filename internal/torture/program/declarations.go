@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// A Declaration is the shape of a declared workflow: a graph, a saga or a TCC. A program that names
-// it defines how its steps go.
+// A Declaration is the shape of a declared workflow: a graph, a saga, a TCC or a machine. A program
+// that names it defines how its steps go.
 type Declaration struct {
 	Name    string
-	Pattern string // graph, saga, tcc, sagas or tccs: a composition
+	Pattern string // graph, saga, tcc, machine, sagas or tccs: a composition
 	Steps   []Node
 }
 
@@ -32,6 +32,11 @@ type Deed struct {
 	// its confirm or cancel fails for good, and an operator decides so: see [Decisions]
 	Confirm string `json:"confirm,omitempty"`
 	Cancel  string `json:"cancel,omitempty"`
+	// of the step of a machine
+	Calls    []string `json:"calls,omitempty"`    // its actions before the last one: see [Calls]
+	Last     string   `json:"last,omitempty"`     // see [Lasts]
+	Next     []int    `json:"next,omitempty"`     // what may be next; -1 is the end
+	Branches []int    `json:"branches,omitempty"` // the steps that branches begin with
 }
 
 // Decisions are those of an operator about a confirm or a cancel that has failed for good: to try
@@ -133,6 +138,29 @@ var Declarations = []Declaration{
 	},
 	{"tccs", "tccs", []Node{{nil, true, ""}, {[]int{0}, true, ""}}},
 	{"tccs-park", "tccs", []Node{{nil, true, ""}, {[]int{0}, true, ""}, {[]int{1}, true, ""}}},
+	{
+		"machine",
+		"machine",
+		[]Node{
+			{nil, true, ""},
+			{nil, true, "caught"},
+			{nil, true, "do"},
+			{nil, true, "route"},
+			{nil, true, ""},
+			{nil, true, ""},
+		},
+	},
+	{
+		"machine-catching",
+		"machine",
+		[]Node{
+			{nil, true, ""},
+			{nil, true, "route"},
+			{nil, true, "meant"},
+			{nil, false, ""},
+			{nil, true, ""},
+		},
+	},
 	{
 		"tccs-loose",
 		"tccs",

@@ -50,7 +50,11 @@ func Generate(seed uint64, l Limits) *Program {
 	p := &Program{Seed: seed, Workflow: "code", End: "returns"}
 	if name := m.workflow(); name != "code" {
 		p.Workflow = name
-		p.Deeds = m.deeds(name)
+		if d, _ := DeclarationOf(name); d.IsMachine() {
+			m.machine(p, d)
+		} else {
+			p.Deeds = m.deeds(name)
+		}
 		p.Start, p.Acts = m.start(Starts[:4]), m.acts()
 		p.Then = m.then(p)
 		return p

@@ -19,6 +19,8 @@ type Expect struct {
 	Undos    []string        // labels that an operator mends when a rollback has stopped
 	Once     []string        // labels that are called once at most
 	Asked    [][2]string     // workflow IDs, and the names of decisions that these ask for
+	Output   string          // of a machine that has COMPLETED: its way
+	Stalls   bool            // the rollback of a machine stops
 }
 
 // A Message is a signal, a decision or the cancel of a timer from outside.
@@ -48,9 +50,13 @@ func Foresee(p *Program, instance string) Expect {
 	o := &oracle{instance: instance, Expect: Expect{Effects: map[string]bool{}}}
 	cancelled := p.IsCut()
 	o.maybe = cancelled
-	if p.Workflow == "code" {
+	d, _ := DeclarationOf(p.Workflow)
+	switch {
+	case p.Workflow == "code":
 		o.code(p)
-	} else {
+	case d.IsMachine():
+		o.machine(p, d)
+	default:
 		o.declared(p)
 	}
 	if cancelled {

@@ -34,6 +34,9 @@ func (m *maker) then(p *Program) (out []string) {
 	if p.IsCut() || m.IntN(2) == 0 {
 		return nil
 	}
+	if d.IsMachine() {
+		return p.order(d)
+	}
 	state := "done"
 	if p.isBad() {
 		state = "failed"
