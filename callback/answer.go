@@ -208,10 +208,10 @@ func refused(op string, kind error, message, hint string) error {
 	e := &perdure.Error{
 		Code: journal.CodeWrongState, Op: op, Message: message, Hint: hint, Err: kind,
 	}
-	switch kind {
-	case ErrExpired:
+	switch {
+	case errors.Is(kind, ErrExpired):
 		e.Code = journal.CodeTimedOut
-	case ErrAnswered:
+	case errors.Is(kind, ErrAnswered):
 		e.Code = journal.CodeConflict
 	}
 	return e

@@ -36,7 +36,7 @@ type declaration struct {
 	steps   []*step
 	first   string
 	routes  []errorRoute
-	visits  int
+	most    int            // visits of one step
 	retry   *perdure.Retry // of steps that have none; nil for one attempt
 	version int
 	older   []*declaration
@@ -57,7 +57,7 @@ type errorRoute struct {
 // it such a step has one attempt.
 func New[I any](name, first string, opts ...perdure.WorkflowOption) *Machine[I] {
 	d := &declaration{
-		name: name, first: first, input: reflect.TypeFor[I](), visits: DefaultVisits,
+		name: name, first: first, input: reflect.TypeFor[I](), most: DefaultVisits,
 	}
 	d.compile = sync.OnceValue(d.plan)
 	for _, opt := range opts {
@@ -102,7 +102,7 @@ func (m *Machine[I]) Visits(n int) *Machine[I] {
 		m.def.complain(IssueLimit, "visits", "%d visits are not possible: at least 1", n)
 		return m
 	}
-	m.def.visits = n
+	m.def.most = n
 	return m
 }
 

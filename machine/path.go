@@ -83,7 +83,7 @@ func (p *path) visit(ctx context.Context, s *step, in json.RawMessage) (next str
 	if p.visits[s.id] = n; n > 1 {
 		v.key = strconv.Itoa(n)
 	}
-	if n, most := p.visitsOf(s), p.x.declaration.visits; n > most {
+	if n, most := p.visitsOf(s), p.x.most; n > most {
 		return "", nil, v.fails(perdure.Permanent(fmt.Errorf("the run comes to the step for the "+
 			"%dth time, and the limit is %d: let it return ContinueAsNew before, or raise "+
 			"Machine.Visits", n, most)))

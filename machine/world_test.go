@@ -226,26 +226,26 @@ func (w *world) action(ctx context.Context, name string, n, in int) (machine.Act
 }
 
 // end returns the last action of a visit.
-func (t state) end(out int) (machine.Action, error) {
-	switch t.last {
+func (s state) end(out int) (machine.Action, error) {
+	switch s.last {
 	case "fail":
 		return machine.Fail("it fails", out), nil
 	case "error":
 		return machine.Action{}, perdure.Permanent(errStuck)
 	case "split":
 		var all []machine.Branch
-		for i, b := range t.branches {
-			all = append(all, machine.BranchOf("b"+strconv.Itoa(i), b, out-1-len(t.calls)+i))
+		for i, b := range s.branches {
+			all = append(all, machine.BranchOf("b"+strconv.Itoa(i), b, out-1-len(s.calls)+i))
 		}
 		a := machine.Split(all...)
-		if len(t.to) > 1 {
-			a = a.To(t.to[0])
+		if len(s.to) > 1 {
+			a = a.To(s.to[0])
 		}
 		return a, nil
 	}
 	a := machine.Complete(out)
-	if len(t.to) > 1 {
-		a = a.To(t.next(out))
+	if len(s.to) > 1 {
+		a = a.To(s.next(out))
 	}
 	return a, nil
 }

@@ -682,6 +682,7 @@ func TestMisuseOfUpdatesIsRefused(t *testing.T) {
 		_, err = raise.Wait(ctx, nil)
 		errs = append(errs, err)
 		_, err = update.New[int, int]("perdure:x", nil).Wait(ctx)
+		errs = append(errs, err)
 		return 0, errors.Join(nil, nil)
 	})
 	synctest.Test(t, func(t *testing.T) {
