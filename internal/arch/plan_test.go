@@ -157,6 +157,9 @@ var plan = map[string]permit{
 	"examples/transfer": {
 		own: "/ examples/internal/kill examples/transfer/bank examples/transfer/money store/sqlite",
 	},
+	"examples/onboarding": {
+		own: "/ approval examples/internal/kill examples/internal/ledger examples/onboarding/staff",
+	},
 	"examples/transfer/bank": {own: "/ barrier examples/transfer/money"},
 	// the workflows of the examples, which the demo runs too
 	"examples/orders/order":         {own: "/ saga"},
@@ -168,8 +171,10 @@ var plan = map[string]permit{
 	"examples/quota/crm":            {own: "/ limit"},
 	"examples/pipeline/daily":       {own: "/ dag"},
 	"examples/transfer/money":       {own: "/ tcc"},
+	"examples/onboarding/staff":     {own: "/ approval machine"},
 	// beside the examples: how they are killed, and how their tests use them
-	"examples/internal/kill":     {},
+	"examples/internal/kill":     {own: "/ store/sqlite"},
+	"examples/internal/ledger":   {},
 	"examples/internal/terminal": {},
 	// the code of the how-to pages
 	"docs/howto/alerts":       {own: anyPublic},
