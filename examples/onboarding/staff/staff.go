@@ -38,7 +38,7 @@ func Onboard(office Office) (*machine.Machine[Hire], *perdure.Workflow[string, b
 				return office.Check(ctx, name)
 			}, retry)
 		})}
-	m := machine.New[Hire]("onboarding", retry)
+	m := machine.New[Hire]("onboarding", "open", retry)
 	machine.Add(m, "open", o.give("account")).Undo(o.take("account")).To("provision")
 	machine.Add(m, "provision", provision).Split("mail", "laptop", "access").To("background")
 	machine.Add(m, "mail", o.give("mail")).Undo(o.take("mail"))
