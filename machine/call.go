@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"sync/atomic"
 	"time"
 
@@ -42,7 +43,6 @@ func (e *askedAgain) Unwrap() error { return e.why }
 func (v *visit) begin() {
 	v.task = pattern.Visit{
 		Name: v.s.id, Key: v.key, Undo: v.s.undo != nil, Timeout: v.s.timeout, Retry: v.again,
-		Call: v.body,
 	}
 }
 
@@ -62,8 +62,14 @@ func (v *visit) again(n int, err error) (time.Duration, bool) {
 	return min(after, maxDelay), again
 }
 
-// call calls the step, and waits for its result.
+// call calls the step, and waits for its result. The function of the step may go on after that, if
+// its time was over: so it sees a copy of what changes.
 func (v *visit) call(ctx context.Context) error {
+	c := call{
+		x: v.p.x, v: v, failure: v.p.failure, state: v.state, late: v.late,
+		decided: maps.Clone(v.decided),
+	}
+	v.task.Call = func(ctx context.Context) (pattern.Visited, error) { return v.body(ctx, &c) }
 	last, err := v.task.Run(ctx)
 	if err == nil {
 		v.last = last
@@ -78,24 +84,23 @@ func (v *visit) call(ctx context.Context) error {
 }
 
 // body calls the function of the step once.
-func (v *visit) body(ctx context.Context) (pattern.Visited, error) {
+func (v *visit) body(ctx context.Context, c *call) (pattern.Visited, error) {
 	v.tries.asked.Store(nil)
 	v.tries.before.Store(nil)
 	var before *askedAgain
 	if errors.As(pattern.Before(ctx), &before) {
 		v.tries.before.Store(&perdure.Retry{Attempts: before.Attempts})
 	}
-	c := &call{x: v.p.x, v: v, failure: v.p.failure}
 	a, err := v.s.call(context.WithValue(ctx, callKey{}, c), v.in)
 	if err == nil {
 		err = a.check(v.s)
 	}
 	if err != nil {
-		return pattern.Visited{}, err
+		return pattern.Visited{}, pattern.RetryWithin(maxDelay, err)
 	}
 	if a.kind == retries {
 		v.tries.asked.Store(&a.policy)
-		return pattern.Visited{}, &askedAgain{a.policy.Attempts, a.why}
+		return pattern.Visited{}, pattern.RetryWithin(maxDelay, &askedAgain{a.policy.Attempts, a.why})
 	}
 	for _, e := range a.events {
 		if err := perdure.Emit(ctx, e.kind, e.data); err != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/approval"
 	"github.com/perdure/perdure/pattern"
 )
 
@@ -15,7 +16,10 @@ type callKey struct{}
 // the run.
 type call struct {
 	x       *execution
-	v       *visit          // nil in a compensation
+	v       *visit // nil in a compensation; a call reads only what never changes
+	state   json.RawMessage
+	late    bool
+	decided map[string]approval.Outcome
 	output  json.RawMessage // of the step, in a compensation
 	failure *Failure        // nil for none
 }
@@ -39,10 +43,10 @@ func State[S any](ctx context.Context) (S, bool, error) {
 	if err != nil {
 		return zero, false, err
 	}
-	if c.v == nil || c.v.state == nil {
+	if c.state == nil {
 		return zero, false, nil
 	}
-	s, err := pattern.Decode[S](c.v.state)
+	s, err := pattern.Decode[S](c.state)
 	return s, err == nil, err
 }
 
@@ -57,7 +61,7 @@ func ShouldYield(ctx context.Context) bool {
 // [Action.Within].
 func Late(ctx context.Context) bool {
 	c, err := callOf(ctx, "late")
-	return err == nil && c.v != nil && c.v.late
+	return err == nil && c.late
 }
 
 // OutcomeOf returns how the child of a key has ended, for any step after [StartChild], and false if

@@ -95,7 +95,8 @@ func (m *Machine[I]) OnError(step string, on ...error) *Machine[I] {
 }
 
 // Visits limits how often a run, or a branch of it, may come to one step. A run that comes to a
-// step once more fails. The default is [DefaultVisits]. A machine without an end has a step that
+// step once more fails: an error route of that step may go on, but leads to no step that was
+// refused so. The default is [DefaultVisits]. A machine without an end has a step that
 // returns [ContinueAsNew] before that.
 func (m *Machine[I]) Visits(n int) *Machine[I] {
 	if n < 1 {

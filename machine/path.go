@@ -43,7 +43,7 @@ func (p *path) walk(ctx context.Context, at string, in json.RawMessage) (json.Ra
 		f, is := err.(*failed) //nolint:errorlint // made by this package, and never wrapped
 		switch {
 		case is:
-			if at = takes(s.routes, f.err); f.step != s || at == "" || at == s.id {
+			if at = takes(s.routes, f.err); f.step != s || at == "" || at == s.id || p.isOver(at) {
 				return nil, f
 			}
 			p.failure = f.failure()
@@ -127,6 +127,12 @@ func (p *path) visitsOf(s *step) (n int) {
 		n += p.visits[s.id]
 	}
 	return n
+}
+
+// isOver reports whether a step was refused because of the limit on visits. An error route leads to
+// it no more: otherwise routes could lead in a circle without end.
+func (p *path) isOver(step string) bool {
+	return p.visitsOf(p.x.byID[step]) > p.x.declaration.visits
 }
 
 // fails returns the failure of the visit.
@@ -254,10 +260,15 @@ func (c Child) start(ctx context.Context) *perdure.Child[json.RawMessage] {
 	return w.Child(ctx, c.Input, opts...)
 }
 
-// continueAsNew ends the run. Its successor may keep the version.
+// continueAsNew ends the run. Its successor may keep the version. The header that says so has the
+// run too: it is copied to successors of the successor, and is not for them.
 func (v *visit) continueAsNew(ctx context.Context, r record) error {
 	if p := v.p.x.plan; r.Same {
-		h := perdure.Headers{marker: fmt.Sprintf("%s=%d", p.name, p.version)}
+		info, err := perdure.InfoOf(ctx)
+		if err != nil {
+			return err
+		}
+		h := perdure.Headers{marker: fmt.Sprintf("%s=%d@%s", p.name, p.version, info.RunID)}
 		if err := h.Set(ctx); err != nil {
 			return err
 		}

@@ -20,6 +20,7 @@ import (
 type execution struct {
 	*plan
 	rollback pattern.Rollback
+	top      *path    // that of the run
 	failure  *Failure // for which the run is undone, or has taken an error route
 	children map[string]*perdure.Child[json.RawMessage]
 	named    map[string]string // the workflow of each child
@@ -64,14 +65,16 @@ const marker = "machine"
 // of returns the plan of the version that the run has begun with.
 func (p *plan) of(ctx context.Context) (*plan, error) {
 	if p.version == 0 && len(p.older) == 0 {
-		return p, nil
+		return p, pattern.Unversioned(ctx, marker)
 	}
 	info, err := perdure.InfoOf(ctx)
 	if err != nil {
 		return nil, err
 	}
 	newest := p.version
-	if name, version, found := strings.Cut(info.Headers[marker], "="); found && name == p.name {
+	asked, by, _ := strings.Cut(info.Headers[marker], "@")
+	if name, version, found := strings.Cut(asked, "="); found && name == p.name &&
+		info.Predecessor != "" && by == info.Predecessor {
 		if n, err := strconv.Atoi(version); err == nil {
 			newest = n
 		}
@@ -133,7 +136,7 @@ func takes(routes []errorRoute, err error) string {
 // route returns the step that goes on after a failure, by the routes of the machine.
 func (x *execution) route(f *failed) string {
 	to := takes(x.routes, f.err)
-	if to == f.step.id {
+	if to == f.step.id || to != "" && x.top.isOver(to) {
 		return ""
 	}
 	return to
@@ -142,6 +145,7 @@ func (x *execution) route(f *failed) string {
 // main walks from the first step to the end, also over failures that the machine has a route for.
 func (x *execution) main(ctx context.Context, in json.RawMessage) (json.RawMessage, error) {
 	p := &path{x: x, ctx: ctx, visits: map[string]int{}}
+	x.top = p
 	at := x.first
 	for {
 		out, err := p.walk(ctx, at, in)

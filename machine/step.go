@@ -159,7 +159,7 @@ func (s *Step[A]) Undo(fn func(ctx context.Context, in A) error) *Step[A] {
 		if err != nil {
 			return err
 		}
-		return fn(ctx, v)
+		return pattern.RetryWithin(maxDelay, fn(ctx, v))
 	}
 	return s
 }

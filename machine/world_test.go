@@ -96,7 +96,8 @@ func (s shape) expect(at, prefix string, in int, did *tally) (out int, failed st
 			return out, ""
 		case failed == "":
 			at, in = t.next(out), out
-		case strings.HasPrefix(failed, path+" ") && t.onError != "" && t.onError != at:
+		case strings.HasPrefix(failed, path+" ") && t.onError != "" && t.onError != at &&
+			visits[t.onError] <= s.visits:
 			at = t.onError
 		default:
 			return 0, failed

@@ -110,6 +110,18 @@ func Before(ctx context.Context) error {
 	return failure.Err(s.Before())
 }
 
+// RetryWithin returns an error of a body that asks for a delay of at most that much: see
+// [perdure.RetryAfter].
+func RetryWithin(most time.Duration, err error) error {
+	if err == nil {
+		return nil
+	}
+	if c := failure.Of(err).ClassOf(); c != nil && c.Class == journal.ClassRetry && c.After > most {
+		return perdure.RetryAfter(most, err)
+	}
+	return err
+}
+
 // NextAttempt returns how long after a failure of the n-th attempt a policy lets the next attempt
 // begin, and false if it lets none begin. A nil error counts as one that it retries.
 func NextAttempt(policy perdure.Retry, n int, err error) (time.Duration, bool) {
@@ -138,6 +150,13 @@ func (v Visit) Signal(ctx context.Context, last Visited, within time.Duration) (
 		return false, nil
 	}
 	return true, failure.Err(out.Failure)
+}
+
+// Unversioned suspends the run if it has a version of that change, which code with versions has
+// decided ([perdure.Version]). Code without versions calls it in place of that.
+func Unversioned(ctx context.Context, change string) error {
+	_, err := kernel.Version(ctx, change, 0)
+	return err
 }
 
 // ShouldYield reports whether the engine is stopping, or the attempt of ctx has taken that long. It

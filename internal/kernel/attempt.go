@@ -409,7 +409,7 @@ func (o *operation) emit(a *attempt) {
 	for i, e := range a.events {
 		e.Op = o.id
 		e.Detail.Tell = tell
-		e.Detail.Message = StepInfo{a}.IdempotencyKey() + "/" + strconv.Itoa(i+1)
+		e.Detail.Message = a.eventKey() + "/" + strconv.Itoa(i+1)
 		o.run.outside(e)
 	}
 	a.won = true
@@ -423,6 +423,16 @@ func (o *operation) emit(a *attempt) {
 		e.Seq = o.run.outside(written)
 		o.writes = append(o.writes, e)
 	}
+}
+
+// eventKey returns the text that the IDs of the attempt's events begin with. The events of a visit
+// that fails are others than those of the same visit in a retry of the run.
+func (a *attempt) eventKey() string {
+	key := StepInfo{a}.IdempotencyKey()
+	if a.decided {
+		key += "/failed/" + string(a.op.run.id())
+	}
+	return key
 }
 
 // mark adds to the detail of an entry of a step the fields that every entry of the step has. A nil

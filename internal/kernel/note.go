@@ -172,6 +172,9 @@ func Version(ctx context.Context, change string, max int) (int, error) {
 			v = 0
 		}
 	}
+	if max == 0 {
+		return 0, nil
+	}
 	r.values.know(change, v)
 	r.append(journal.Entry{Kind: journal.VersionMarked, Op: op, Detail: &journal.Detail{
 		Version: v,
