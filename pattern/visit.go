@@ -47,6 +47,7 @@ type Visited struct {
 	Watches bool
 
 	seen     int64
+	besides  []int64
 	skipped  bool
 	attempts int
 }
@@ -69,6 +70,9 @@ func (v Visit) Run(ctx context.Context) (Visited, error) {
 	if d := out.Detail; d != nil {
 		r.Then, r.Next, r.seen, r.skipped = d.Then, d.Next, d.Seen, d.Skipped
 		r.attempts = max(d.Attempt, 1)
+	}
+	if len(out.Hidden) > 0 {
+		r.seen, r.besides = out.Last, out.Hidden
 	}
 	return r, failure.Err(out.Failure)
 }
@@ -136,12 +140,14 @@ func NextAttempt(policy perdure.Retry, n int, err error) (time.Duration, bool) {
 }
 
 // Signal waits until a signal of any name comes that had not come as the body of the last step
-// began, or until an operator resumes the run. It takes no signal. A within above 0 limits the
+// began, or that another body had claimed when that body looked for it, or until an operator
+// resumes the run. It takes no signal. A within above 0 limits the
 // wait: in is false if it passes.
 func (v Visit) Signal(ctx context.Context, last Visited, within time.Duration) (in bool,
 	err error) {
 	out, err := kernel.Receive(ctx, kernel.Wait{
-		Name: "wait." + v.Name, Key: v.Key, Any: true, After: last.seen, Within: within,
+		Name: "wait." + v.Name, Key: v.Key, Any: true, After: last.seen, Besides: last.besides,
+		Within: within,
 	})
 	switch f := out.Failure; {
 	case err != nil:

@@ -43,6 +43,7 @@ type inbox struct {
 	taking map[int64]int64  // by number: the entry that takes the message and may not be durable
 	// by number: the attempt of a visit that has observed the message, and that goes on
 	claims map[int64]*attempt
+	freed  bool // claims have ended, and no wait for any signal has looked since
 }
 
 // hold counts a request to the store, or a look into the inbox, that begins.
@@ -199,14 +200,24 @@ func (in *inbox) release(number int64, a *attempt) {
 	}
 }
 
-// free returns the messages that no other attempt than a has claimed. Nil heeds no claims.
+// isClaimed reports whether an attempt of a visit has claimed a message.
+func (in *inbox) isClaimed(number int64) bool { return in.claims[number] != nil }
+
+// free returns the messages that no other attempt than a has claimed. Nil heeds no claims. The
+// attempt remembers the others.
 func (in *inbox) free(messages []journal.Entry, a *attempt) []journal.Entry {
 	if a == nil || len(in.claims) == 0 {
 		return messages
 	}
 	return slices.DeleteFunc(slices.Clone(messages), func(e journal.Entry) bool {
 		by := in.claims[e.Seq]
-		return by != nil && by != a
+		if by == nil || by == a {
+			return false
+		}
+		if !slices.Contains(a.hidden, e.Seq) {
+			a.hidden = append(a.hidden, e.Seq)
+		}
+		return true
 	})
 }
 

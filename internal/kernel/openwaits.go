@@ -40,6 +40,7 @@ type want struct {
 	trying     bool     // match is about to look into the inbox
 	seen       int64    // messages up to this number do not match
 	notices    bool     // it ends with a signal of any name, and does not take the signal
+	besides    []int64  // messages up to seen that end it too
 	expired    bool     // its time is over
 	choices    []string // the choices of an operator
 

@@ -49,6 +49,10 @@ type Outcome struct {
 	Detail  *journal.Detail // of the entry; nil if the entry has none
 	At      time.Time       // of the entry; zero if there is none
 	stored  int64           // the entry that has Data, if that is still in the store; else 0
+	// Of a visit that watches, while it is in memory: the number of the last message as its body
+	// began, and the numbers of earlier ones that other bodies had claimed. See Wait.Besides.
+	Last   int64
+	Hidden []int64
 }
 
 // An Operation is a durable operation that runs beside workflow code: an async

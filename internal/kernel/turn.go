@@ -298,7 +298,7 @@ func (r *run) dispatch() {
 			f.deliver()
 			continue
 		}
-		if r.fire() {
+		if r.fire() || r.offerFreed() {
 			continue
 		}
 		r.commands()

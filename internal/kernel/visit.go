@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"slices"
 	"time"
 
 	"github.com/perdure/perdure/journal"
@@ -22,6 +23,7 @@ type visiting struct {
 	decided  bool                // it has failed by its own decision
 	last     int64               // the number of the last message as the attempt began
 	observed []observation       // in the order in which the body has seen them
+	hidden   []int64             // the messages that it has looked for and other attempts had claimed
 	data     []byte              // the payload of a failure
 	spill    journal.Number      // the same, if it is stored in rows of its own
 }
@@ -64,6 +66,11 @@ func (a *attempt) says(d *journal.Detail) *journal.Detail {
 	}
 	if a.said.Seen != 0 {
 		a.said.Seen = a.last
+		if len(a.hidden) > 0 {
+			// in memory the wait looks for these only; without that it looks for all from there on
+			a.said.Seen = min(a.last, slices.Min(a.hidden)-1)
+		}
+		a.op.outcome.Last, a.op.outcome.Hidden = a.last, a.hidden
 	}
 	if a.said == (journal.VisitDetail{}) {
 		return d
@@ -128,7 +135,19 @@ func (a *attempt) letGo() {
 		in.release(m.number, a)
 	}
 	a.observed = nil
+	in.freed = true
 	in.letGo()
+}
+
+// offerFreed lets the waits for any signal look at messages that attempts have let go. It reports
+// whether there may be any.
+func (r *run) offerFreed() bool {
+	if !r.inbox.freed || r.gone() {
+		return false
+	}
+	r.inbox.freed = false
+	r.inbox.offerAll(slices.Collect(r.waits.of(anySignal)))
+	return true
 }
 
 // A visits has the checkpoints of the visits of a scope, by their names and keys.

@@ -19,12 +19,14 @@ type Wait struct {
 	// reports whether a message matches; nil takes the first message. It is workflow code and must
 	// decide by its argument alone.
 	Match func(data []byte) bool
-	// Any waits for a signal of any name with a number after After, and does not take it. Name is
+	// Any waits for a signal of any name with a number after After, or one of Besides, and does not
+	// take it. While the body of a visit has claimed a signal, the wait does not see it. Name is
 	// then only that of the operation. An operator who resumes the run ends the wait too.
-	Any    bool
-	After  int64
-	Within time.Duration // from now on; 0 means without a limit
-	Until  time.Time     // zero means without a limit
+	Any     bool
+	After   int64
+	Besides []int64
+	Within  time.Duration // from now on; 0 means without a limit
+	Until   time.Time     // zero means without a limit
 }
 
 // WaitFor begins to wait for a message. This wait and no other takes the first message that
@@ -67,7 +69,7 @@ func (s *scope) waitFor(ctx context.Context, w Wait, over *journal.Failure) (*op
 		run: r, scope: s, id: op, class: isSignal, want: want{match: w.Match, from: w.Name},
 	}
 	if w.Any {
-		o.notices, o.from, o.seen = true, "", w.After
+		o.notices, o.from, o.seen, o.besides = true, "", w.After, w.Besides
 	}
 	if rec != nil && rec.ended != nil {
 		o.recorded(rec.ended)
@@ -302,7 +304,8 @@ func (o *operation) wants(e *journal.Entry) bool {
 		return e.Kind == journal.AnswerReceived && e.Op.Key == o.id.Key && e.Detail != nil &&
 			e.Detail.Other == o.run.id()
 	}
-	return e.Kind == journal.SignalReceived && (o.notices || e.Op.Name == o.from)
+	return e.Kind == journal.SignalReceived &&
+		(o.notices && !o.run.inbox.isClaimed(e.Seq) || !o.notices && e.Op.Name == o.from)
 }
 
 // isCallback reports whether the operation waits for an answer.
@@ -344,7 +347,9 @@ func (o *operation) offer() {
 func (o *operation) pick(b *branch) {
 	r := o.run
 	for {
-		e := r.inbox.find(func(e *journal.Entry) bool { return e.Seq > o.seen && o.wants(e) })
+		e := r.inbox.find(func(e *journal.Entry) bool {
+			return (e.Seq > o.seen || slices.Contains(o.besides, e.Seq)) && o.wants(e)
+		})
 		if e == nil {
 			break
 		}
