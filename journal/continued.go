@@ -90,9 +90,11 @@ func (s choice) findTarget() error {
 		return nil
 	}
 	var paths []string
+	named := map[Op]bool{}
 	for i := range s.entries {
 		e := &s.entries[i]
-		if r := s.ops[e.Op]; r != nil && r.first == i && e.isTarget() {
+		if r := s.ops[e.Op]; r != nil && !named[e.Op] && e.isTarget() {
+			named[e.Op] = true
 			path := s.paths[e.Op.Scope] + e.Op.String()
 			paths = append(paths, path)
 			if path == s.how.Step {
@@ -135,7 +137,8 @@ func (s choice) findFailed() error {
 	return nil
 }
 
-// isTarget reports whether the operation of an entry can be named in a skip or a fork.
+// isTarget reports whether the operation of an entry can be named in a skip or a fork. What a body
+// has recorded comes before the entry of its step.
 func (e *Entry) isTarget() bool {
 	switch e.Kind {
 	case EventEmitted, VariableSet, HeaderSet, KeyAdded, CheckpointSaved:

@@ -454,3 +454,257 @@ func TestACallThatGoesOnAfterItsTimeoutHasItsOwnState(t *testing.T) {
 		run.Is(journal.Completed)
 	}, m)
 }
+
+// spec: R-19
+func TestASignalThatABranchLetsGoIsNotLostInACrash(t *testing.T) {
+	m := machine.New[int]("m", "a")
+	machine.Add(m, "a", func(context.Context, int) (machine.Action, error) {
+		return machine.Split(machine.BranchOf("x", "x", 0), machine.BranchOf("y", "y", 0)), nil
+	}).Split("x", "y")
+	machine.Add(m, "x", func(ctx context.Context, _ int) (machine.Action, error) {
+		got, err := item.All(ctx)
+		if len(got) == 0 || err != nil {
+			return machine.Suspend(), err
+		}
+		time.Sleep(time.Minute)
+		return machine.Suspend().Within(time.Hour, "over"), nil
+	}).To("over")
+	machine.Add(m, "over", plus(0))
+	machine.Add(m, "y", func(ctx context.Context, _ int) (machine.Action, error) {
+		time.Sleep(time.Second)
+		got, err := item.All(ctx)
+		if len(got) == 0 || err != nil {
+			return machine.Suspend(), err
+		}
+		return machine.Complete(0), nil
+	})
+	perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
+		run := perduretest.Start(env, m.Workflow, 0, perdure.ID("x"))
+		env.Sleep(time.Minute)
+		perduretest.Send(env, item, "x", 1, perdure.SendKey("k"))
+		env.Sleep(3 * time.Hour)
+		run.Unread()
+		return run.Report().Status
+	}, m)
+}
+
+func TestSkipInASecondVisit(t *testing.T) {
+	for _, restart := range []bool{false, true} {
+		var log effects
+		bad := true
+		m := machine.New[int]("m", "a")
+		undos := false
+		machine.Add(m, "a", func(ctx context.Context, in int) (machine.Action, error) {
+			n, _, _ := machine.State[int](ctx)
+			v, _ := perdure.Once(ctx, "v", func() (int, error) { return in*10 + n, nil })
+			log.add("a(%d) call %d once %d %s", in, n, v, perdure.IdempotencyKey(ctx))
+			switch {
+			case n < 2:
+				return machine.Yield(n + 1), nil
+			case in == 2 && bad:
+				return machine.Fail("no", nil), nil
+			case in < 3:
+				return machine.Complete(in + 1).To("a"), nil
+			}
+			return machine.Complete(in).To("z"), nil
+		}).To("a", "z")
+		machine.Add(m, "z", func(ctx context.Context, in int) (machine.Action, error) {
+			log.add("z(%d)", in)
+			return machine.Complete(in), nil
+		})
+		_ = undos
+		perduretest.Test(t, func(env *perduretest.Env) {
+			run := perduretest.Start(env, m.Workflow, 1, perdure.ID("x"))
+			env.Sleep(10 * time.Minute)
+			run.Is(journal.Failed)
+			for _, s := range run.Report().Steps {
+				t.Log("step ", s.ID, s.Status)
+			}
+			t.Log(log.take())
+			if restart {
+				env.Restart()
+			}
+			for _, name := range []string{"", "a[2]#3", "a[2]"} {
+				err := env.Do(func(eng *perdure.Engine) error {
+					_, err := admin.New(eng).Act(env.Context(), "x", admin.Order{
+						Action: journal.ActionSkip, Step: name, Output: []byte("3")})
+					return err
+				})
+				t.Log("skip ", name, err)
+				if err == nil {
+					break
+				}
+			}
+			env.Sleep(10 * time.Minute)
+			t.Log(log.take())
+			r := perduretest.Get(env, m.Workflow, "x")
+			t.Log(r.Report().Status, r.Report().Err)
+		}, m)
+	}
+}
+
+func TestForkFromAStepWithKey(t *testing.T) {
+	for _, from := range []string{"a", "a[2]", "b[2]", "split.s[x]/c", "a[2]#2"} {
+		var log effects
+		m := machine.New[int]("m", "a")
+		once := 0
+		machine.Add(m, "a", func(ctx context.Context, in int) (machine.Action, error) {
+			n, _, _ := machine.State[int](ctx)
+			v, _ := perdure.Once(ctx, "v", func() (int, error) { once++; return once, nil })
+			log.add("a(%d) call %d once %d %s", in, n, v, perdure.IdempotencyKey(ctx))
+			if n < 2 {
+				return machine.Yield(n + 1), nil
+			}
+			return machine.Complete(in + 1), nil
+		}).To("b").Undo(func(context.Context, int) error { return nil })
+		machine.Add(m, "b", func(ctx context.Context, in int) (machine.Action, error) {
+			log.add("b(%d) %s", in, perdure.IdempotencyKey(ctx))
+			if in == 2 {
+				return machine.Complete(in).To("a"), nil
+			}
+			return machine.Complete(in).To("s"), nil
+		}).To("a", "s")
+		machine.Add(m, "s", func(ctx context.Context, in int) (machine.Action, error) {
+			log.add("s(%d) %s", in, perdure.IdempotencyKey(ctx))
+			return machine.Split(machine.BranchOf("x", "c", 1), machine.BranchOf("y", "c", 2)), nil
+		}).Split("c").To("z")
+		machine.Add(m, "c", func(ctx context.Context, in int) (machine.Action, error) {
+			n, _, _ := machine.State[int](ctx)
+			log.add("c(%d) call %d %s", in, n, perdure.IdempotencyKey(ctx))
+			if n < 1 {
+				return machine.Yield(n + 1), nil
+			}
+			return machine.Complete(in + 1), nil
+		})
+		machine.Add(m, "z", func(ctx context.Context, in map[string]int) (machine.Action, error) {
+			log.add("z %v", in)
+			return machine.Complete(1), nil
+		})
+		perduretest.Test(t, func(env *perduretest.Env) {
+			run := perduretest.Start(env, m.Workflow, 1, perdure.ID("x"))
+			env.Sleep(10 * time.Minute)
+			run.Is(journal.Completed)
+			log.take()
+			err := env.Do(func(eng *perdure.Engine) error {
+				_, err := admin.New(eng).Act(env.Context(), "x", admin.Order{
+					Action: journal.ActionFork, Step: from})
+				return err
+			})
+			env.Sleep(10 * time.Minute)
+			t.Logf("FORK %s: %v\n%s", from, err, log.take())
+		}, m)
+	}
+}
+
+func TestDocumentRetry(t *testing.T) {
+	bad := true
+	calls := 0
+	doc := perdure.Define("doc", func(ctx context.Context, in any) (int, error) {
+		return perdure.Step(ctx, "s", func(context.Context) (int, error) {
+			if calls++; bad {
+				return 0, perdure.Permanent(errBad)
+			}
+			return 5, nil
+		})
+	})
+	m := machine.New[int]("m", "a")
+	machine.Add(m, "a", machine.Do(func(context.Context, int) (machine.DocumentInput, error) {
+		return machine.DocumentInput{Workflow: "doc"}, nil
+	})).To("d")
+	machine.Add(m, "d", machine.Document)
+	perduretest.Test(t, func(env *perduretest.Env) {
+		run := perduretest.Start(env, m.Workflow, 1, perdure.ID("x"))
+		env.Sleep(10 * time.Minute)
+		run.Is(journal.Failed)
+		bad = false
+		act(env, "x", admin.Order{Action: journal.ActionRetry})
+		env.Sleep(10 * time.Minute)
+		r := perduretest.Get(env, m.Workflow, "x")
+		t.Log(r.Report().Status, r.Report().Err, calls)
+		r.Is(journal.Completed)
+	}, m, doc)
+}
+
+func TestContinueAsNewInABranch(t *testing.T) {
+	m := machine.New[int]("m", "a")
+	machine.Add(m, "a", func(_ context.Context, in int) (machine.Action, error) {
+		if in > 0 {
+			return machine.Complete(in), nil
+		}
+		return machine.Split(machine.BranchOf("x", "x", 0), machine.BranchOf("y", "y", 0)), nil
+	}).Split("x", "y")
+	machine.Add(m, "x", returns(machine.ContinueAsNew(7)))
+	machine.Add(m, "y", returns(machine.Suspend()))
+	perduretest.Test(t, func(env *perduretest.Env) {
+		run := perduretest.Start(env, m.Workflow, 0, perdure.ID("x"))
+		env.Sleep(10 * time.Minute)
+		t.Log(run.Report().Status, run.Report().Err)
+		r := perduretest.Get(env, m.Workflow, "x")
+		t.Log(r.Report().Status, r.Report().Err)
+	}, m)
+}
+
+func TestRetryTakesSignalsAgain(t *testing.T) {
+	var log effects
+	stop := true
+	m := machine.New[int]("m", "a", perdure.Timeout(time.Hour))
+	machine.Add(m, "a", func(ctx context.Context, in int) (machine.Action, error) {
+		got, err := item.All(ctx)
+		log.add("a %v", got)
+		if len(got) == 0 || err != nil {
+			return machine.Suspend(), err
+		}
+		return machine.Complete(1), nil
+	}).Undo(func(context.Context, int) error { log.add("undo a"); return nil }).To("b")
+	machine.Add(m, "b", func(ctx context.Context, in int) (machine.Action, error) {
+		got, _ := item.All(ctx)
+		log.add("b %v", got)
+		if stop {
+			return machine.Sleep(2 * time.Hour), nil
+		}
+		return machine.Complete(1), nil
+	})
+	perduretest.Test(t, func(env *perduretest.Env) {
+		run := perduretest.Start(env, m.Workflow, 0, perdure.ID("x"))
+		env.Sleep(time.Minute)
+		perduretest.Send(env, item, "x", 1)
+		env.Sleep(time.Minute)
+		perduretest.Send(env, item, "x", 2)
+		env.Sleep(2 * time.Hour)
+		run.Is(journal.TimedOut)
+		t.Log(log.take())
+		stop = false
+		act(env, "x", admin.Order{Action: journal.ActionRetry})
+		env.Sleep(10 * time.Minute)
+		t.Log(log.take())
+		r := perduretest.Get(env, m.Workflow, "x")
+		t.Log(r.Report().Status)
+	}, m)
+}
+
+func TestSplitOfManyAndNone(t *testing.T) {
+	for _, n := range []int{0, 10000} {
+		m := machine.New[int]("m", "a")
+		machine.Add(m, "a", func(_ context.Context, in int) (machine.Action, error) {
+			var all []machine.Branch
+			for i := range n {
+				all = append(all, machine.BranchOf(fmt.Sprint("b", i), "x", i))
+			}
+			return machine.Split(all...), nil
+		}).Split("x").To("z")
+		machine.Add(m, "x", plus(1)).Undo(func(context.Context, int) error { return nil })
+		machine.Add(m, "z", func(_ context.Context, in map[string]int) (machine.Action, error) {
+			if len(in) != n {
+				t.Error(len(in))
+			}
+			return machine.Fail("no", 1), nil
+		})
+		perduretest.Test(t, func(env *perduretest.Env) {
+			began := time.Now()
+			_ = began
+			run := perduretest.Start(env, m.Workflow, 0, perdure.ID("x"))
+			env.Sleep(10 * time.Minute)
+			t.Log(n, run.Report().Status)
+		}, m)
+	}
+}
