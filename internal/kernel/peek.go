@@ -126,9 +126,14 @@ func (l Look) untaken(r *run, by *attempt) ([]journal.Entry, error) {
 		}
 		r.mu.Lock()
 		out = l.cut(append(out, r.inbox.free(r.inbox.untaken(messages), by)...))
-		over := n < peekPage || l.Limit > 0 && len(out) == l.Limit
-		if over {
-			out = l.pick(r, out, by)
+		over, before := n < peekPage || l.Limit > 0 && len(out) == l.Limit, len(out)
+		if over { // others may have taken messages while the last page was read
+			out = r.inbox.free(r.inbox.untaken(out), by)
+			if over = len(out) == before || !l.Last && l.Limit == 0; over {
+				out = l.pick(r, out, by)
+			} else {
+				out, from = nil, 0
+			}
 		}
 		r.mu.Unlock()
 		if over {
