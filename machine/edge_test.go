@@ -258,7 +258,7 @@ func TestACallThatGoesOnAfterItsTimeoutHasItsOwnState(t *testing.T) {
 			return machine.Complete(0), nil
 		}
 		if n < 5 {
-			return machine.Sleep(time.Second).Keep(n + 1), err
+			return machine.Yield(n + 1), err
 		}
 		return machine.Complete(1), nil
 	}).Timeout(time.Second).Retry(perdure.Retry{Attempts: 2})
