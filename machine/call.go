@@ -100,7 +100,8 @@ func (v *visit) body(ctx context.Context, c *call) (pattern.Visited, error) {
 	}
 	if a.kind == retries {
 		v.tries.asked.Store(&a.policy)
-		return pattern.Visited{}, pattern.RetryWithin(maxDelay, &askedAgain{a.policy.Attempts, a.why})
+		again := &askedAgain{a.policy.Attempts, a.why}
+		return pattern.Visited{}, pattern.RetryWithin(maxDelay, again)
 	}
 	for _, e := range a.events {
 		if err := perdure.Emit(ctx, e.kind, e.data); err != nil {

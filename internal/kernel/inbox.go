@@ -197,7 +197,15 @@ func (in *inbox) claim(number int64, a *attempt) (isNew, mine bool) {
 func (in *inbox) release(number int64, a *attempt) {
 	if in.claims[number] == a {
 		delete(in.claims, number)
+		in.freed = true
 	}
+}
+
+// takeFreed reports whether claims have ended since it was called last.
+func (in *inbox) takeFreed() bool {
+	freed := in.freed
+	in.freed = false
+	return freed
 }
 
 // isClaimed reports whether an attempt of a visit has claimed a message.

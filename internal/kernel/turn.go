@@ -298,7 +298,7 @@ func (r *run) dispatch() {
 			f.deliver()
 			continue
 		}
-		if r.fire() || r.offerFreed() {
+		if r.fire() || offerFreed(r) {
 			continue
 		}
 		r.commands()

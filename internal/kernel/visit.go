@@ -23,7 +23,7 @@ type visiting struct {
 	decided  bool                // it has failed by its own decision
 	last     int64               // the number of the last message as the attempt began
 	observed []observation       // in the order in which the body has seen them
-	hidden   []int64             // the messages that it has looked for and other attempts had claimed
+	hidden   []int64             // messages that it has looked for and others had claimed
 	data     []byte              // the payload of a failure
 	spill    journal.Number      // the same, if it is stored in rows of its own
 }
@@ -135,17 +135,15 @@ func (a *attempt) letGo() {
 		in.release(m.number, a)
 	}
 	a.observed = nil
-	in.freed = true
 	in.letGo()
 }
 
 // offerFreed lets the waits for any signal look at messages that attempts have let go. It reports
 // whether there may be any.
-func (r *run) offerFreed() bool {
-	if !r.inbox.freed || r.gone() {
+func offerFreed(r *run) bool {
+	if r.gone() || !r.inbox.takeFreed() {
 		return false
 	}
-	r.inbox.freed = false
 	r.inbox.offerAll(slices.Collect(r.waits.of(anySignal)))
 	return true
 }
