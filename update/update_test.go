@@ -692,7 +692,7 @@ func TestMisuseOfUpdatesIsRefused(t *testing.T) {
 		world.NoError(t, err)
 		synctest.Wait()
 		for i, want := range []journal.Code{
-			"invalid", "", "misuse", "misuse", "invalid", "invalid", "invalid",
+			"invalid", "", "misuse", "misuse", "invalid", "invalid", "invalid", "invalid",
 		} {
 			if got := journal.CodeOf(errs[i]); got != want {
 				t.Errorf("%d: %v", i, errs[i])
