@@ -71,7 +71,7 @@ func TimerUntil(ctx context.Context, name string, at time.Time,
 
 func timer(ctx context.Context, t kernel.Timer, opts []BranchOption) *Future[time.Time] {
 	f := &Future[time.Time]{name: t.Name}
-	o, err := sealed.Branch("timer", "sleep", opts)
+	o, err := sealed.Branch("timer", t.Name, opts)
 	if err != nil {
 		f.err = err
 		return f
