@@ -237,9 +237,9 @@ func (in *inbox) last() int64 { return in.mail }
 
 // settled forgets which messages were taken by entries up to durable, since the store does not
 // return these messages any more. While a request is in progress nothing is forgotten: its answer
-// may still have them.
+// may still have them. Nor is anything forgotten while there are claims: one may be for them.
 func (in *inbox) settled(durable int64) {
-	if in.asking > 0 {
+	if in.asking > 0 || len(in.claims) > 0 {
 		return
 	}
 	maps.DeleteFunc(in.taking, func(_, seq int64) bool { return seq <= durable })

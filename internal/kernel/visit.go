@@ -95,13 +95,9 @@ func (a *attempt) claim(messages []journal.Entry) []journal.Entry {
 		if mine {
 			got = append(got, e)
 		}
-		if !isNew {
-			continue
+		if isNew {
+			a.observed = append(a.observed, observation{e.Seq, e.Op.Name})
 		}
-		if len(a.observed) == 0 {
-			in.hold() // so that it remembers what is taken from now on
-		}
-		a.observed = append(a.observed, observation{e.Seq, e.Op.Name})
 	}
 	return got
 }
@@ -127,15 +123,10 @@ func (a *attempt) take() {
 
 // letGo releases the attempt's claims. It is called when the attempt is over.
 func (a *attempt) letGo() {
-	if len(a.observed) == 0 {
-		return
-	}
-	in := &a.op.run.inbox
 	for _, m := range a.observed {
-		in.release(m.number, a)
+		a.op.run.inbox.release(m.number, a)
 	}
 	a.observed = nil
-	in.letGo()
 }
 
 // offerFreed lets the waits for any signal look at messages that attempts have let go. It reports
