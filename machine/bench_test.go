@@ -14,9 +14,9 @@ import (
 	"github.com/perdure/perdure/store/sqlite"
 )
 
-// BenchmarkMachineBesideSteps executes runs of five steps that do nothing, 256 at a time, on SQLite.
-// It alternates between a machine and plain sequential steps. It reports the machine's steps per
-// second as a share of the plain steps per second, as the median over the rounds.
+// BenchmarkMachineBesideSteps executes runs of five steps that do nothing, 256 at a time, on
+// SQLite. It alternates between a machine and plain sequential steps. It reports the machine's
+// steps per second as a share of the plain steps per second, as the median over the rounds.
 func BenchmarkMachineBesideSteps(b *testing.B) {
 	const steps, inFlight, runs, rounds = 5, 256, 4000, 5
 	body := func(context.Context) (int, error) { return 1, nil }
