@@ -261,7 +261,7 @@ func TestACallThatGoesOnAfterItsTimeoutHasItsOwnState(t *testing.T) {
 			return machine.Yield(n + 1), err
 		}
 		return machine.Complete(1), nil
-	}).Timeout(time.Second).Retry(perdure.Retry{Attempts: 2})
+	}).Timeout(time.Second).Retry(perdure.Retry{Attempts: 2, NoDelay: true})
 	perduretest.Test(t, func(env *perduretest.Env) {
 		release, over = make(chan bool), make(chan bool)
 		run := perduretest.Start(env, m.Workflow, 0)
