@@ -132,7 +132,7 @@ func (p *path) visitsOf(s *step) (n int) {
 // isOver reports whether a step was refused because of the limit on visits. An error route leads to
 // it no more: otherwise routes could lead in a circle without end.
 func (p *path) isOver(step string) bool {
-	return p.visitsOf(p.x.byID[step]) > p.x.declaration.visits
+	return p.visitsOf(p.x.byID[step]) > p.x.most
 }
 
 // fails returns the failure of the visit.
