@@ -240,3 +240,35 @@ func TestACompensationReadsSignals(t *testing.T) {
 		t.Errorf("it has seen %s", seen)
 	}
 }
+
+// spec: R-19
+func TestACallThatWasGivenUpClaimsNothing(t *testing.T) {
+	var seen []int
+	m := machine.New[int]("m", "a")
+	machine.Add(m, "a", func(ctx context.Context, _ int) (machine.Action, error) {
+		n, _, err := perdure.Attempt(ctx)
+		again, _, e := machine.State[bool](ctx)
+		switch {
+		case err != nil || e != nil:
+			return machine.Action{}, err
+		case n == 1 && !again:
+			time.Sleep(5 * time.Second) // past its timeout
+			_, err := item.All(ctx)
+			return machine.Action{}, err
+		case !again:
+			return machine.Sleep(20 * time.Second).Keep(true), nil
+		}
+		seen, err = item.All(ctx)
+		return machine.Complete(0), err
+	}).Timeout(time.Second).Retry(perdure.Retry{Attempts: 2})
+	perduretest.Test(t, func(env *perduretest.Env) {
+		run := perduretest.Start(env, m.Workflow, 1, perdure.ID("x"))
+		env.Settle()
+		perduretest.Send(env, item, "x", 9)
+		env.Sleep(time.Minute)
+		run.Is(journal.Completed)
+	}, m)
+	if fmt.Sprint(seen) != "[9]" {
+		t.Errorf("the call after it has seen %v", seen)
+	}
+}
