@@ -2,6 +2,7 @@ package machine_test
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -271,4 +272,54 @@ func TestACallThatGoesOnAfterItsTimeoutHasItsOwnState(t *testing.T) {
 		env.Sleep(time.Minute)
 		run.Is(journal.Completed)
 	}, m)
+}
+
+// spec: R-24, R-40
+func TestAStepThatIsSkippedGoesOnWithItsFirstTarget(t *testing.T) {
+	for want, route := range map[string]func(machine.Result) string{
+		"11": nil, "101": func(machine.Result) string { return "c" },
+	} {
+		m := machine.New[int]("m", "a")
+		s := machine.Add(m, "a", returns(machine.Fail("no", nil))).To("b", "c")
+		if route != nil {
+			s.Route(route)
+		}
+		machine.Add(m, "b", plus(10))
+		machine.Add(m, "c", plus(100))
+		perduretest.Test(t, func(env *perduretest.Env) {
+			run := perduretest.Start(env, m.Workflow, 0, perdure.ID("x"))
+			env.Settle()
+			run.Is(journal.Failed)
+			next := act(env, "x", admin.Order{Action: journal.ActionSkip, Output: []byte("1")})
+			perduretest.Get(env, m.Workflow, next).Returns([]byte(want))
+		}, m)
+	}
+}
+
+// spec: R-23, R-24
+func TestAChildOfABranchThatWasStoppedIsCancelled(t *testing.T) {
+	slow := perdure.Define("slow", func(ctx context.Context, in int) (int, error) {
+		return in, perdure.Sleep(ctx, time.Hour)
+	})
+	m := machine.New[int]("m", "a").OnError("mend")
+	machine.Add(m, "a", returns(machine.Split(machine.BranchOf("x", "x", 0),
+		machine.BranchOf("y", "y", 0)))).Split("x", "y")
+	machine.Add(m, "x", returns(machine.StartChild(machine.ChildOf(slow, "k", 5))))
+	machine.Add(m, "y", func(ctx context.Context, _ int) (machine.Action, error) {
+		if again, _, err := machine.State[bool](ctx); err != nil || again {
+			return machine.Fail("no", nil), err
+		}
+		return machine.Sleep(time.Minute).Keep(true), nil
+	})
+	machine.Add(m, "mend", func(ctx context.Context, _ int) (machine.Action, error) {
+		if again, _, err := machine.State[bool](ctx); err != nil || !again {
+			return machine.StartChild(machine.ChildOf(slow, "k", 5)).Keep(true), err
+		}
+		out, ended, err := machine.OutcomeOf[int](ctx, "k")
+		return machine.Complete(fmt.Sprint(ended, " ", out.Status)), err
+	})
+	perduretest.Test(t, func(env *perduretest.Env) {
+		run := perduretest.Start(env, m.Workflow, 0)
+		run.Returns([]byte(`"true CANCELLED"`))
+	}, m, slow)
 }

@@ -163,9 +163,7 @@ func (v *visit) path() string {
 // complete leaves the step for the next one.
 func (v *visit) complete() (next string, out json.RawMessage, err error) {
 	if v.last.Skipped() {
-		if v.last.Next == "" {
-			v.last.Next, err = v.s.next("", v.last.Data)
-		}
+		v.last.Next, err = v.s.next(v.s.afterSkip(), v.last.Data)
 	} else {
 		v.p.done(v.s, v.key, v.in, v.last.Data)
 	}
@@ -232,15 +230,22 @@ func (v *visit) startChildren(ctx context.Context, wanted []Child) error {
 	}
 	for _, c := range wanted {
 		out, err := x.children[c.Key].Outcome(ctx)
-		if over := pattern.EndedBy(ctx); over != nil {
-			return over
-		}
-		if err != nil {
-			return v.fails(err)
+		over := pattern.EndedBy(ctx)
+		if over != nil { // the child is cancelled with the branch that has started it
+			out = perdure.Outcome[json.RawMessage]{Status: perdure.StatusCancelled, Err: over}
 		}
 		x.mu.Lock()
-		x.outcomes[c.Key] = out
+		_, known := x.outcomes[c.Key]
+		if !known && (err == nil || over != nil) {
+			x.outcomes[c.Key], known = out, true
+		}
 		x.mu.Unlock()
+		switch {
+		case over != nil:
+			return over
+		case !known:
+			return v.fails(err)
+		}
 	}
 	return nil
 }

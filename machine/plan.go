@@ -273,3 +273,11 @@ func (s *step) next(named string, output []byte) (string, error) {
 	}
 	return named, nil
 }
+
+// afterSkip returns the target that a step names which an operator has skipped: the first one.
+func (s *step) afterSkip() string {
+	if len(s.targets) == 0 {
+		return ""
+	}
+	return s.targets[0]
+}

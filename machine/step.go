@@ -79,7 +79,8 @@ func Do[A, R any](fn func(context.Context, A) (R, error)) func(context.Context, 
 }
 
 // To sets the steps that may come next. If there is one, it does; of several the action names one
-// ([Action.To]), or a [Step.Route] does. [End] is one of them if the machine may end here. Without
+// ([Action.To]), or a [Step.Route] does. If an operator skips the step, the first target counts as
+// the one that the action names. [End] is one of them if the machine may end here. Without
 // targets the machine, or the branch of a split, ends with this step.
 func (s *Step[A]) To(steps ...string) *Step[A] {
 	s.s.targets = append(s.s.targets, steps...)
