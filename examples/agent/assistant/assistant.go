@@ -21,7 +21,8 @@ type Question struct {
 	Turns  int    `json:"turns,omitempty"`
 }
 
-const MaxTurns = 20 // of a question that has no limit of its own
+// MaxTurns is the limit of a question that has none of its own.
+const MaxTurns = 20
 
 // An Answer is the result of a question.
 type Answer struct {
