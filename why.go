@@ -5,9 +5,11 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/perdure/perdure/internal/rules"
+	"github.com/perdure/perdure/internal/sealed"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
 )
@@ -338,6 +340,9 @@ func (s standing) waitsFor(w journal.Wait) string {
 	if w.Reason == journal.ReasonAnySignal {
 		what = "it has suspended at " + w.Path + ": any signal, or an operator who resumes it, " +
 			"lets it go on"
+	}
+	if key, is := strings.CutPrefix(w.Op.Name, sealed.DecisionName); is {
+		what = "it waits for approval " + key + ", which perdure approvals list shows"
 	}
 	if w.Op.Name == journal.CallbackName {
 		what = "it waits for an answer to callback " + w.Op.Key

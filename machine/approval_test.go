@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -63,6 +64,16 @@ func TestApproveRejectAndDeadlineEachTakeTheirRoute(t *testing.T) {
 				run := perduretest.Start(env, m.Workflow, 1, perdure.ID("x"))
 				env.Settle()
 				run.Is(journal.Waiting)
+				if err := env.Do(func(eng *perdure.Engine) error {
+					d, err := eng.Describe(env.Context(), "x")
+					if want := "it waits for approval boss, which"; err == nil &&
+						!strings.HasPrefix(d.Why, want) {
+						t.Errorf("the reason is %q, want %s …", d.Why, want)
+					}
+					return err
+				}); err != nil {
+					t.Fatal(err)
+				}
 				decide := func(d approval.Decision) error {
 					return env.Do(func(eng *perdure.Engine) error {
 						_, err := approval.Decide(env.Context(), eng, "x", "boss", d)
