@@ -50,7 +50,12 @@ func clientOf(op string, c Caller) (*Client, error) {
 }
 
 // Sealed is for other packages of this module, such as admin.
-func (c *Client) Sealed() *sealed.Client { return &c.sealed }
+func (c *Client) Sealed() *sealed.Client {
+	if c == nil {
+		return nil
+	}
+	return &c.sealed
+}
 
 // NewClient returns a client of a store that this process has opened. A second process on an
 // SQLite file uses one. The client uses the definitions of workflows only to check starts by

@@ -23,21 +23,11 @@ type Setting struct {
 	At       time.Time
 }
 
-// clientOf returns the client of a caller.
+// clientOf returns the client of a caller, whose engine alerts if it has one.
 func clientOf(ctx context.Context, op string, c perdure.Caller) (*sealed.Client, error) {
-	var out *sealed.Client
-	switch c := c.(type) {
-	case *perdure.Client:
-		if c != nil {
-			out = c.Sealed()
-		}
-	case *perdure.Engine:
-		if c != nil {
-			out = c.Sealed()
-		}
-	}
-	if out == nil {
-		return nil, invalid(op, "a nil caller is not valid: pass an Engine or a Client")
+	out, err := sealed.ClientOf(op, c)
+	if err != nil {
+		return nil, err
 	}
 	if out.Live != nil && out.Live.Lookup(workflowName) == nil {
 		return nil, &perdure.Error{

@@ -33,7 +33,7 @@ import (
 func Decide(ctx context.Context, c perdure.Caller, id, key string, d Decision,
 	opts ...perdure.SendOption) (Receipt, error) {
 	op := "decide " + key + " of " + id
-	client, err := clientOf(op, c)
+	client, err := sealed.ClientOf(op, c)
 	if err != nil {
 		return Receipt{}, err
 	}
@@ -100,24 +100,6 @@ func decide(ctx context.Context, c *sealed.Client, op, id, key, ask string, d De
 		return Receipt{}, &perdure.Error{Code: journal.CodeDecode, Op: op, Err: err}
 	}
 	return r, nil
-}
-
-// clientOf returns the client of a caller.
-func clientOf(op string, c perdure.Caller) (*sealed.Client, error) {
-	switch c := c.(type) {
-	case *perdure.Client:
-		if c != nil {
-			return c.Sealed(), nil
-		}
-	case *perdure.Engine:
-		if c != nil {
-			return c.Sealed(), nil
-		}
-	}
-	return nil, &perdure.Error{
-		Code: journal.CodeInvalid, Op: op, Message: "a nil caller is not valid",
-		Hint: "pass an Engine or a Client",
-	}
 }
 
 // A view is the fold of the journal of a run so far, with its asks.

@@ -9,6 +9,7 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/failure"
 	"github.com/perdure/perdure/internal/kernel"
+	"github.com/perdure/perdure/internal/sealed"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
 )
@@ -39,7 +40,7 @@ const maxRuns = 10_000
 // the runs that have open asks, of at most 10,000 of them, the newest.
 func List(ctx context.Context, c perdure.Caller, q Query) (all []Pending, more bool, err error) {
 	const op = "list approvals"
-	client, err := clientOf(op, c)
+	client, err := sealed.ClientOf(op, c)
 	if err != nil {
 		return nil, false, err
 	}
@@ -120,7 +121,7 @@ func openOf(ctx context.Context, f *kernel.FrontEnd, h journal.Head, now time.Ti
 // ask of each key, with its decisions.
 func States(ctx context.Context, c perdure.Caller, id string) ([]State, error) {
 	const op = "read approvals"
-	client, err := clientOf(op, c)
+	client, err := sealed.ClientOf(op, c)
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/failure"
+	"github.com/perdure/perdure/internal/sealed"
 	"github.com/perdure/perdure/internal/token"
 	"github.com/perdure/perdure/journal"
 )
@@ -43,7 +44,7 @@ type signed struct {
 func Token(ctx context.Context, c perdure.Caller, id, key string, d Decision,
 	valid time.Duration) (string, error) {
 	op := "token for " + key + " of " + id
-	client, err := clientOf(op, c)
+	client, err := sealed.ClientOf(op, c)
 	if err != nil {
 		return "", err
 	}
@@ -88,7 +89,7 @@ func Token(ctx context.Context, c perdure.Caller, id, key string, d Decision,
 func DecideByToken(ctx context.Context, c perdure.Caller, text, reason string,
 	data json.RawMessage) (Receipt, error) {
 	const op = "decide by token"
-	client, err := clientOf(op, c)
+	client, err := sealed.ClientOf(op, c)
 	if err != nil {
 		return Receipt{}, err
 	}

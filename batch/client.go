@@ -36,7 +36,7 @@ const mostFirst = 10
 // [MaxCount] of them.
 func Preview(ctx context.Context, c perdure.Caller, spec Spec) (Plan, error) {
 	const op = "preview batch"
-	client, err := clientOf(op, c)
+	client, err := sealed.ClientOf(op, c)
 	if err != nil {
 		return Plan{}, err
 	}
@@ -117,21 +117,6 @@ func (p *Plan) look(ctx context.Context, c *sealed.Client, list []string) (ids [
 
 var errCaller = invalid("batch", "pass an Engine or a Client", "a nil caller is not valid")
 
-// clientOf returns the client of a caller.
-func clientOf(op string, c perdure.Caller) (*sealed.Client, error) {
-	switch c := c.(type) {
-	case *perdure.Client:
-		if c != nil {
-			return c.Sealed(), nil
-		}
-	case *perdure.Engine:
-		if c != nil {
-			return c.Sealed(), nil
-		}
-	}
-	return nil, failure.Within(op, errCaller)
-}
-
 // workflowID returns the workflow ID of a batch.
 func workflowID(id string) string { return workflowName + ":" + id }
 
@@ -139,7 +124,7 @@ func workflowID(id string) string { return workflowName + ":" + id }
 // it up, it is [Pending]. A batch without any run ends as done.
 func Start(ctx context.Context, c perdure.Caller, spec Spec) (Batch, error) {
 	const op = "start batch"
-	client, err := clientOf(op, c)
+	client, err := sealed.ClientOf(op, c)
 	if err != nil {
 		return Batch{}, err
 	}
@@ -184,7 +169,7 @@ func Start(ctx context.Context, c perdure.Caller, spec Spec) (Batch, error) {
 // ended is found for as long as its run is kept.
 func Get(ctx context.Context, c perdure.Caller, id string) (Batch, error) {
 	const op = "get batch"
-	client, err := clientOf(op, c)
+	client, err := sealed.ClientOf(op, c)
 	if err != nil {
 		return Batch{}, err
 	}
@@ -220,7 +205,7 @@ type Query struct {
 // none. A page may have fewer batches than its limit.
 func List(ctx context.Context, c perdure.Caller, q Query) ([]Batch, journal.Cursor, error) {
 	const op = "list batches"
-	client, err := clientOf(op, c)
+	client, err := sealed.ClientOf(op, c)
 	if err != nil {
 		return nil, journal.Cursor{}, err
 	}
@@ -253,7 +238,7 @@ func List(ctx context.Context, c perdure.Caller, q Query) ([]Batch, journal.Curs
 // batch that has ended or is stopped already, it returns an error of code wrong_state.
 func Stop(ctx context.Context, c perdure.Caller, id, by, reason string) error {
 	const op = "stop batch"
-	client, err := clientOf(op, c)
+	client, err := sealed.ClientOf(op, c)
 	if err != nil {
 		return err
 	}

@@ -94,20 +94,11 @@ func Get(ctx context.Context, c perdure.Caller, token string) (Callback, error) 
 	return out, nil
 }
 
+// clientOf returns the client of a caller, for a call outside of workflow code.
 func clientOf(ctx context.Context, op string, c perdure.Caller) (*sealed.Client, error) {
-	var client *sealed.Client
-	switch c := c.(type) {
-	case *perdure.Client:
-		if c != nil {
-			client = c.Sealed()
-		}
-	case *perdure.Engine:
-		if c != nil {
-			client = c.Sealed()
-		}
-	}
-	if client == nil {
-		return nil, failure.Invalid(op, "a nil caller is not valid: pass an Engine or a Client")
+	client, err := sealed.ClientOf(op, c)
+	if err != nil {
+		return nil, err
 	}
 	return client, client.Outside(ctx, op)
 }

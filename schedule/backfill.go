@@ -26,7 +26,7 @@ const maxBackfill = 10_000
 func PreviewBackfill(ctx context.Context, c perdure.Caller, name string, from,
 	to time.Time) ([]Planned, error) {
 	op := "preview backfill of " + name
-	client, err := clientOf(op, c)
+	client, err := sealed.ClientOf(op, c)
 	if err != nil {
 		return nil, err
 	}

@@ -85,21 +85,6 @@ func checkName(op, name string) error {
 	return nil
 }
 
-// clientOf returns the client of a caller.
-func clientOf(op string, c perdure.Caller) (*sealed.Client, error) {
-	switch c := c.(type) {
-	case *perdure.Client:
-		if c != nil {
-			return c.Sealed(), nil
-		}
-	case *perdure.Engine:
-		if c != nil {
-			return c.Sealed(), nil
-		}
-	}
-	return nil, invalid(op, "pass an Engine or a Client", "a nil caller is not valid")
-}
-
 // Set creates a schedule of that name, or replaces the spec of the one that exists. It returns when
 // the change is durable. A new or changed schedule begins with its next future time; runs that it
 // has started go on. The spec is checked first, and so is the input, if the workflow is known here.
@@ -117,7 +102,7 @@ func Set(ctx context.Context, c perdure.Caller, name string, spec Spec, by Note)
 
 // opened returns the client for a change.
 func opened(ctx context.Context, op, name string, c perdure.Caller) (*sealed.Client, error) {
-	client, err := clientOf(op, c)
+	client, err := sealed.ClientOf(op, c)
 	if err != nil {
 		return nil, err
 	}
@@ -288,7 +273,7 @@ func Delete(ctx context.Context, c perdure.Caller, name string, by Note) error {
 // found for as long as its run is kept.
 func Get(ctx context.Context, c perdure.Caller, name string) (Schedule, error) {
 	op := "get schedule " + name
-	client, err := clientOf(op, c)
+	client, err := sealed.ClientOf(op, c)
 	if err != nil {
 		return Schedule{}, err
 	}
@@ -320,7 +305,7 @@ type Query struct {
 // List returns schedules, newest first, and the cursor of the next page, which is zero if there is
 // none. A page may have fewer schedules than its limit.
 func List(ctx context.Context, c perdure.Caller, q Query) ([]Schedule, journal.Cursor, error) {
-	client, err := clientOf("list schedules", c)
+	client, err := sealed.ClientOf("list schedules", c)
 	if err != nil {
 		return nil, journal.Cursor{}, err
 	}
@@ -349,7 +334,7 @@ func List(ctx context.Context, c perdure.Caller, q Query) ([]Schedule, journal.C
 
 // Count returns the number of schedules that are not finished or deleted.
 func Count(ctx context.Context, c perdure.Caller) (n int, err error) {
-	client, err := clientOf("count schedules", c)
+	client, err := sealed.ClientOf("count schedules", c)
 	if err != nil {
 		return 0, err
 	}

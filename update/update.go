@@ -68,7 +68,7 @@ func (u Update[T, R]) Send(ctx context.Context, c perdure.Caller, id string, v T
 	opts ...perdure.SendOption) (R, error) {
 	var zero R
 	op := "update " + u.name + " of " + id
-	client, err := clientOf(op, c)
+	client, err := sealed.ClientOf(op, c)
 	if err != nil {
 		return zero, err
 	}
@@ -99,7 +99,7 @@ func SendWithStart[T, R, I, O any](ctx context.Context, c perdure.Caller, u Upda
 	w *perdure.Workflow[I, O], in I, opts ...perdure.StartOption) (R, perdure.Delivery, error) {
 	var zero R
 	op := "update " + u.name + " with start"
-	client, err := clientOf(op, c)
+	client, err := sealed.ClientOf(op, c)
 	if err != nil {
 		return zero, perdure.Delivery{}, err
 	}
@@ -143,24 +143,6 @@ func replyOf[R any](op string, data []byte, err error) (R, error) {
 		return zero, payload.DecodeError("reply of "+op, zero, err)
 	}
 	return v, nil
-}
-
-// clientOf returns the client of a caller.
-func clientOf(op string, c perdure.Caller) (*sealed.Client, error) {
-	switch c := c.(type) {
-	case *perdure.Client:
-		if c != nil {
-			return c.Sealed(), nil
-		}
-	case *perdure.Engine:
-		if c != nil {
-			return c.Sealed(), nil
-		}
-	}
-	return nil, &perdure.Error{
-		Code: journal.CodeInvalid, Op: op, Message: "a nil caller is not valid",
-		Hint: "pass an Engine or a Client",
-	}
 }
 
 // An Ask is a message that workflow code has taken, and has to reply to. It belongs to workflow

@@ -2,6 +2,7 @@ package sealed
 
 import (
 	"context"
+	"reflect"
 
 	"github.com/perdure/perdure/internal/kernel"
 	"github.com/perdure/perdure/journal"
@@ -15,6 +16,21 @@ type Client struct {
 	Live     *kernel.Engine              // nil if there is no engine in this process
 	Known    func(name string) *Workflow // returns nil for an unknown workflow
 	Joined   bool                        // it writes in a transaction of the application
+}
+
+// ClientOf returns the client of a caller, which is an Engine or a Client of package perdure. It
+// refuses a nil one.
+func ClientOf(op string, caller any) (*Client, error) {
+	v := reflect.ValueOf(caller)
+	if of, is := caller.(interface{ Sealed() *Client }); is && !v.IsNil() {
+		if c := of.Sealed(); c != nil {
+			return c, nil
+		}
+	}
+	return nil, &journal.Error{
+		Code: journal.CodeInvalid, Op: op, Message: "a nil caller is not valid",
+		Hint: "pass an Engine or a Client",
+	}
 }
 
 // Outside refuses an operation that is allowed neither with the context of workflow code nor in a
