@@ -99,7 +99,9 @@ func (v *visit) body(ctx context.Context, c *call) (pattern.Visited, error) {
 		return pattern.Visited{}, pattern.RetryWithin(maxDelay, err)
 	}
 	if a.kind == retries {
-		v.tries.asked.Store(&a.policy)
+		if ctx.Err() == nil { // else the next call may have begun
+			v.tries.asked.Store(&a.policy)
+		}
 		again := &askedAgain{a.policy.Attempts, a.why}
 		return pattern.Visited{}, pattern.RetryWithin(maxDelay, again)
 	}

@@ -323,3 +323,43 @@ func TestAChildOfABranchThatWasStoppedIsCancelled(t *testing.T) {
 		run.Returns([]byte(`"true CANCELLED"`))
 	}, m, slow)
 }
+
+// A call that was given up returns a policy after the next call has begun. That policy is not for
+// the next call.
+//
+// spec: R-5
+func TestAPolicyIsThatOfTheCallThatReturnsIt(t *testing.T) {
+	calls := 0
+	m := machine.New[int]("m", "a")
+	machine.Add(m, "a", func(ctx context.Context, _ int) (machine.Action, error) {
+		calls++
+		if calls == 1 {
+			<-ctx.Done()
+			time.Sleep(5 * time.Second)
+			return machine.Retry(perdure.Retry{Attempts: 100}, nil), nil
+		}
+		time.Sleep(8 * time.Second)
+		return machine.Action{}, errBad
+	}).Timeout(10 * time.Second).Retry(perdure.Retry{Attempts: 2, NoDelay: true})
+	perduretest.Test(t, func(env *perduretest.Env) {
+		run := perduretest.Start(env, m.Workflow, 0)
+		env.Sleep(time.Hour)
+		run.Is(journal.Failed)
+		if calls != 2 {
+			t.Errorf("%d calls", calls)
+		}
+	}, m)
+}
+
+// spec: R-6
+func TestAFailureWithoutDataHasNone(t *testing.T) {
+	m := machine.New[int]("m", "a").OnError("b")
+	machine.Add(m, "a", returns(machine.Fail("no", nil)))
+	machine.Add(m, "b", func(ctx context.Context, _ int) (machine.Action, error) {
+		f, found := machine.FailureOf(ctx)
+		return machine.Complete(found && f.Reason == "no" && f.Data == nil), nil
+	})
+	if out, err := play(t, m); err != nil || out != "true" {
+		t.Errorf("%s, %v", out, err)
+	}
+}

@@ -98,15 +98,19 @@ type failed struct {
 	step  *step
 	input json.RawMessage // of the step
 	path  string          // of the visit, for people
-	data  json.RawMessage
-	err   error // as the journal has it
+	data  json.RawMessage // of a Fail; nil for other failures
+	err   error           // as the journal has it
 	tries int
 }
 
 func (f *failed) Error() string { return f.path + ": " + f.err.Error() }
 
 func (f *failed) failure() *Failure {
-	return &Failure{Step: f.path, Reason: failure.Bare(f.err), Data: f.data, Err: f.err}
+	out := &Failure{Step: f.path, Reason: failure.Bare(f.err), Err: f.err}
+	if string(f.data) != "null" { // it is that for a Fail without data
+		out.Data = f.data
+	}
+	return out
 }
 
 // why returns the error that the run fails with.

@@ -141,8 +141,7 @@ func NextAttempt(policy perdure.Retry, n int, err error) (time.Duration, bool) {
 
 // Signal waits until a signal of any name comes that had not come as the body of the last step
 // began, or that another body had claimed when that body looked for it, or until an operator
-// resumes the run. It takes no signal. A within above 0 limits the
-// wait: in is false if it passes.
+// resumes the run. It takes no signal. A within above 0 limits the wait: in is false if it passes.
 func (v Visit) Signal(ctx context.Context, last Visited, within time.Duration) (in bool,
 	err error) {
 	out, err := kernel.Receive(ctx, kernel.Wait{
