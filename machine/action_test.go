@@ -553,3 +553,23 @@ func TestARunWaitsWhileItsStepDoes(t *testing.T) {
 		}, m, slow)
 	}
 }
+
+// spec: R-2, F-21
+func TestOnlyASuspendedStepIsResumed(t *testing.T) {
+	m := one(func(ctx context.Context, in int) (machine.Action, error) {
+		if again, _, err := machine.State[bool](ctx); err != nil || again {
+			return machine.Complete(in), err
+		}
+		return machine.Sleep(time.Hour).Keep(true), nil
+	})
+	perduretest.Test(t, func(env *perduretest.Env) {
+		run := perduretest.Start(env, m.Workflow, 1, perdure.ID("x"))
+		env.Settle()
+		err := env.Engine().Resume(env.Context(), "x")
+		var refused *perdure.Error
+		if !errors.As(err, &refused) || refused.Code != journal.CodeWrongState {
+			t.Errorf("it is resumed: %v", err)
+		}
+		run.Returns([]byte("1"))
+	}, m)
+}

@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -106,7 +107,14 @@ func (c *Client) Suspend(ctx context.Context, id string, why Why) error {
 
 // Resume asks for a parked run to go on and returns when that is durable.
 func (c *Client) Resume(ctx context.Context, id string, why Why) error {
-	return c.ask(ctx, "resume "+id, journal.ResumeAsked, id, why, mayResume)
+	return c.ask(ctx, "resume "+id, journal.ResumeAsked, id, why, func(
+		op string, h journal.Head,
+	) error {
+		if err := mayResume(op, h); !errors.Is(err, errOpen) || h.Status != journal.Waiting {
+			return err
+		}
+		return cmp.Or(hasSuspended(ctx, &c.FrontEnd, op, h), errOpen)
+	})
 }
 
 // ask sends a message of the engine's own, if there is something to do.

@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 
 	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
 )
 
 // A Live has the state of a run in this engine's memory, beyond its journal.
@@ -168,6 +170,28 @@ func mayResume(op string, h journal.Head) error {
 	return errOpen
 }
 
+// hasSuspended returns an error unless a step of a machine that waits has suspended, so that an
+// operator can resume it.
+func hasSuspended(ctx context.Context, d *FrontEnd, op string, h journal.Head) error {
+	entries, err := d.Read(ctx, h, store.Range{})
+	if err != nil {
+		return err
+	}
+	a := journal.NewAggregate(h.ID, h.WorkflowID, h.Workflow, h.Pattern)
+	for i := range entries {
+		if err := a.Apply(entries[i]); err != nil {
+			return &journal.Error{Code: journal.CodeCorrupt, Op: op, Err: err}
+		}
+	}
+	if slices.ContainsFunc(a.Snapshot().Waits, func(w journal.Wait) bool {
+		return w.Reason == journal.ReasonAnySignal
+	}) {
+		return nil
+	}
+	return wrongState(op, h, "only a SUSPENDED run can be resumed, or one with a step that has "+
+		"suspended")
+}
+
 func wrongState(op string, h journal.Head, why string) error {
 	return &journal.Error{
 		Code: journal.CodeWrongState, Op: op,
@@ -189,8 +213,13 @@ func (k *Kernel) order(ctx context.Context, o order) error {
 		if err := o.judge(o.op, head); !errors.Is(err, errOpen) {
 			return err
 		}
-		elsewhere := head.Owner != 0 && head.Owner != k.engine
-		if elsewhere || o.kind == journal.ResumeAsked && head.Status == journal.Waiting {
+		wakes := o.kind == journal.ResumeAsked && head.Status == journal.Waiting
+		if wakes {
+			if err := hasSuspended(ctx, &k.FrontEnd, o.op, head); err != nil {
+				return err
+			}
+		}
+		if wakes || head.Owner != 0 && head.Owner != k.engine {
 			return k.ask(ctx, o.op, o.kind, head, o.why)
 		}
 		r, err := k.activation(ctx, head.Number, func(h journal.Head) bool {
