@@ -68,6 +68,7 @@ func TestTortureCatchesWhatIsBroken(t *testing.T) {
 	}{
 		"nothing":                   {wrongStore{every: 1}, false, false},
 		"nothing, with two engines": {wrongStore{every: 1}, true, false},
+		"nothing, but later":        {wrongStore{every: 1, commit: late}, false, false},
 		"a signal is lost":          {wrongStore{every: 5, commit: losesSignals}, false, true},
 		"the end of a run is lost":  {wrongStore{every: 2, commit: losesEnds}, false, true},
 		"a message comes twice":     {wrongStore{every: 3, commit: postsTwice}, false, true},
@@ -255,13 +256,20 @@ func forgets(w *wrongStore, g *store.Group) error {
 	return w.Store.Commit(context.Background(), g)
 }
 
-// unloads lets a run leave memory whatever it was sent meanwhile.
+// late commits as it should, and takes a while for it.
+func late(w *wrongStore, g *store.Group) error {
+	s := slow{w.Store, 5 * time.Millisecond, new(atomic.Int64)}
+	return s.Commit(context.Background(), g)
+}
+
+// unloads lets a run leave memory whatever it was sent meanwhile. It is late, so that a message and
+// the leaving of its run meet often.
 func unloads(w *wrongStore, g *store.Group) error {
 	was := make([]bool, len(g.Changes))
 	for i := range g.Changes {
 		was[i], g.Changes[i].Unload = g.Changes[i].Unload, false
 	}
-	err := w.Store.Commit(context.Background(), g)
+	err := late(w, g)
 	for i := range g.Changes {
 		g.Changes[i].Unload = was[i]
 	}
