@@ -44,7 +44,12 @@ func BesideSteps[O any](b *testing.B, def perdure.Definition, w *perdure.Workflo
 	ctx, stop := context.WithCancel(b.Context())
 	done := make(chan error, 1)
 	go func() { done <- eng.Run(ctx) }()
-	defer func() { stop(); <-done }()
+	defer func() {
+		stop()
+		if err := <-done; err != nil {
+			b.Error(err)
+		}
+	}()
 	took := func(run func() error) float64 {
 		began, slots := time.Now(), make(chan struct{}, inFlight)
 		var all sync.WaitGroup
