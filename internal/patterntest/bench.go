@@ -2,23 +2,24 @@ package patterntest
 
 import (
 	"context"
-	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/perdure/perdure"
-	"github.com/perdure/perdure/store/sqlite"
 )
 
 // Steps is the number of steps of each run of [BesideSteps].
 const Steps = 5
 
-// BesideSteps executes runs of [Steps] steps that do nothing, 256 at a time, on SQLite. It alternates
-// between w, which def declares with that many steps, and plain sequential steps. It reports the
-// steps per second of w as a share of the plain steps per second, as the median over the rounds.
-func BesideSteps[O any](b *testing.B, def perdure.Definition, w *perdure.Workflow[int, O]) {
+// BesideSteps executes runs of [Steps] steps that do nothing, 256 at a time, on an engine that is
+// not running yet. It alternates between w, which def declares with that many steps, and plain
+// sequential steps. It reports the steps per second of w as a share of the plain steps per second,
+// as the median over the rounds.
+func BesideSteps[O any](
+	b *testing.B, eng *perdure.Engine, def perdure.Definition, w *perdure.Workflow[int, O],
+) {
 	const inFlight, runs, rounds = 256, 4000, 5
 	body := func(context.Context) (int, error) { return 1, nil }
 	plain := perdure.Define("plain", func(ctx context.Context, _ int) (int, error) {
@@ -29,16 +30,7 @@ func BesideSteps[O any](b *testing.B, def perdure.Definition, w *perdure.Workflo
 		}
 		return 1, nil
 	})
-	db, err := sqlite.Open(filepath.Join(b.TempDir(), "bench.db"))
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer db.Close()
-	eng, err := perdure.New(db, perdure.Options{})
-	if err == nil {
-		err = eng.Register(plain, def)
-	}
-	if err != nil {
+	if err := eng.Register(plain, def); err != nil {
 		b.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(b.Context())
