@@ -84,7 +84,7 @@ func New[I any](name, first string, opts ...perdure.WorkflowOption) *Machine[I] 
 // error ([Step.OnError]). What is done so far stays done, and can still be undone later. The step
 // gets the input of the step that has failed, and [FailureOf] returns the failure. In the branch of
 // a split, it ends the split: the other branches finish the calls that they are in, and go no
-// further.
+// further. No step is tried again there, and a branch that waits is cancelled.
 //
 // on has the classes of errors that the route is for, as [perdure.Retry] has them; without any it
 // is for all errors. Of several routes the first that fits is taken. If the step of the route fails

@@ -42,6 +42,8 @@ func (p *path) walk(ctx context.Context, at string, in json.RawMessage) (json.Ra
 		next, out, err := p.visit(ctx, s, in)
 		f, is := err.(*failed) //nolint:errorlint // made by this package, and never wrapped
 		switch {
+		case is && p.stopped:
+			return nil, stop{}
 		case is:
 			if at = takes(s.routes, f.err); f.step != s || at == "" || at == s.id || p.isOver(at) {
 				return nil, f

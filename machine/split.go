@@ -106,18 +106,22 @@ func (p *path) branch(ctx context.Context, v *visit, b Branch) *path {
 	return q
 }
 
-// stop stops the branches of the path, and theirs: those that wait are cancelled, the others end
-// with the call that they are in.
+// stop stops the branches of the path, and theirs: those that wait are cancelled, also if they wait
+// to try a step again. The others end with the call that they are in.
 func (p *path) stop(ctx context.Context) error {
+	const why = "another branch of the split has failed"
 	for _, q := range p.open {
 		q.stopped = true
 		if err := q.stop(ctx); err != nil {
 			return err
 		}
-		if !q.waits {
-			continue
+		var err error
+		if q.waits {
+			_, err = q.future.Cancel(ctx, why)
+		} else {
+			_, err = pattern.CancelWaiting(ctx, q.future, why)
 		}
-		if _, err := q.future.Cancel(ctx, "another branch of the split has failed"); err != nil {
+		if err != nil {
 			return err
 		}
 	}

@@ -70,6 +70,17 @@ func (d ForStep) ApplyToBranch(o *sealed.Operation) error {
 	return nil
 }
 
+// CancelWaiting cancels a branch if its step waits for the next attempt, and reports whether it has
+// done so. If an attempt is being made, it is the last one, and the branch goes on with its result.
+// Steps of branches within the branch are tried again as ever.
+func CancelWaiting(ctx context.Context, branch Awaitable, reason string) (bool, error) {
+	o, never := branch.Operation()
+	if never != nil {
+		return false, nil
+	}
+	return o.CancelWaiting(ctx, failure.Clip(reason))
+}
+
 // EndedBy returns the error that ends the run if the run of ctx has ended or is about to end, or if
 // its branch was cancelled; else nil. Workflow code that goes on after an error calls it to learn
 // whether operations are still possible.

@@ -51,6 +51,7 @@ func (o *operation) try(announced bool) {
 		return
 	}
 	r := o.run
+	o.rests = false
 	o.tries++
 	a := &o.first
 	if o.tries > 1 {
@@ -363,7 +364,7 @@ func (o *operation) failed(a *attempt, failure *journal.Failure, next upshot) {
 		r.suspend(&journal.Detail{Reason: c.Message, Failure: failure})
 		return
 	}
-	if next.again {
+	if next.again && !o.scope.last {
 		d.Due = time.Now().Add(next.after).Round(0)
 		r.outside(journal.Entry{
 			Kind: journal.StepRetrying, Op: o.id, Took: took, Detail: o.mark(d),
@@ -474,6 +475,7 @@ func (o *operation) next(n int, f *journal.Failure) (u upshot) {
 
 // backOff begins the next attempt at that time; at once if it is zero.
 func (o *operation) backOff(due time.Time) {
+	o.rests = true
 	if due.IsZero() {
 		o.try(true)
 		return

@@ -98,6 +98,37 @@ func (f *Operation) Cancel(ctx context.Context, reason string) (bool, error) {
 	return true, nil
 }
 
+// CancelWaiting cancels a branch, as Cancel does, if its step waits for the next attempt. Otherwise
+// it returns false, and from then on no step of the branch is tried again: the branch goes on with
+// the result of the attempt that is being made. The journal shows the decision: it has the end of
+// the branch, or else that of an attempt that was being made.
+func (f *Operation) CancelWaiting(ctx context.Context, reason string) (bool, error) {
+	o := (*operation)(f)
+	s, err := inside(ctx, call{"cancel", o.id.Name})
+	if err != nil {
+		return false, err
+	}
+	r := s.run
+	defer r.mu.Unlock()
+	if err := s.owns(o); err != nil {
+		return false, err
+	}
+	s.hears(o)
+	if o.class != isScope || o.delivered {
+		return false, nil
+	}
+	rec := r.memo.recordOf(o.id)
+	waits := rec != nil && rec.ended != nil
+	for in := range r.operations.all() {
+		waits = waits || in.scope == o.opened && in.rests
+	}
+	if waits {
+		o.cancelBranch(reason)
+	}
+	o.opened.last = true
+	return waits, nil
+}
+
 // stop records that the operation was cancelled, and ends its attempt's context
 // when that is durable.
 func (o *operation) stop(reason string) {

@@ -83,6 +83,7 @@ type operation struct {
 	attempt *attempt         // being executed or about to be
 	first   attempt          // room for the first attempt
 	tries   int              // the number of attempts begun
+	rests   bool             // it waits for its next attempt, and none is being made
 	failure *journal.Failure // of the attempt before
 	once    map[string]*checkpoint
 	writes  []*journal.Entry // of its body; they count when the operation is delivered

@@ -27,6 +27,7 @@ type scope struct {
 	users  int              // operations in it, and in scopes within it, that are not over
 	unused func()           // ends the context of its branch, which has returned
 	over   *journal.Failure // the scope was cancelled, and with it the scopes in it
+	last   bool             // steps directly in it make no attempt after the present one
 	// of a clean-up: why the branch that planned it was cancelled; nil if the run ends
 	cause *journal.Failure
 }

@@ -1,0 +1,93 @@
+package machine_test
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/machine"
+	"github.com/perdure/perdure/perduretest"
+)
+
+// An interrupted is a machine with a split whose branch "fails" fails after a minute, while the
+// others are in the middle of their steps: two rest for an hour before they are tried again.
+func interrupted(undone *atomic.Int32) *machine.Machine[int] {
+	hourly := perdure.Retry{Attempts: 9, First: time.Hour, Cap: time.Hour, Factor: 1}
+	m := machine.New[int]("m", "a").OnError("mend")
+	machine.Add(m, "a", returns(machine.Split(
+		machine.BranchOf("rests", "rests", 0), machine.BranchOf("works", "works", 0),
+		machine.BranchOf("ends", "ends", 0), machine.BranchOf("splits", "splits", 0),
+		machine.BranchOf("fails", "fails", 0),
+	))).Split("rests", "works", "ends", "splits", "fails")
+	machine.Add(m, "splits", returns(machine.Split(machine.BranchOf("in", "rests", 0)))).
+		Split("rests")
+	machine.Add(m, "rests", returns(machine.Retry(hourly, nil)))
+	machine.Add(m, "works", func(ctx context.Context, _ int) (machine.Action, error) {
+		if n, _, err := perdure.Attempt(ctx); err != nil || n > 1 {
+			time.Sleep(2 * time.Minute)
+		}
+		return machine.Action{}, errBad
+	}).Retry(perdure.Retry{Attempts: 9, First: 30 * time.Second}).OnError("never")
+	machine.Add(m, "ends", func(context.Context, int) (machine.Action, error) {
+		time.Sleep(2 * time.Minute)
+		return machine.Complete(1), nil
+	}).To("never").Undo(func(context.Context, int) error {
+		undone.Add(1)
+		return nil
+	})
+	machine.Add(m, "never", plus(0))
+	machine.Add(m, "fails", func(context.Context, int) (machine.Action, error) {
+		time.Sleep(time.Minute)
+		return machine.Fail("no", nil), nil
+	})
+	machine.Add(m, "mend", func(ctx context.Context, _ int) (machine.Action, error) {
+		f, _ := machine.FailureOf(ctx)
+		return machine.Fail("after "+f.Reason, nil), nil
+	})
+	return m
+}
+
+// spec
+func TestAnErrorRouteDoesNotWaitForFurtherAttempts(t *testing.T) {
+	undone := &atomic.Int32{}
+	m := interrupted(undone)
+	perduretest.Test(t, func(env *perduretest.Env) {
+		run := perduretest.Start(env, m.Workflow, 0)
+		env.Sleep(10 * time.Minute)
+		run.Is(journal.Compensated)
+		got := map[string]string{}
+		for _, s := range run.Report().Steps {
+			got[s.ID] = fmt.Sprint(s.Status, " ", s.Attempts)
+		}
+		for path, want := range map[string]string{
+			"split.a[rests]/rests":                   "CANCELLED 1",
+			"split.a[splits]/split.splits[in]/rests": "CANCELLED 1",
+			"split.a[works]/works":                   "FAILED 2",
+			"split.a[ends]/ends":                     "COMPENSATED 1",
+			"split.a[fails]/fails":                   "FAILED 1",
+			"mend":                                   "FAILED 1",
+			"split.a[works]/never":                   "", "split.a[ends]/never": "",
+		} {
+			if got[path] != want {
+				t.Errorf("%s is %q, want %q", path, got[path], want)
+			}
+		}
+		if n := undone.Load(); n != 1 {
+			t.Errorf("undone %d times", n)
+		}
+	}, m)
+}
+
+// spec
+func TestAnErrorRouteAfterCrashesDoesNotWaitForFurtherAttempts(t *testing.T) {
+	m := interrupted(&atomic.Int32{})
+	perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
+		run := perduretest.Start(env, m.Workflow, 0)
+		env.Sleep(30 * time.Minute)
+		return run.Report().Status
+	}, m)
+}
