@@ -178,7 +178,8 @@ func (c *Client) Resume(ctx context.Context, id string) error {
 // failed by itself. The new run has the workflow ID, input, headers, attributes and reusable
 // history of the old run; see [journal.Reusable] for what is kept and what is done again. Its
 // steps have the idempotency keys of the old run. Steps that were undone there have new keys.
-// Open timers and waits begin again, and messages that nobody took stay with the old run.
+// Open timers and waits begin again. The new run has the signals that nobody had taken, and those
+// that only what is done again had taken. An update without a reply is not among them.
 //
 // Children go on too. An open child is adopted. A child that was FAILED, CANCELLED or TIMED_OUT is
 // retried in the same commit, and so are its own children; the child's dead letter counts the

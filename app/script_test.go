@@ -28,7 +28,6 @@ import (
 	"github.com/perdure/perdure/update"
 )
 
-// scripted has the workflows of the program that the scripts in testdata run.
 // claim is a machine that rejects claims above 100, and wants a look at those above 50.
 func claim() *machine.Machine[int] {
 	m := machine.New[int]("claim", "check")
@@ -56,6 +55,7 @@ func claim() *machine.Machine[int] {
 	return m
 }
 
+// scripted has the workflows of the program that the scripts in testdata run.
 var scripted = []perdure.Definition{
 	perdure.Define("greet", func(ctx context.Context, name string) (string, error) {
 		return perdure.Step(ctx, "write", func(context.Context) (string, error) {

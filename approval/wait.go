@@ -209,7 +209,7 @@ type vote struct {
 // take takes a message: a decision that counts, or one that is refused.
 func (g *gate) take(ctx context.Context, out kernel.Outcome) error {
 	var d Decision
-	message := out.Detail.Message
+	message := out.Detail.MessageID()
 	refused, err := record(ctx, "perdure:decision", message, &d, func() (any, error) {
 		return g.examine(message, out.Data)
 	})

@@ -17,9 +17,18 @@ type Continuation struct {
 	Reason string
 }
 
-// Continued returns the journal with which a run begins that goes on from a run which has ended,
-// and the paths of the steps that were undone. The given entries do not change. It depends on the
-// action which entries are kept:
+// A Carried is the history with which a run begins that goes on from another one.
+type Carried struct {
+	Entries []Entry  // its journal
+	Redone  []string // the paths of the steps that were undone
+	// Signals are the signals that entries had taken which are not in the new journal: nothing that
+	// came of them is left. Each is a message, and Seq is its number in the old inbox; 0 if a run
+	// before that one had it.
+	Signals []Entry
+}
+
+// Continued returns what a run begins with that goes on from a run which has ended. The given
+// entries do not change. It depends on the action which entries are kept:
 //
 //   - A retry keeps the reusable history: see [Reusable].
 //   - A skip keeps the same. The record of the failed step is replaced by one that the step has
@@ -34,27 +43,29 @@ type Continuation struct {
 //
 // Continued returns an error of CodeNotFound for a path that the run does not have, and of
 // CodeWrongState if the action is not possible with the step, or if the journal does not allow it.
-func Continued(entries []Entry, how Continuation, anew ...RunID) (
-	kept []Entry, redone []string, err error,
-) {
+//
+// It returns what is carried along with an error about the journal, because children in it may turn
+// out to belong in anew.
+func Continued(entries []Entry, how Continuation, anew ...RunID) (Carried, error) {
 	if len(entries) == 0 {
-		return nil, nil, nil
+		return Carried{}, nil
 	}
 	s := newReuse(entries, how, anew...)
 	c := choice{s}
 	if err := c.findTarget(); err != nil {
-		return nil, nil, err
+		return Carried{}, err
 	}
 	c.moveCut()
 	s.find()
 	if err := c.mayKeepSkip(); err != nil {
-		return nil, nil, err
+		return Carried{}, err
 	}
-	err = s.mistakable()
+	err := s.mistakable()
 	if s.whole {
 		err = nil
 	}
-	return s.keep(), s.redone(), err
+	kept := s.keep()
+	return Carried{kept, s.redone(), s.released()}, err
 }
 
 // newReuse returns the survey of a journal.
@@ -96,7 +107,13 @@ func (s choice) findTarget() error {
 		if r := s.ops[e.Op]; r != nil && !named[e.Op] && e.isTarget() {
 			named[e.Op] = true
 			path := s.paths[e.Op.Scope] + e.Op.String()
-			paths = append(paths, path)
+			visit := s.visitOf(e.Op, r)
+			if visit == e.Op {
+				paths = append(paths, path)
+			} else if of := s.paths[visit.Scope] + visit.String(); s.how.Action == ActionSkip &&
+				of == s.how.Step {
+				path = of // the visit fails by its last operation
+			}
 			if path == s.how.Step {
 				s.target, s.step = r, e.Op
 			}
@@ -113,6 +130,14 @@ func (s choice) findTarget() error {
 		return s.maySkip()
 	}
 	return s.mayFork()
+}
+
+// visitOf returns the operation that an operation goes on with; itself if it is none that goes on.
+func (s choice) visitOf(op Op, r *operation) Op {
+	if r.goesOn {
+		op.Occ = 1
+	}
+	return op
 }
 
 // findFailed finds the step by which the run failed.

@@ -1,6 +1,7 @@
 package journal_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -72,13 +73,13 @@ func TestContinued(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			entries := started(c.was)
-			kept, _, err := journal.Continued(entries, journal.Continuation{
+			all, err := journal.Continued(entries, journal.Continuation{
 				Action: c.action, Step: c.step,
 			})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := shown(kept)[1:]; !slices.Equal(got, c.want) {
+			if got := shown(all.Entries)[1:]; !slices.Equal(got, c.want) {
 				t.Errorf("kept are %q, want %q", got, c.want)
 			}
 		})
@@ -123,7 +124,7 @@ func TestStepsThatAreNotSkippedOrForked(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			how, err := journal.Continuation{Action: c.action, Step: c.step}.Named(entries)
 			if err == nil {
-				_, _, err = journal.Continued(entries, how)
+				_, err = journal.Continued(entries, how)
 			}
 			if journal.CodeOf(err) != c.code {
 				t.Fatalf("%v, want %s", err, c.code)
@@ -169,5 +170,62 @@ func TestAPreviewShowsRollbacksOnlyIfNothingElseRunsAgain(t *testing.T) {
 		if err != nil || !slices.Equal(p.Again, want) {
 			t.Errorf("%d entries kept: %q runs again, want %q; %v", kept, p.Again, want, err)
 		}
+	}
+}
+
+// spec
+func TestSignalsOfWhatIsDoneAgainAreCarried(t *testing.T) {
+	const sg = journal.SignalConsumed
+	takes := func(mail int64, id string) func(*journal.Entry) {
+		return with(func(d *journal.Detail) { d.Mail, d.Message = mail, id })
+	}
+	byStep := func(mail int64, signal string) func(*journal.Entry) {
+		return with(func(d *journal.Detail) { d.Mail, d.Reason, d.ByStep = mail, signal, true })
+	}
+	was := []journal.Entry{
+		row(sg, "early", takes(1, "k1")), row(sc, "a"),
+		row(journal.WaitStarted, "late"), row(sg, "late", takes(3, "k3")),
+		row(sg, "before", with(func(d *journal.Detail) { d.Taken, d.Passed = 2, "k2" })),
+		row(journal.DecisionSought, "ask"), row(sg, "ask", takes(5, "")),
+		row(journal.WaitStarted, journal.CallbackName), row(sg, journal.CallbackName, takes(6, "")),
+		row(sg, "b", byStep(4, "item")), row(sf, "b", failing("b: no")),
+		row(rf, "", by("b: no")),
+	}
+	was[3].Data, was[9].Data = []byte("3"), []byte("4")
+	for name, c := range map[string]struct {
+		how  journal.Continuation
+		want []string
+	}{
+		"of a retry, those that the failed step had taken": {
+			journal.Continuation{Action: journal.ActionRetry}, []string{"item 4 4 "},
+		},
+		"of a skip, none of the skipped step": {
+			journal.Continuation{Action: journal.ActionSkip, Step: "b"}, nil,
+		},
+		"of a fork, those after the step": {
+			journal.Continuation{Action: journal.ActionFork, Step: "a"},
+			[]string{"late 3 3 k3", "before 0  k2", "item 4 4 "},
+		},
+		"of a compensation, none": {
+			journal.Continuation{Action: journal.ActionCompensate}, nil,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			all, err := journal.Continued(started(was), c.how)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, e := range all.Signals {
+				if e.Kind != journal.SignalReceived || e.Op.Occ != 0 || e.Misplaced() != "" {
+					t.Errorf("%+v", e)
+				}
+				got = append(got, fmt.Sprint(e.Op.Name, " ", e.Seq, " ", string(e.Data), " ",
+					e.Detail.MessageID()))
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("signals are %q, want %q", got, c.want)
+			}
+		})
 	}
 }

@@ -164,7 +164,9 @@ type MessageDetail struct {
 	Taken int64 `json:"taken,omitempty"`
 	// the sender's ID of the message: one ID counts once in a chain of runs
 	Message string `json:"message,omitempty"`
-	To      string `json:"to,omitempty"` // the workflow ID of a message that found no run
+	// the same, of a message that an earlier run of the chain had: it counts already
+	Passed string `json:"passed,omitempty"`
+	To     string `json:"to,omitempty"` // the workflow ID of a message that found no run
 	// how the run is to end: ActionTerminate, ActionJoin, or ActionCompensate if also a pattern
 	// undoes that does not do so by itself; empty for a plain cancel
 	Mode Action `json:"mode,omitempty"`
@@ -222,6 +224,12 @@ func (d *Detail) starts() bool {
 		d.Keys != "" || d.Action != "" || d.From != "" || d.NewInput || d.Undoes != "" ||
 		d.Limited || !d.Began.IsZero() || !d.Ended.IsZero()
 }
+
+// MessageID returns the sender's ID of a message; empty if it has none.
+func (d *MessageDetail) MessageID() string { return cmp.Or(d.Message, d.Passed) }
+
+// UpdateID is the beginning of the IDs of messages whose senders wait for a reply.
+const UpdateID = "update/"
 
 // ByMessage reports whether the entry took a message, in its own run or in the run that its run
 // retries.

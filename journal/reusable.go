@@ -63,7 +63,8 @@ import (
 // before it may change its occurrence. It returns the journal along with that error, because
 // children in it may turn out to belong in anew.
 func Reusable(entries []Entry, anew ...RunID) (kept []Entry, redone []string, err error) {
-	return Continued(entries, Continuation{Action: ActionRetry}, anew...)
+	c, err := Continued(entries, Continuation{Action: ActionRetry}, anew...)
+	return c.Entries, c.Redone, err
 }
 
 // reuse finds what of the journal is kept.
@@ -98,6 +99,7 @@ type reuse struct {
 	needed   map[int64]bool   // scopes with something that stays in any case
 	anew     map[string]bool  // bases in which phases begin from the top
 	undone   map[string]bool  // paths of steps that were undone or cancelled successfully
+	carries  []bool           // by entry: it is in the new journal
 }
 
 // An operation is one of the old journal, with its first and last entry.
@@ -510,6 +512,7 @@ func (s *reuse) keep() []Entry {
 	numbers := map[int64]int64{0: 0} // new sequences, by the old ones
 	var out []Entry
 	input := &s.entries[0]
+	s.carries = make([]bool, len(s.entries))
 	for i := range s.entries {
 		if e := &s.entries[i]; e.Kind == RunClaimed && e.Detail != nil && e.Detail.Gathered != nil {
 			input = e
@@ -531,6 +534,7 @@ func (s *reuse) keep() []Entry {
 		if i == 0 {
 			e.Status, e.Data, e.Spill = Pending, input.Data, input.Spill
 		}
+		s.carries[i] = true
 		numbers[e.Seq] = int64(len(out) + 1)
 		e.Seq, e.Op.Scope, e.Detail = numbers[e.Seq], scope, e.Detail.carried(numbers)
 		status = cmp.Or(e.Status, status)
@@ -540,6 +544,35 @@ func (s *reuse) keep() []Entry {
 		out = append(out, Entry{
 			Run: out[0].Run, Seq: int64(len(out) + 1), Kind: StatusChanged, Status: Pending,
 			At: s.entries[len(s.entries)-1].At,
+		})
+	}
+	return out
+}
+
+// released returns the signals that entries had taken which are not in the new journal. A decision
+// of an operator, or an answer to a callback, is for an operation that is not there any more. The
+// signals that a skipped step had taken stay taken.
+func (s *reuse) released() (out []Entry) {
+	for i := range s.entries {
+		e, own := &s.entries[i], s.entries[i].Detail
+		r, name := s.ops[e.Op], e.Op.Name
+		switch {
+		case s.carries[i], own == nil, !own.ByMessage():
+			continue
+		case e.Kind == ValueRecorded, e.Kind == SignalConsumed && own.ByStep:
+			name = own.Reason
+		case e.Kind != SignalConsumed, name == CallbackName,
+			s.entries[r.first].Kind == DecisionSought:
+			continue
+		}
+		if r != nil && s.isSkipped(r.end) {
+			continue
+		}
+		out = append(out, Entry{
+			Seq: own.Mail, Kind: SignalReceived, Op: Op{Name: name}, At: e.At, Data: e.Data,
+			Spill: e.Spill, Detail: &Detail{
+				By: own.By, MessageDetail: MessageDetail{Passed: own.MessageID()},
+			},
 		})
 	}
 	return out

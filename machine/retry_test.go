@@ -298,3 +298,60 @@ func TestTheRetryOfADocumentGoesOnWithItsRun(t *testing.T) {
 		r.Is(journal.Completed)
 	}, m, doc)
 }
+
+// spec: R-15, R-18
+func TestAStepThatIsDoneAgainFindsTheSignalsThatItHadTaken(t *testing.T) {
+	for action, want := range map[journal.Action]string{
+		journal.ActionRetry: `"[1 2] [3]"`, journal.ActionSkip: `" [3]"`,
+		journal.ActionFork: `"[1 2] [3]"`,
+	} {
+		bad := true
+		m := machine.New[int]("m", "a")
+		machine.Add(m, "a", returns(machine.Complete(0))).To("b")
+		machine.Add(m, "b", func(ctx context.Context, _ int) (machine.Action, error) {
+			got, err := item.All(ctx)
+			switch {
+			case err != nil:
+				return machine.Action{}, err
+			case len(got) < 2:
+				return machine.Suspend(), nil
+			case bad:
+				return machine.Fail("no", nil), nil
+			}
+			return machine.Complete(fmt.Sprint(got)), nil
+		}).To("c")
+		machine.Add(m, "c", func(ctx context.Context, before string) (machine.Action, error) {
+			got, err := item.All(ctx)
+			if len(got) == 0 || err != nil {
+				return machine.Suspend(), err
+			}
+			return machine.Complete(fmt.Sprint(before, " ", got)), nil
+		})
+		t.Run(string(action), func(t *testing.T) {
+			perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
+				bad = true
+				run := perduretest.Start(env, m.Workflow, 0, perdure.ID("x"))
+				for i := range 2 {
+					perduretest.Send(env, item, "x", i+1, perdure.SendKey(fmt.Sprint(i)))
+					env.Sleep(time.Minute)
+				}
+				run.Is(journal.Failed)
+				bad = false
+				order := admin.Order{Action: action}
+				switch action {
+				case journal.ActionSkip:
+					order.Step, order.Output = "b", []byte(`""`)
+				case journal.ActionFork:
+					order.Step = "b"
+				}
+				next := perduretest.Get(env, m.Workflow, act(env, run.RunID(), order))
+				perduretest.Send(env, item, "x", 1, perdure.SendKey("0")) // once more
+				env.Sleep(time.Minute)
+				perduretest.Send(env, item, "x", 3, perdure.SendKey("3"))
+				env.Sleep(time.Minute)
+				next.Returns([]byte(want))
+				return nil
+			}, m)
+		})
+	}
+}

@@ -64,8 +64,9 @@ type Change struct {
 	// and so does its Head.Mail. No message is written, however many there are.
 	From journal.Number
 
-	// Shares is a run whose spilled payloads the entries of a new run name. If that run is gone,
-	// the group is refused. Otherwise the payloads stay as long as they are named.
+	// Shares is a run whose spilled payloads the entries of a new run name, or the messages that
+	// this change posts to it. If that run is gone, the group is refused. Otherwise the payloads
+	// stay as long as they are named.
 	Shares journal.Number
 
 	// Unload means that the run leaves memory. Owner and wake of Head are written only if Head.Mail

@@ -189,7 +189,7 @@ func (u Update[T, R]) Wait(ctx context.Context, opts ...perdure.WaitOption) (*As
 		if out.Failure != nil {
 			return nil, failure.Err(out.Failure)
 		}
-		ask := &Ask[T, R]{op: "update " + u.name, message: out.Detail.Message}
+		ask := &Ask[T, R]{op: "update " + u.name, message: out.Detail.MessageID()}
 		var refused *journal.Failure
 		if ask.Value, refused, err = u.accept(ctx, ask.message, out.Data); err != nil {
 			return nil, err

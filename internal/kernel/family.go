@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/perdure/perdure/journal"
@@ -26,10 +27,10 @@ type family struct {
 
 // A plan has what is done for one run of a family.
 type plan struct {
-	entries, kept []journal.Entry // of the old run and of the new one
-	redone        []string        // the paths of steps that were undone
-	inherited     []string        // in a fork: the paths of kept steps that may be undone
-	failed        []journal.Head  // the children that are retried
+	entries         []journal.Entry // of the old run
+	journal.Carried                 // to the new run
+	inherited       []string        // in a fork: the paths of kept steps that may be undone
+	failed          []journal.Head  // the children that are retried
 }
 
 // goOn adds the run that goes on from another one, and the runs that retry its children.
@@ -38,7 +39,7 @@ func (f *family) goOn(ctx context.Context, old journal.Head) error {
 	if err != nil {
 		return err
 	}
-	if err := f.add(old, p); err != nil {
+	if err := f.add(ctx, old, p); err != nil {
 		return err
 	}
 	f.request = Request{Continuation: journal.Continuation{
@@ -64,10 +65,10 @@ func (f *family) plan(ctx context.Context, old journal.Head) (plan, error) {
 	if f.request.Continuation, err = f.request.Named(p.entries); err != nil {
 		return p, err
 	}
-	if p.kept, p.redone, refused = f.continued(p.entries); refused != nil && p.kept == nil {
+	if p.Carried, refused = f.carried(p.entries); refused != nil && p.Entries == nil {
 		return p, refused
 	}
-	children := openChildren(p.kept)
+	children := openChildren(p.Entries)
 	lines, err := f.front.lines(ctx, children)
 	if err != nil {
 		return p, err
@@ -98,13 +99,13 @@ func (f *family) plan(ctx context.Context, old journal.Head) (plan, error) {
 		}
 	}
 	if anew != nil {
-		p.kept, p.redone, refused = f.continued(p.entries, anew...)
+		p.Carried, refused = f.carried(p.entries, anew...)
 	}
 	if refused != nil {
 		return p, refused
 	}
 	if f.request.Action == journal.ActionFork {
-		if p.inherited, err = journal.Inherited(p.kept); err != nil {
+		if p.inherited, err = journal.Inherited(p.Entries); err != nil {
 			return p, &journal.Error{Code: journal.CodeCorrupt, Op: f.op, Err: err}
 		}
 	}
@@ -143,16 +144,48 @@ func (f *family) mayCompensate(old journal.Head, entries []journal.Entry) error 
 	return nil
 }
 
-// continued returns what is kept of a journal, and the paths of the steps that were undone.
-func (f *family) continued(
+// carried returns what is carried from a journal to the new run.
+func (f *family) carried(
 	entries []journal.Entry, anew ...journal.RunID,
-) (kept []journal.Entry, redone []string, err error) {
-	kept, redone, err = journal.Continued(entries, f.request.Continuation, anew...)
+) (journal.Carried, error) {
+	c, err := journal.Continued(entries, f.request.Continuation, anew...)
 	var refused *journal.Error
 	if errors.As(err, &refused) {
 		refused.Op = f.op
 	}
-	return kept, redone, err
+	return c, err
+}
+
+// signals returns the signals for the new run, in the order in which they were sent: those that it
+// takes again, and those that the old run has not taken. A message without its reply is for no run:
+// its sender was told that the run has ended.
+func (f *family) signals(ctx context.Context, old journal.Head, p *plan) ([]journal.Entry, error) {
+	replied := map[string]bool{}
+	for i := range p.entries {
+		if e := &p.entries[i]; e.Kind == journal.ValueRecorded && e.Op.Name == ReplyName {
+			replied[e.Op.Key] = true
+		}
+	}
+	unread, err := f.front.Read(ctx, old, store.Range{Inbox: true})
+	if err != nil {
+		return nil, err
+	}
+	for i := range unread {
+		e := &unread[i]
+		d := journal.Detail{}
+		if e.Detail != nil {
+			d = *e.Detail
+		}
+		d.Message, d.Passed = "", d.MessageID()
+		e.Detail = &d
+	}
+	all := slices.DeleteFunc(append(p.Signals, unread...), func(e journal.Entry) bool {
+		id := e.Detail.MessageID()
+		return e.Kind != journal.SignalReceived ||
+			strings.HasPrefix(id, journal.UpdateID) && !replied[id]
+	})
+	slices.SortStableFunc(all, func(a, b journal.Entry) int { return cmp.Compare(a.Seq, b.Seq) })
+	return all, nil
 }
 
 // read returns the journal of a run.
@@ -198,8 +231,12 @@ func (f *family) mayAdopt(ctx context.Context, child journal.Head) error {
 
 // add adds the run that goes on from another one, and the messages about it to the dead letters of
 // that one.
-func (f *family) add(old journal.Head, p plan) error {
+func (f *family) add(ctx context.Context, old journal.Head, p plan) error {
 	d := f.front
+	signals, err := f.signals(ctx, old, &p)
+	if err != nil {
+		return err
+	}
 	n, err := f.o.number()
 	if err != nil {
 		return noNumber(f.op, err)
@@ -209,16 +246,16 @@ func (f *family) add(old journal.Head, p plan) error {
 	created := later(now, old.Ended.Add(1))
 	id := journal.MakeRunID(d.database(), n)
 	start := f.start(old, p, id)
-	for i := range p.kept {
-		p.kept[i].Run = n
+	for i := range p.Entries {
+		p.Entries[i].Run = n
 	}
-	first := &p.kept[0]
+	first := &p.Entries[0]
 	first.At, first.Detail = created, start
 	if f.request.NewInput {
 		first.Data, first.Spill = f.request.Input, f.spill
 	}
 	c := store.Change{
-		Run: n, Create: true, Since: old.Ended.Add(1), Shares: old.Number, Entries: p.kept,
+		Run: n, Create: true, Since: old.Ended.Add(1), Shares: old.Number, Entries: p.Entries,
 		Head: &journal.Head{
 			Number: n, ID: id, WorkflowID: old.WorkflowID, Workflow: old.Workflow,
 			Pattern: old.Pattern,
@@ -230,6 +267,9 @@ func (f *family) add(old journal.Head, p plan) error {
 		c.Posts = append(c.Posts, news(deadLetter, "retried/"+string(old.ID), News{
 			Retried: &Retrial{Run: id, At: now},
 		}))
+	}
+	for _, m := range signals {
+		c.Posts = append(c.Posts, store.Post{Run: n, Message: m})
 	}
 	f.changes = append(f.changes, c)
 	return nil
@@ -289,7 +329,7 @@ func keys(
 		return "", except
 	}
 	maps.Copy(except, before.Renewed)
-	for _, path := range p.redone {
+	for _, path := range p.Redone {
 		except[path] = id
 	}
 	return cmp.Or(before.Keys, old), except

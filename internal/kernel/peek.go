@@ -156,29 +156,31 @@ func TakeMessage(ctx context.Context, number int64) (bool, error) {
 	if rec != nil {
 		return rec.ended.Detail != nil && rec.ended.Detail.ByMessage(), nil
 	}
-	name, err := s.signalOf(number)
+	m, err := s.signalOf(number)
 	if err != nil {
 		return false, err
 	}
 	e := journal.Entry{Kind: journal.ValueRecorded, Op: op}
-	if name != "" {
+	if m != nil {
+		e.Data, e.Spill, e.Detail = m.Data, m.Spill, takes(m)
+		e.Detail.Reason = m.Op.Name
 		r.inbox.remove(number, r.last()+1)
-		e.Detail = &journal.Detail{MessageDetail: journal.MessageDetail{Mail: number}, Reason: name}
 	}
 	r.append(e)
-	return name != "", nil
+	return m != nil, nil
 }
 
-// signalOf returns the name of a signal that is in the inbox; empty if there is none. It may
-// release the lock meanwhile.
-func (s *scope) signalOf(number int64) (string, error) {
+// signalOf returns a signal that is in the inbox; nil if there is none. It may release the lock
+// meanwhile.
+func (s *scope) signalOf(number int64) (*journal.Entry, error) {
 	r := s.run
 	is := func(e *journal.Entry) bool { return e.Seq == number && e.Kind == journal.SignalReceived }
 	if e := r.inbox.find(is); e != nil {
-		return e.Op.Name, nil
+		m := *e
+		return &m, nil
 	}
 	if !r.inbox.partial() {
-		return "", nil
+		return nil, nil //nolint:nilnil // there is none
 	}
 	r.reads(1)
 	r.inbox.hold()
@@ -189,14 +191,14 @@ func (s *scope) signalOf(number int64) (string, error) {
 	r.inbox.letGo()
 	r.stay()
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	if err := s.ended(); err != nil {
-		return "", err
+		return nil, err
 	}
 	messages = r.inbox.untaken(messages)
 	if len(messages) != 1 || !is(&messages[0]) {
-		return "", nil
+		return nil, nil //nolint:nilnil // there is none
 	}
-	return messages[0].Op.Name, nil
+	return &messages[0], nil
 }

@@ -232,7 +232,7 @@ func (d *FrontEnd) Preview(ctx context.Context, id string, q Request) (journal.P
 	if err != nil {
 		return journal.Preview{}, err
 	}
-	out, err := journal.PreviewOf(old.ID, p.entries, p.kept, p.redone)
+	out, err := journal.PreviewOf(old.ID, p.entries, p.Entries, p.Redone)
 	if q.Action == journal.ActionFork {
 		out.Renewed = out.Again
 	}

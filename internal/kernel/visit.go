@@ -22,16 +22,10 @@ type visiting struct {
 	over     bool                // its events and messages count, also if it fails for good
 	decided  bool                // it has failed by its own decision
 	last     int64               // the number of the last message as the attempt began
-	observed []observation       // in the order in which the body has seen them
+	observed []journal.Entry     // messages, in the order in which the body has seen them
 	hidden   []int64             // messages that it has looked for and others had claimed
 	data     []byte              // the payload of a failure
 	spill    journal.Number      // the same, if it is stored in rows of its own
-}
-
-// An observation is a message that a body has seen.
-type observation struct {
-	number int64
-	name   string // of the signal
 }
 
 // Says records how the visit goes on after this attempt. If over is set, the events that the body
@@ -96,27 +90,25 @@ func (a *attempt) claim(messages []journal.Entry) []journal.Entry {
 			got = append(got, e)
 		}
 		if isNew {
-			a.observed = append(a.observed, observation{e.Seq, e.Op.Name})
+			a.observed = append(a.observed, e)
 		}
 	}
 	return got
 }
 
 // take records that the visit takes the messages that the attempt has observed, except those that a
-// wait has taken meanwhile.
+// wait has taken meanwhile. The payloads are recorded for a run that does the step again.
 func (a *attempt) take() {
 	r := a.op.run
 	for _, m := range a.observed {
-		if r.inbox.isTaken(m.number) {
+		if r.inbox.isTaken(m.Seq) {
 			continue
 		}
-		r.inbox.remove(m.number, r.last()+1)
+		r.inbox.remove(m.Seq, r.last()+1)
+		d := takes(&m)
+		d.Reason, d.ByStep = m.Op.Name, true
 		r.outside(journal.Entry{
-			Kind: journal.SignalConsumed, Op: a.op.id, Detail: &journal.Detail{
-				Reason:         m.name,
-				VariableDetail: journal.VariableDetail{ByStep: true},
-				MessageDetail:  journal.MessageDetail{Mail: m.number},
-			},
+			Kind: journal.SignalConsumed, Op: a.op.id, Data: m.Data, Spill: m.Spill, Detail: d,
 		})
 	}
 }
@@ -124,7 +116,7 @@ func (a *attempt) take() {
 // letGo releases the attempt's claims. It is called when the attempt is over.
 func (a *attempt) letGo() {
 	for _, m := range a.observed {
-		a.op.run.inbox.release(m.number, a)
+		a.op.run.inbox.release(m.Seq, a)
 	}
 	a.observed = nil
 }

@@ -414,12 +414,7 @@ func (o *operation) consume(m *journal.Entry) {
 		return
 	}
 	r.inbox.remove(m.Seq, r.last()+1)
-	d := &journal.Detail{MessageDetail: journal.MessageDetail{Mail: m.Seq}}
-	if m.Detail != nil {
-		own := *m.Detail
-		own.Mail, own.To, own.Tell = m.Seq, "", false
-		d = &own
-	}
+	d := takes(m)
 	kind := journal.SignalConsumed
 	if isCallback(o) {
 		if d.Other, d.ByWait = "", d.Failure != nil; d.ByWait {
@@ -436,4 +431,14 @@ func (o *operation) consume(m *journal.Entry) {
 		o.outcome.stored = r.last() + 1
 	}
 	o.settle(journal.Entry{Kind: kind, Data: m.Data, Spill: m.Spill, Detail: d})
+}
+
+// takes returns the detail of an entry that takes a message.
+func takes(m *journal.Entry) *journal.Detail {
+	d := &journal.Detail{}
+	if m.Detail != nil {
+		*d = *m.Detail
+	}
+	d.Mail, d.To, d.Tell = m.Seq, "", false
+	return d
 }

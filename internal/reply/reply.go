@@ -31,7 +31,7 @@ type Message struct {
 }
 
 // IsUpdate reports whether the message of that ID was sent as a message that has a reply.
-func IsUpdate(message string) bool { return strings.HasPrefix(message, "update/") }
+func IsUpdate(message string) bool { return strings.HasPrefix(message, journal.UpdateID) }
 
 // Op returns the name of the operation, for errors.
 func (m *Message) Op() string { return "update " + m.Name + " of " + m.ID }
@@ -291,7 +291,7 @@ func (r *reading) goOn(ctx context.Context) (bool, error) {
 			switch d := e.Detail; {
 			case e.Kind == journal.RunStarted && d != nil:
 				r.before = cmp.Or(d.Retried, d.Other)
-			case e.Kind == journal.SignalConsumed && d != nil && d.Message == r.message:
+			case e.Kind == journal.SignalConsumed && d != nil && d.MessageID() == r.message:
 				r.taken = true
 			case e.Kind == journal.ValueRecorded && e.Op.Name == kernel.ReplyName &&
 				e.Op.Key == r.message:
@@ -360,7 +360,7 @@ func (r *reading) left(ctx context.Context) (bool, error) {
 			return false, err
 		}
 		for i := range messages {
-			if d := messages[i].Detail; d != nil && d.Message == r.message {
+			if d := messages[i].Detail; d != nil && d.MessageID() == r.message {
 				return true, nil
 			}
 			from = messages[i].Seq + 1

@@ -155,7 +155,8 @@ var none = map[string]string{
 		"backpressure.*.Error perdure.Retry.* perdure.Phase.Of perdure.PublisherFunc.Publish " +
 		"pattern.RollsBack pattern.Task.Skipped pattern.MayCleanUp pattern.Visit.* " +
 		"pattern.Visited.* pattern.Before pattern.NextAttempt pattern.ShouldYield " +
-		"pattern.Rollback.* pattern.ParkUndo pattern.RetryWithin pattern.Unversioned",
+		"pattern.Rollback.* pattern.ParkUndo pattern.RetryWithin pattern.Unversioned " +
+		"pattern.CancelWaiting",
 	"what is read of an ask": "approval.State.RolesAt approval.Receipt.String update.Update.Name",
 	"what is read of an engine": "perdure.Engine.Workflows perdure.Ended.Report " +
 		"perdure.Report.* perdure.ResultOf perdure.Status.*",

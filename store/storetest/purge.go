@@ -497,15 +497,21 @@ func purgeShared(w *world) {
 	a := w.written(w.start("order-1"))[0]
 	large := w.spill(a.Number, 2, []byte("large"))
 	w.commit(large)
+	unread := w.along("1", []byte("a message"))
+	w.posted(1, toRun(a.Number, unread))
+	a.Mail = 1
 	end := ended(a, 3, 10)
 	w.commit(end)
 	c := w.start("order-1")
+	unread.Data, unread.Detail = nil, nil
+	c.Posts = []store.Post{toRun(c.Run, unread)}
 	e := large.Entries[0]
 	e.Run, e.Data = c.Run, nil
 	c.Shares, c.Entries = a.Number, append(c.Entries, e)
 	w.written(c)
 	w.same("purged", w.purge(100, 0), store.Purged{Runs: 1})
 	w.same("shared", w.load(c.Run, store.Range{From: 2, Payloads: true})[0].Data, []byte("large"))
+	w.same("shared message", w.inbox(c.Run)[0].Data, []byte("a message"))
 	late := w.start("order-2")
 	late.Shares = a.Number
 	w.refused(w.group(late, w.start("order-3")))

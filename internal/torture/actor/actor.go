@@ -201,11 +201,12 @@ func (x *dealing) tell(ctx context.Context, c *perdure.Client, m program.Message
 	return err
 }
 
-// send sends a signal, and notes it if it is acknowledged.
+// send sends a signal, and notes it if it is acknowledged. The key is the same after a retry: the
+// run that goes on has the signal already, unless a child is begun again.
 func (x *dealing) send(ctx context.Context, m program.Message) error {
 	env, c := x.Now()
-	d, err := env.Send(ctx, c, m, fmt.Sprintf("%s.%d", m.Key, x.retried))
-	if err == nil && !d.NotDelivered {
+	d, err := env.Send(ctx, c, m, m.Key)
+	if err == nil && !d.NotDelivered && !slices.Contains(x.Acked, m) {
 		x.Acked = append(x.Acked, m)
 	}
 	return err

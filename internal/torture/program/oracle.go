@@ -291,9 +291,6 @@ func (o *oracle) wait(op *Op, id string) {
 	if op.Kind == Gather {
 		var all []int
 		for i := range op.N + 1 {
-			if o.Retried {
-				i = 0 // a retried run gets what nobody took once more
-			}
 			all = append(all, op.Payload(o.round, i))
 		}
 		o.send(id, op.Signal(o.round), all...)
