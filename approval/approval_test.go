@@ -691,3 +691,45 @@ func TestADecisionIsRefusedInWorkflowCode(t *testing.T) {
 		w.End()
 	})
 }
+
+// spec: R-21
+func TestOneAskOfAKeyIsOpenAtATime(t *testing.T) {
+	for name, idle := range world.IdleTimeouts {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ask := approval.Ask{Key: "k", Role: "boss"}
+				wf := perdure.Define("asking", func(ctx context.Context, _ int) (string, error) {
+					beside := func(ctx context.Context) (string, error) {
+						out, err := approval.Wait(ctx, ask)
+						return textOf(out), err
+					}
+					given := perdure.Go(ctx, "given", beside)
+					if err := perdure.Sleep(ctx, time.Minute); err != nil {
+						return "", err
+					}
+					if _, err := given.Cancel(ctx, "enough"); err != nil {
+						return "", err
+					}
+					first := perdure.Go(ctx, "first", beside)
+					second := perdure.Go(ctx, "second", beside)
+					_, err := second.Await(ctx)
+					out, e := first.Await(ctx)
+					return fmt.Sprint(out, ", ", journal.CodeOf(err)), e
+				})
+				w := world.With(t, perdure.Options{IdleTimeout: idle}, wf)
+				run := world.StartAndSettle(w, wf, 0, perdure.ID("a"))
+				time.Sleep(2 * time.Minute)
+				d := office{w, t, wf}
+				if r, err := d.decide("ann", "boss", true, ""); err != nil ||
+					r.Status != approval.Approved {
+					t.Errorf("the decision is %v, %v", r, err)
+				}
+				if out, err := run.Result(t.Context()); err != nil ||
+					out != "approved ann:true, conflict" {
+					t.Errorf("%q, %v", out, err)
+				}
+				w.End()
+			})
+		})
+	}
+}

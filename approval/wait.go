@@ -46,8 +46,9 @@ func (o Outcome) Last() Decision {
 
 // Wait asks, and waits until the ask is approved, rejected or expired. It is called in workflow
 // code, of any pattern. While it waits, the run may be unloaded. A decision that is not valid is
-// refused, and the ask stays open. Wait returns an error only if the ask is not valid, or if ctx or
-// the run ends first; then the ask is withdrawn.
+// refused, and the ask stays open. Wait returns an error only if the ask is not valid, if another
+// branch of the run has an open ask of the key (code conflict), or if ctx or the run ends first;
+// then the ask is withdrawn.
 func Wait(ctx context.Context, a Ask) (Outcome, error) {
 	if err := a.check(); err != nil {
 		return Outcome{}, err
@@ -86,8 +87,16 @@ func begin(ctx context.Context, a Ask) (*gate, error) {
 		At time.Time `json:"at"`
 	}
 	if f, err := record(ctx, "perdure:asked", a.Key, &first, func() (any, error) {
+		other, err := kernel.Wait{Name: name(a.Key)}.IsOpen(ctx)
+		if other {
+			err = &perdure.Error{
+				Code: journal.CodeConflict, Op: "approval " + a.Key,
+				Message: "another branch of the run asks for a decision with this key",
+				Hint:    "give each ask that may be open beside it a key of its own",
+			}
+		}
 		first.ID, first.At = rand.Text()[:10], time.Now().Round(0).UTC()
-		return first, nil
+		return first, err
 	}); err != nil || f != nil {
 		return nil, cmp.Or(err, failure.Err(f))
 	}

@@ -246,6 +246,14 @@ func (f *facts) pop() interface{ deliver() } {
 	return what
 }
 
+// awaits reports whether the outcome of such an operation is among the facts.
+func (t *turns) awaits(is func(*operation) bool) bool {
+	return slices.ContainsFunc(t.facts.queue[t.facts.first:], func(x fact) bool {
+		o, ok := x.what.(*operation)
+		return ok && is(o)
+	})
+}
+
 // hold makes b the holder of the turn. The goroutine of b is started, woken, or is the caller.
 func (r *run) hold(b *branch) {
 	begun := r.give(b)

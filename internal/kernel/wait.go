@@ -113,6 +113,25 @@ func (s *scope) waitFor(ctx context.Context, w Wait, over *journal.Failure) (*op
 	return o, nil
 }
 
+// IsOpen reports whether the run waits for such a message, or has it and its code has not seen it
+// yet. Match does not count. On replay the result may differ, so the caller records it.
+func (w Wait) IsOpen(ctx context.Context) (bool, error) {
+	s, err := scopeOf(ctx, call{"look at the wait for", w.Name})
+	if err != nil {
+		return false, err
+	}
+	r := s.run
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	is := func(o *operation) bool { return o.class == isSignal && o.from == w.Name }
+	for o := range r.operations.all() {
+		if is(o) {
+			return true, nil
+		}
+	}
+	return r.awaits(is), nil
+}
+
 // limit returns when a wait that begins now is given up; zero for never.
 func (w Wait) limit() time.Time {
 	until := w.Until.Round(0)
