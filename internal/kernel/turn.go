@@ -246,8 +246,8 @@ func (f *facts) pop() interface{ deliver() } {
 	return what
 }
 
-// awaits reports whether the outcome of such an operation is among the facts.
-func (t *turns) awaits(is func(*operation) bool) bool {
+// hasFact reports whether the outcome of such an operation is among the facts.
+func (t *turns) hasFact(is func(*operation) bool) bool {
 	return slices.ContainsFunc(t.facts.queue[t.facts.first:], func(x fact) bool {
 		o, ok := x.what.(*operation)
 		return ok && is(o)

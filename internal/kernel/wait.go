@@ -129,7 +129,7 @@ func (w Wait) IsOpen(ctx context.Context) (bool, error) {
 			return true, nil
 		}
 	}
-	return r.awaits(is), nil
+	return r.hasFact(is), nil
 }
 
 // limit returns when a wait that begins now is given up; zero for never.
