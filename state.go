@@ -216,5 +216,5 @@ func Version(ctx context.Context, change string, max int) (int, error) {
 	case max < 1:
 		return 0, failure.Invalid("version "+change, "max %d is not valid: at least 1", max)
 	}
-	return kernel.Version(ctx, change, max)
+	return kernel.Version(ctx, change, max, false)
 }

@@ -79,9 +79,12 @@ func (p *plan) of(ctx context.Context) (*plan, error) {
 			newest = n
 		}
 	}
-	v := 0
+	v, decide := 0, perdure.Version
+	if p.versions[0] != nil && newest == p.version {
+		decide = pattern.FirstVersion
+	}
 	if newest > 0 {
-		if v, err = perdure.Version(ctx, marker, newest); err != nil {
+		if v, err = decide(ctx, marker, newest); err != nil {
 			return nil, err
 		}
 	}

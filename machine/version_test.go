@@ -121,3 +121,51 @@ func TestVersionsThatDoNotFitAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// The first call of a run leaves nothing in the journal until it returns. It may have had an effect
+// all the same, so the run stays on the version without a number.
+//
+// spec: R-38
+func TestARunWhoseFirstCallWasCutOffStaysOnItsVersion(t *testing.T) {
+	slow := func(n int, older ...*machine.Machine[int]) *machine.Machine[int] {
+		m := machine.New[int]("m", "a")
+		if n > 0 {
+			m.Version(n, older...)
+		}
+		machine.Add(m, "a", machine.Do(func(_ context.Context, in int) (int, error) {
+			time.Sleep(time.Hour)
+			return in + n, nil
+		}))
+		return m
+	}
+	v0 := slow(0)
+	v1 := slow(1, v0)
+	for name, c := range map[string]struct {
+		first *machine.Machine[int]
+		then  []*machine.Machine[int]
+		want  string
+	}{
+		"under versions that come later": {
+			v0, []*machine.Machine[int]{v1, slow(2, v1, v0)}, "100",
+		},
+		"unless the program does not have that": {v0, []*machine.Machine[int]{slow(1)}, "101"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			perduretest.Test(t, func(env *perduretest.Env) {
+				run := perduretest.Start(env, c.first.Workflow, 100)
+				env.Sleep(time.Minute)
+				env.Crash()
+				for _, m := range c.then {
+					env.Deploy(m)
+					env.Sleep(time.Minute)
+				}
+				run.Returns([]byte(c.want))
+			}, c.first)
+		})
+	}
+	perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
+		run := perduretest.Start(env, v1.Workflow, 100, perdure.ID("x"))
+		run.Returns([]byte("101")) // also if an engine dies before the number is recorded
+		return nil
+	}, v1)
+}

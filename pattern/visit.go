@@ -157,10 +157,17 @@ func (v Visit) Signal(ctx context.Context, last Visited, within time.Duration) (
 	return true, failure.Err(out.Failure)
 }
 
+// FirstVersion is [perdure.Version] for code that calls it before anything else. A run that another
+// build has begun, and that has no number yet, has number 0: that build did not know the change,
+// and the step that it was doing may have an effect.
+func FirstVersion(ctx context.Context, change string, max int) (int, error) {
+	return kernel.Version(ctx, change, max, true)
+}
+
 // Unversioned suspends the run if it has a version of that change, which code with versions has
 // decided ([perdure.Version]). Code without versions calls it in place of that.
 func Unversioned(ctx context.Context, change string) error {
-	_, err := kernel.Version(ctx, change, 0)
+	_, err := kernel.Version(ctx, change, 0, false)
 	return err
 }
 

@@ -52,6 +52,7 @@ type memo struct {
 	retried bool
 	// the code of the run was called: an entry of the run, and not of one that it retries, shows it
 	admitted bool
+	begun    string // the build that called it first
 	limited  bool // the run began with asks for slots or tokens
 	// the run that this one waits for, to end like it
 	joins    journal.RunID
@@ -150,7 +151,9 @@ func (m *memo) add(e *journal.Entry) {
 	if e.Kind == journal.RunStarted && e.Detail != nil {
 		m.continued, m.limited = e.Detail.Other != "" && !m.retried, e.Detail.Limited
 	}
-	m.admitted = m.admitted || m.admits(e)
+	if !m.admitted && m.admits(e) {
+		m.admitted, m.begun = true, m.build
+	}
 	switch e.Kind {
 	case journal.RunRetrying:
 		m.failures = e.Detail.Failures

@@ -144,7 +144,9 @@ func setsPhase(e *journal.Entry) bool {
 
 // Version returns the number that is recorded for a change. If none is recorded, it decides one: 0
 // if code that ran before the change has recorded something that is not asked for yet, else max.
-func Version(ctx context.Context, change string, max int) (int, error) {
+// first means that code which knows the change asks for it before anything else. Then it is also 0
+// if another build has called the code of the run first and has not decided.
+func Version(ctx context.Context, change string, max int, first bool) (int, error) {
 	what := call{"version", change}
 	s, err := inside(ctx, what)
 	if err != nil {
@@ -168,7 +170,7 @@ func Version(ctx context.Context, change string, max int) (int, error) {
 			s.mustKnow(change, v, max)
 			r.values.know(change, v)
 			return v, nil
-		case m.unasked(s.id) != nil:
+		case m.unasked(s.id) != nil, first && m.admitted && m.begun != r.k.cfg.Build:
 			v = 0
 		}
 	}

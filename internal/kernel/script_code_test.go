@@ -223,7 +223,7 @@ func (c *code) state(ctx context.Context, l line, name string) (string, error) {
 		)
 	case "version":
 		most, _ := strconv.Atoi(l.word(2))
-		v, err := kernel.Version(ctx, name, most)
+		v, err := kernel.Version(ctx, name, most, false)
 		if err == nil && v > 0 {
 			err = c.do(ctx, l.body)
 		}

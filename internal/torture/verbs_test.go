@@ -156,7 +156,7 @@ var none = map[string]string{
 		"pattern.RollsBack pattern.Task.Skipped pattern.MayCleanUp pattern.Visit.* " +
 		"pattern.Visited.* pattern.Before pattern.NextAttempt pattern.ShouldYield " +
 		"pattern.Rollback.* pattern.ParkUndo pattern.RetryWithin pattern.Unversioned " +
-		"pattern.CancelWaiting",
+		"pattern.CancelWaiting pattern.FirstVersion",
 	"what is read of an ask": "approval.State.RolesAt approval.Receipt.String update.Update.Name",
 	"what is read of an engine": "perdure.Engine.Workflows perdure.Ended.Report " +
 		"perdure.Report.* perdure.ResultOf perdure.Status.*",
