@@ -53,7 +53,7 @@ type memo struct {
 	// the code of the run was called: an entry of the run, and not of one that it retries, shows it
 	admitted bool
 	begun    string // the build that called it first
-	limited  bool // the run began with asks for slots or tokens
+	limited  bool   // the run began with asks for slots or tokens
 	// the run that this one waits for, to end like it
 	joins    journal.RunID
 	given    *journal.Entry // the entry with the inputs that the run has gathered; nil for none
