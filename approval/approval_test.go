@@ -324,6 +324,11 @@ type percentForm struct{}
 
 func (percentForm) Schema() json.RawMessage { return json.RawMessage(`{"required":["percent"]}`) }
 
+// A panickyForm is a form whose schema nobody gets.
+type panickyForm struct{ percentForm }
+
+func (panickyForm) Schema() json.RawMessage { panic("schema") }
+
 func (percentForm) Check(data json.RawMessage) error {
 	var v struct{ Percent *int }
 	switch err := json.Unmarshal(data, &v); {
@@ -732,4 +737,15 @@ func TestOneAskOfAKeyIsOpenAtATime(t *testing.T) {
 			})
 		})
 	}
+}
+
+// spec: R-21
+func TestAFormWithoutASchemaStillChecks(t *testing.T) {
+	inTime(t, approval.Ask{Key: "k", Form: panickyForm{}}, func(d office) {
+		if got := d.state().Form; got != nil {
+			d.t.Errorf("the schema is %s", got)
+		}
+		d.refused(journal.CodeInvalid, "ann", "", true, `{"percent":13}`)
+		d.accepted("is approved", "ann", "", true, `{"percent":1}`)
+	})
 }

@@ -112,3 +112,52 @@ func TestApproveRejectAndDeadlineEachTakeTheirRoute(t *testing.T) {
 		})
 	}
 }
+
+// spec: R-21, R-24
+func TestEachBranchHasItsOwnAsk(t *testing.T) {
+	m := machine.New[int]("m", "a")
+	machine.Add(m, "a", returns(machine.Split(machine.BranchOf("x", "decide", "x"),
+		machine.BranchOf("y", "decide", "y"), machine.BranchOf("z", "decide", "z")))).
+		Split("decide").To("sum")
+	machine.Add(m, "decide", func(ctx context.Context, key string) (machine.Action, error) {
+		out, over := machine.DecisionOf(ctx, key)
+		if !over {
+			return machine.WaitForApproval(approval.Ask{Key: key, Quorum: 2, Of: 3}), nil
+		}
+		return machine.Complete(fmt.Sprint(out.Status, " by ", out.Last().By)), nil
+	})
+	machine.Add(m, "sum", func(_ context.Context, in map[string]string) (machine.Action, error) {
+		return machine.Complete(fmt.Sprint(in)), nil
+	})
+	perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
+		run := perduretest.Start(env, m.Workflow, 1, perdure.ID("x"))
+		env.Settle()
+		for i, d := range []string{"z+ann", "x+ann", "z+bob", "y-ann", "x+bob", "y-bob"} {
+			if err := env.Do(func(eng *perdure.Engine) error {
+				_, err := approval.Decide(env.Context(), eng, "x", d[:1], approval.Decision{
+					Approved: d[1] == '+', By: d[2:],
+				}, perdure.SendKey(fmt.Sprint(i)))
+				return err
+			}); err != nil {
+				t.Errorf("%s: %v", d, err)
+			}
+		}
+		run.Returns([]byte(`"map[x:approved by bob y:rejected by bob z:approved by bob]"`))
+		return nil
+	}, m)
+}
+
+// spec: R-21, R-24
+func TestTwoBranchesWithOneKeyAreRefused(t *testing.T) {
+	m := machine.New[int]("m", "a")
+	machine.Add(m, "a", returns(machine.Split(machine.BranchOf("x", "decide", 1),
+		machine.BranchOf("y", "decide", 2)))).Split("decide")
+	machine.Add(m, "decide", returns(machine.WaitForApproval(approval.Ask{Key: "k"}).
+		Within(time.Hour, "late"))).To("late")
+	machine.Add(m, "late", plus(0))
+	perduretest.Test(t, func(env *perduretest.Env) {
+		run := perduretest.Start(env, m.Workflow, 1)
+		env.Sleep(24 * time.Hour)
+		run.Fails(&perdure.Error{Code: journal.CodeConflict})
+	}, m)
+}

@@ -91,3 +91,24 @@ func TestAnErrorRouteAfterCrashesDoesNotWaitForFurtherAttempts(t *testing.T) {
 		return run.Report().Status
 	}, m)
 }
+
+// spec: R-24
+func TestTheFirstFailureOfASplitIsThatOfTheRun(t *testing.T) {
+	m := machine.New[int]("m", "a")
+	machine.Add(m, "a", returns(machine.Split(machine.BranchOf("x", "fails", 3),
+		machine.BranchOf("y", "fails", 1), machine.BranchOf("z", "fails", 2)))).Split("fails")
+	machine.Add(m, "fails", func(_ context.Context, n int) (machine.Action, error) {
+		time.Sleep(time.Duration(n) * time.Minute)
+		return machine.Fail(fmt.Sprint("no ", n), nil), nil
+	})
+	perduretest.CrashEverywhere(t, func(env *perduretest.Env) any {
+		run := perduretest.Start(env, m.Workflow, 0)
+		env.Sleep(time.Hour)
+		run.Is(journal.Failed)
+		want := "step split.a[y]/fails failed: no 1"
+		if err := run.Report().Err; err == nil || err.Error() != want {
+			t.Error(err)
+		}
+		return nil
+	}, m)
+}

@@ -93,6 +93,13 @@ func TestAMachineThatIsStoppedAtAnyTimeIsUndone(t *testing.T) {
 		"cancel with compensation": {stop: func(env *perduretest.Env) {
 			act(env, "x", admin.Order{Action: journal.ActionCancel, Compensate: true})
 		}, status: perdure.StatusCancelled, undoes: true},
+		"a signal Cancel": {stop: func(env *perduretest.Env) {
+			perduretest.Send(env, perdure.NewSignal[int]("Cancel"), "x", 1)
+		}, status: perdure.StatusCancelled, undoes: true},
+		"a signal CancelWorkflow without compensation": {stop: func(env *perduretest.Env) {
+			perduretest.Send(env, perdure.NewSignal[map[string]bool]("CancelWorkflow"), "x",
+				map[string]bool{"runCompensations": false})
+		}, status: perdure.StatusCancelled},
 		"timeout": {stop: func(*perduretest.Env) {}, opts: func(
 			at time.Duration) []perdure.WorkflowOption {
 			return []perdure.WorkflowOption{perdure.Timeout(at)}
@@ -220,6 +227,41 @@ func TestARollbackThatStallsGoesOnFromThere(t *testing.T) {
 				}
 			}
 		}, m)
+	}
+}
+
+// spec
+func TestARollbackThatStallsWithinSplitsGoesOnFromThere(t *testing.T) {
+	stalled := 0
+	for seed := range uint64(300) {
+		rng := rand.New(rand.NewPCG(seed, 20))
+		s := random(rng)
+		if !slices.ContainsFunc(s.steps, func(t state) bool { return t.last == "split" }) {
+			continue
+		}
+		for i := range s.steps {
+			s.steps[i].undo, s.steps[i].stuck = true, rng.IntN(2)
+		}
+		s.steps[len(s.steps)-1].last = "fail"
+		w := newWorld(s)
+		m := w.machine("m")
+		perduretest.Test(t, func(env *perduretest.Env) {
+			got := w.play(env, m, 1)
+			if w.stalls == 0 {
+				return
+			}
+			stalled++
+			checkOrder(env, fmt.Sprint("seed ", seed))
+			if d := w.differ(got, 1); d != "" {
+				t.Errorf("seed %d: %s", seed, d)
+			}
+		}, m, kid)
+		if t.Failed() {
+			return
+		}
+	}
+	if stalled < 10 {
+		t.Errorf("only %d rollbacks have stalled", stalled)
 	}
 }
 

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/admin"
+	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/machine"
 	"github.com/perdure/perdure/perduretest"
 )
@@ -112,6 +114,7 @@ type world struct {
 	done   map[string]int // calls by path
 	undone []string
 	stuck  map[string]int
+	stalls int // rollbacks that stood still and went on
 }
 
 var errStuck = errors.New("stuck")
@@ -289,9 +292,13 @@ func (w *world) play(env *perduretest.Env, m *machine.Machine[int], in int) outc
 	return w.finish(env, perduretest.Start(env, m.Workflow, in, perdure.ID("x")))
 }
 
-// finish lets a run come to its end.
+// finish lets a run come to its end. It may wait for a signal, and its rollback may stall.
 func (w *world) finish(env *perduretest.Env, run *perduretest.Run[json.RawMessage]) outcome {
-	for i := 0; !run.Report().Status.IsTerminal() && i < 100; i++ { // it may wait for a signal
+	for i := 0; !run.Report().Status.IsTerminal() && i < 100; i++ {
+		if run.Report().Status == journal.CompensationFailed {
+			w.stalls++
+			act(env, "x", admin.Order{Action: journal.ActionResume})
+		}
 		env.Sleep(2 * time.Minute)
 		perduretest.Send(env, wake, "x", i, perdure.SendKey("k"+strconv.Itoa(i)))
 	}

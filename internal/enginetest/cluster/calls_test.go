@@ -13,6 +13,7 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/enginetest/world"
 	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/machine"
 	"github.com/perdure/perdure/store"
 )
 
@@ -519,6 +520,46 @@ func TestSeveralEnginesCleanUp(t *testing.T) {
 		_, _, err := c.Nodes[0].Engine.Purge(t.Context())
 		if err != nil && !errors.Is(err, context.Canceled) {
 			t.Error(err)
+		}
+	})
+}
+
+// A machine's step that has suspended is resumed once, whichever engine the orders come to, and
+// whichever has the run.
+//
+// spec: R-2, L-19
+func TestASuspendedStepIsResumedByAnyEngine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		calls := 0
+		m := machine.New[int]("m", "a")
+		machine.Add(m, "a", func(context.Context, int) (machine.Action, error) {
+			if calls++; calls < 4 {
+				return machine.Suspend(), nil
+			}
+			return machine.Complete(calls), nil
+		})
+		c := world.NewCluster(t, 2, m)
+		defer c.End()
+		run := world.StartAndSettle(c.Nodes[0], m.Workflow, 1, perdure.ID("x"))
+		for i := range 3 {
+			if i == 2 {
+				c.Kill(c.Nodes[0])
+				time.Sleep(2 * world.Lease)
+			}
+			if err := c.Nodes[1].Engine.Resume(t.Context(), "x"); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+			if calls != i+2 {
+				t.Errorf("%d calls after %d orders", calls, i+1)
+			}
+		}
+		again, err := m.Get(t.Context(), c.Nodes[1].Engine, run.RunID())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out, err := again.Result(t.Context()); string(out) != "4" || err != nil {
+			t.Errorf("its output is %s, %v", out, err)
 		}
 	})
 }
