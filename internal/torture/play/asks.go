@@ -2,6 +2,7 @@ package play
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/approval"
 	"github.com/perdure/perdure/internal/torture/program"
+	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/update"
 )
 
@@ -26,6 +28,47 @@ func notNegative(v int) error {
 		return ErrMeant
 	}
 	return nil
+}
+
+// A noForm is a form that every decision matches.
+type noForm struct{}
+
+func (noForm) Schema() json.RawMessage     { return nil }
+func (noForm) Check(json.RawMessage) error { return nil }
+
+// begins is the update that starts programs.
+const begins = "begins"
+
+// begin replies to the update that has started the program.
+func (p asks) begin(ctx context.Context) error {
+	if p.in.Program.Start != "update" || p.in.Round > 0 || p.in.ID != p.in.Instance {
+		return nil
+	}
+	ask, err := Raise(begins).Wait(ctx)
+	if err != nil {
+		return err
+	}
+	return ask.Reply(ctx, ask.Value+1)
+}
+
+// startWith starts a program with an update. The reply may come too late, or not at all, because an
+// operator may end or hold the run.
+func (e *Env) startWith(ctx context.Context, c *perdure.Client, in Input, id string) (bool, error) {
+	short, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	got, d, err := update.SendWithStart(short, c, Raise(begins), 6, e.code, in,
+		append(options(id), perdure.SendKey("start"))...)
+	switch {
+	case err == nil && got != 7:
+		return d.New, errReply
+	case d.RunID != "":
+		return d.New, nil
+	}
+	return d.New, err
+}
+
+var errReply = &perdure.Error{
+	Code: journal.CodeMisuse, Message: "the start with an update has another reply",
 }
 
 // update replies to updates until one comes that is not refused.

@@ -37,7 +37,7 @@ func (e machines) machine(f program.Declaration, version int,
 			do = machine.Do(e.plain(i))
 		}
 		s := machine.Add(m, all[i], do).To(all...).To(machine.End).Split(all...).
-			Timeout(attemptTime).Slice(time.Millisecond)
+			Timeout(attemptTime).Slice(time.Millisecond).Form(noForm{})
 		if n.Undo {
 			s.Undo(e.unvisit(i)).UndoRetry(brisk).UndoTimeout(time.Minute)
 		}
@@ -209,6 +209,14 @@ func (v visit) between(ctx context.Context, call string, tries int) (machine.Act
 			}).Keep(v.n), nil
 		case out.Status != approval.Expired:
 			return machine.Fail("nobody has decided, and it is "+string(out.Status), nil), nil
+		}
+	case "decide":
+		out, over := machine.DecisionOf(ctx, name)
+		if !over {
+			return machine.WaitForApproval(approval.Ask{Key: name, Role: Boss}).Keep(v.n), nil
+		}
+		if !out.IsApproved() {
+			return machine.Fail("it is "+string(out.Status), nil), nil
 		}
 	case "retry":
 		if tries <= v.in.Deeds[v.step].Fails+1 {

@@ -161,6 +161,9 @@ func (e *Env) run(ctx context.Context, in Input) (Output, error) {
 	if err := p.plan(ctx); err != nil {
 		return Output{}, err
 	}
+	if err := (asks{p}).begin(ctx); err != nil {
+		return Output{}, err
+	}
 	if err := p.block(ctx, in.Program.Body); err != nil {
 		return Output{}, err
 	}

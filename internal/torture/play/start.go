@@ -112,6 +112,8 @@ func (e *Env) begin(ctx context.Context, c *perdure.Client, tx any, p *program.P
 		d, err := perdure.SendWithStart(ctx, c, aside, 0, e.code, in,
 			append(options(id), perdure.SendKey("start"))...)
 		return d.New, err
+	case p.Start == "update":
+		return e.startWith(ctx, c, in, id)
 	case p.Start == "signal-tx":
 		d, err := perdure.SendWithStart(ctx, c.In(tx), aside, 0, e.code, in,
 			append(options(id), perdure.SendKey("start"))...)

@@ -10,7 +10,8 @@ import (
 
 // Calls are the actions of the steps of machines before their last one: to wait in some way, to
 // start a child, to be tried again.
-var Calls = []string{"yield", "sleep", "late", "wake", "take", "child", "ask", "retry"}
+var Calls = []string{"yield", "sleep", "late", "wake", "take", "child", "ask", "decide",
+	"retry"}
 
 // Lasts are the last actions: to complete, to fail, to return an error, to split, to continue as
 // new, and to wait until another step is next.
@@ -298,6 +299,11 @@ func (r *route) visit(at int, in Course) (next int, out Course, f *fault) {
 		case "take":
 			r.Messages = append(r.Messages, Message{
 				To: r.instance, Name: Item, What: "signal", Value: len(r.Messages),
+				Key: r.instance + ":" + name,
+			})
+		case "decide":
+			r.Messages = append(r.Messages, Message{
+				To: r.instance, Name: name, What: "approve", Choice: "yes",
 				Key: r.instance + ":" + name,
 			})
 		case "child":

@@ -116,8 +116,9 @@ type Program struct {
 var Ends = []string{"returns", "fails", "errs", "cancels", "ends"}
 
 // Starts are the ways in which programs are started: by the type of the workflow or by its
-// name, or with a signal, each also in a transaction; the first one is by the type.
-var Starts = []string{"", "tx", "name", "name-tx", "signal", "signal-tx"}
+// name, or with a signal, each also in a transaction, or with an update; the first one is by the
+// type.
+var Starts = []string{"", "tx", "name", "name-tx", "signal", "signal-tx", "update"}
 
 // StartsInTx reports whether the program is started in a transaction.
 func (p *Program) StartsInTx() bool { return p.Start == "tx" || strings.HasSuffix(p.Start, "-tx") }
