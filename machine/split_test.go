@@ -21,10 +21,14 @@ func interrupted(undone *atomic.Int32) *machine.Machine[int] {
 	machine.Add(m, "a", returns(machine.Split(
 		machine.BranchOf("rests", "rests", 0), machine.BranchOf("works", "works", 0),
 		machine.BranchOf("ends", "ends", 0), machine.BranchOf("splits", "splits", 0),
-		machine.BranchOf("fails", "fails", 0),
-	))).Split("rests", "works", "ends", "splits", "fails")
+		machine.BranchOf("late", "late", 0), machine.BranchOf("fails", "fails", 0),
+	))).Split("rests", "works", "ends", "splits", "late", "fails")
 	machine.Add(m, "splits", returns(machine.Split(machine.BranchOf("in", "rests", 0)))).
 		Split("rests")
+	machine.Add(m, "late", func(context.Context, int) (machine.Action, error) {
+		time.Sleep(2 * time.Minute)
+		return machine.Split(machine.BranchOf("in", "never", 0)), nil
+	}).Split("never")
 	machine.Add(m, "rests", returns(machine.Retry(hourly, nil)))
 	machine.Add(m, "works", func(ctx context.Context, _ int) (machine.Action, error) {
 		if n, _, err := perdure.Attempt(ctx); err != nil || n > 1 {
@@ -71,6 +75,7 @@ func TestAnErrorRouteDoesNotWaitForFurtherAttempts(t *testing.T) {
 			"split.a[fails]/fails":                   "FAILED 1",
 			"mend":                                   "FAILED 1",
 			"split.a[works]/never":                   "", "split.a[ends]/never": "",
+			"split.a[late]/split.late[in]/never": "", "split.a[late]/late": "DONE 1",
 		} {
 			if got[path] != want {
 				t.Errorf("%s is %q, want %q", path, got[path], want)
@@ -111,4 +116,34 @@ func TestTheFirstFailureOfASplitIsThatOfTheRun(t *testing.T) {
 		}
 		return nil
 	}, m)
+}
+
+// spec: R-6, R-24
+func TestTheStepsOfAnErrorRouteSeeTheFailure(t *testing.T) {
+	sees := func(to ...machine.Branch) func(context.Context, int) (machine.Action, error) {
+		return func(ctx context.Context, _ int) (machine.Action, error) {
+			f, found := machine.FailureOf(ctx)
+			if !found || f.Reason != "no" || f.Step != "a" {
+				t.Errorf("%+v, %v", f, found)
+			}
+			if to != nil {
+				return machine.Split(to...), nil
+			}
+			return machine.Complete(1), nil
+		}
+	}
+	for name, route := range map[string]func(*machine.Machine[int], *machine.Step[int]){
+		"of the machine": func(m *machine.Machine[int], _ *machine.Step[int]) { m.OnError("mend") },
+		"of the step":    func(_ *machine.Machine[int], s *machine.Step[int]) { s.OnError("mend") },
+	} {
+		m := machine.New[int]("m", "a")
+		route(m, machine.Add(m, "a", returns(machine.Fail("no", nil))))
+		machine.Add(m, "mend", sees(machine.BranchOf("x", "mended", 0))).Split("mended")
+		machine.Add(m, "mended", sees())
+		t.Run(name, func(t *testing.T) {
+			if out, err := play(t, m); err != nil || out != `{"x":1}` {
+				t.Errorf("%s, %v", out, err)
+			}
+		})
+	}
 }

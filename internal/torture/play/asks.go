@@ -53,10 +53,11 @@ func (p asks) begin(ctx context.Context) error {
 
 // startWith starts a program with an update. The reply may come too late, or not at all, because an
 // operator may end or hold the run.
-func (e *Env) startWith(ctx context.Context, c *perdure.Client, in Input, id string) (bool, error) {
+func startWith(ctx context.Context, c *perdure.Client, w *perdure.Workflow[Input, Output],
+	in Input, id string) (bool, error) {
 	short, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	got, d, err := update.SendWithStart(short, c, Raise(begins), 6, e.code, in,
+	got, d, err := update.SendWithStart(short, c, Raise(begins), 6, w, in,
 		append(options(id), perdure.SendKey("start"))...)
 	switch {
 	case err == nil && got != 7:

@@ -113,7 +113,7 @@ func (e *Env) begin(ctx context.Context, c *perdure.Client, tx any, p *program.P
 			append(options(id), perdure.SendKey("start"))...)
 		return d.New, err
 	case p.Start == "update":
-		return e.startWith(ctx, c, in, id)
+		return startWith(ctx, c, e.code, in, id)
 	case p.Start == "signal-tx":
 		d, err := perdure.SendWithStart(ctx, c.In(tx), aside, 0, e.code, in,
 			append(options(id), perdure.SendKey("start"))...)
