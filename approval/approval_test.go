@@ -749,3 +749,96 @@ func TestAFormWithoutASchemaStillChecks(t *testing.T) {
 		d.accepted("is approved", "ann", "", true, `{"percent":1}`)
 	})
 }
+
+// spec: R-21
+func TestACancelledAskMakesRoomThoughItsDecisionHasCome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		goOn := perdure.NewSignal[int]("go")
+		ask := approval.Ask{Key: "k", Within: hour}
+		wf := perdure.Define("asking", func(ctx context.Context, _ int) (string, error) {
+			given := perdure.Go(ctx, "given", func(ctx context.Context) (string, error) {
+				out, err := approval.Wait(ctx, ask)
+				return textOf(out), err
+			})
+			if _, err := goOn.Wait(ctx); err != nil {
+				return "", err
+			}
+			if _, err := given.Cancel(ctx, "enough"); err != nil {
+				return "", err
+			}
+			out, err := approval.Wait(ctx, ask)
+			return textOf(out), err
+		})
+		w := world.New(t, wf)
+		run := world.StartAndSettle(w, wf, 0, perdure.ID("a"))
+		if err := w.Engine.Suspend(t.Context(), "a", "so that both come at once"); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if _, err := goOn.Send(t.Context(), w.Engine, "a", 1); err != nil {
+			t.Fatal(err)
+		}
+		d := office{w, t, wf}
+		go func() {
+			_, err := d.decide("ann", "", true, "")
+			world.CodeIs(t, err, journal.CodeConflict)
+		}()
+		synctest.Wait()
+		if err := w.Engine.Resume(t.Context(), "a"); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := run.Result(t.Context()); err != nil || out != "expired" {
+			t.Errorf("%q, %v", out, err)
+		}
+		w.End()
+	})
+}
+
+// A retry asks anew. The decision about the ask before does not count for it, and its sender still
+// has the receipt.
+//
+// spec: P-4, R-21
+func TestADecisionDoesNotCountForTheAskOfARetry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bad := true
+		wf := perdure.Define("asking", func(ctx context.Context, _ int) (string, error) {
+			_, err := perdure.Step(ctx, "charge", func(context.Context) (int, error) {
+				if bad {
+					return 0, errPercent
+				}
+				return 1, nil
+			}, perdure.NoRetry)
+			out, e := approval.Wait(ctx, approval.Ask{Key: "k"})
+			return textOf(out), errors.Join(e, err)
+		})
+		w := world.New(t, wf)
+		run := world.StartAndSettle(w, wf, 0, perdure.ID("a"))
+		d := office{w, t, wf}
+		first, err := d.decide("ann", "", true, "", perdure.SendKey("q"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := run.Result(t.Context()); err == nil {
+			t.Fatal("it has not failed")
+		}
+		bad = false
+		time.Sleep(time.Second)
+		again, err := w.Engine.Retry(t.Context(), "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if s := d.state(); s.Status != approval.Open || len(s.Decisions) > 0 {
+			t.Errorf("the new ask is %+v", s)
+		}
+		same, err := d.decide("ann", "", true, "", perdure.SendKey("q"))
+		if err != nil || same != first {
+			t.Errorf("the same message has the receipt %v, %v", same, err)
+		}
+		d.accepted("is approved", "bob", "", true, "")
+		if out, err := again.Result(t.Context()); string(out) != `"approved bob:true"` || err != nil {
+			t.Errorf("%s, %v", out, err)
+		}
+		w.End()
+	})
+}

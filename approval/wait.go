@@ -225,7 +225,10 @@ func (g *gate) take(ctx context.Context, out kernel.Outcome) error {
 	if err != nil {
 		return err
 	}
-	if refused != nil {
+	switch {
+	case refused != nil && out.Detail.Passed != "": // the run before has replied
+		return nil
+	case refused != nil:
 		return reply.Give(ctx, message, nil, refused)
 	}
 	g.add(d)

@@ -144,8 +144,13 @@ func (s choice) visitOf(op Op, r *operation) Op {
 func (s choice) findFailed() error {
 	var paths []string
 	for _, i := range s.culprits {
-		path := s.paths[s.entries[i].Op.Scope] + s.entries[i].Op.String()
-		if s.ops[s.entries[i].Op] != nil && !slices.Contains(paths, path) {
+		op := s.entries[i].Op
+		r := s.ops[op]
+		if r == nil {
+			continue
+		}
+		path := s.paths[op.Scope] + s.visitOf(op, r).String()
+		if !slices.Contains(paths, path) {
 			paths = append(paths, path)
 		}
 	}
@@ -304,6 +309,7 @@ func (c Continuation) result(e Entry) Entry {
 	} else {
 		e.Kind, d.StepDetail = StepCompleted, StepDetail{
 			Async: was.Async, Declared: was.Declared, Skipped: true,
+			VisitDetail: VisitDetail{GoesOn: was.GoesOn},
 		}
 	}
 	e.Detail = d

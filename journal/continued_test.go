@@ -188,7 +188,8 @@ func TestSignalsOfWhatIsDoneAgainAreCarried(t *testing.T) {
 		row(sg, "before", with(func(d *journal.Detail) { d.Taken, d.Passed = 2, "k2" })),
 		row(journal.DecisionSought, "ask"), row(sg, "ask", takes(5, "")),
 		row(journal.WaitStarted, journal.CallbackName), row(sg, journal.CallbackName, takes(6, "")),
-		row(sg, "b", byStep(4, "item")), row(sf, "b", failing("b: no")),
+		row(sg, "b", byStep(4, "item")), row(sg, "b", byStep(7, "of an older version")),
+		row(sf, "b", failing("b: no")),
 		row(rf, "", by("b: no")),
 	}
 	was[3].Data, was[9].Data = []byte("3"), []byte("4")

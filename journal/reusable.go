@@ -551,7 +551,7 @@ func (s *reuse) keep() []Entry {
 
 // released returns the signals that entries had taken which are not in the new journal. A decision
 // of an operator, or an answer to a callback, is for an operation that is not there any more. The
-// signals that a skipped step had taken stay taken.
+// signals that a skipped step had taken, also in branches of its own, stay taken.
 func (s *reuse) released() (out []Entry) {
 	for i := range s.entries {
 		e, own := &s.entries[i], s.entries[i].Detail
@@ -560,18 +560,21 @@ func (s *reuse) released() (out []Entry) {
 		case s.carries[i], own == nil, !own.ByMessage():
 			continue
 		case e.Kind == ValueRecorded, e.Kind == SignalConsumed && own.ByStep:
-			name = own.Reason
+			if name = own.Reason; e.Data == nil && e.Spill == 0 { // an older version has written it
+				continue
+			}
 		case e.Kind != SignalConsumed, name == CallbackName,
 			s.entries[r.first].Kind == DecisionSought:
 			continue
 		}
-		if r != nil && s.isSkipped(r.end) {
+		if r != nil && s.how.Action == ActionSkip && (s.isSkipped(r.end) || r.afresh) {
 			continue
 		}
 		out = append(out, Entry{
 			Seq: own.Mail, Kind: SignalReceived, Op: Op{Name: name}, At: e.At, Data: e.Data,
 			Spill: e.Spill, Detail: &Detail{
-				By: own.By, MessageDetail: MessageDetail{Passed: own.MessageID()},
+				By:            own.By,
+				MessageDetail: MessageDetail{Message: own.Message, Passed: own.Passed},
 			},
 		})
 	}

@@ -355,3 +355,39 @@ func TestAStepThatIsDoneAgainFindsTheSignalsThatItHadTaken(t *testing.T) {
 		})
 	}
 }
+
+// A step is named as the report shows it, also if it has waited before it failed, and whether the
+// operator names it or not.
+//
+// spec: B-8, R-40
+func TestAVisitIsSkippedByThePathOfItsStep(t *testing.T) {
+	m := machine.New[int]("m", "b")
+	machine.Add(m, "b", func(ctx context.Context, _ int) (machine.Action, error) {
+		if n, _, err := machine.State[int](ctx); n < 2 {
+			return machine.Yield(n + 1), err
+		}
+		return machine.Fail("no", nil), nil
+	}).To("c")
+	machine.Add(m, "c", plus(1))
+	perduretest.Test(t, func(env *perduretest.Env) {
+		run := perduretest.Start(env, m.Workflow, 0, perdure.ID("x"))
+		env.Sleep(time.Minute)
+		run.Is(journal.Failed)
+		runs := map[string]bool{}
+		for _, step := range []string{"", "b", ""} {
+			runs[act(env, run.RunID(), admin.Order{
+				Action: journal.ActionSkip, Step: step, Output: []byte("1"),
+			})] = true
+		}
+		if len(runs) != 1 {
+			t.Errorf("there are the runs %v", runs)
+		}
+		for id := range runs {
+			next := perduretest.Get(env, m.Workflow, id)
+			next.Returns([]byte("2"))
+			if o := next.Report().Steps; len(o) == 0 || o[0].Status != journal.StepIsSkipped {
+				t.Errorf("the steps are %v", o)
+			}
+		}
+	}, m)
+}

@@ -158,8 +158,8 @@ func (v Visit) Signal(ctx context.Context, last Visited, within time.Duration) (
 }
 
 // FirstVersion is [perdure.Version] for code that calls it before anything else. A run that another
-// build has begun, and that has no number yet, has number 0: that build did not know the change,
-// and the step that it was doing may have an effect.
+// build has begun, and that has no number yet, has number 0: if that build did not know the change,
+// the step that it was doing may have an effect.
 func FirstVersion(ctx context.Context, change string, max int) (int, error) {
 	return kernel.Version(ctx, change, max, true)
 }

@@ -544,7 +544,10 @@ func StepOf(ctx context.Context, what string) (StepInfo, error) {
 // no further one.
 func (s StepInfo) Attempt() (n int, last bool) {
 	_, again := s.a.op.work.Next(s.a.n, nil)
-	return s.a.n, !again
+	r := s.a.op.run
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return s.a.n, !again || s.a.op.scope.last
 }
 
 // Name returns the path of the step.

@@ -170,20 +170,18 @@ func (f *family) signals(ctx context.Context, old journal.Head, p *plan) ([]jour
 	if err != nil {
 		return nil, err
 	}
-	for i := range unread {
-		e := &unread[i]
+	all := slices.DeleteFunc(append(p.Signals, unread...), func(e journal.Entry) bool {
+		return e.Kind != journal.SignalReceived || e.Detail != nil &&
+			strings.HasPrefix(e.Detail.Message, journal.UpdateID) && !replied[e.Detail.Message]
+	})
+	for i := range all {
 		d := journal.Detail{}
-		if e.Detail != nil {
+		if e := &all[i]; e.Detail != nil {
 			d = *e.Detail
 		}
 		d.Message, d.Passed = "", d.MessageID()
-		e.Detail = &d
+		all[i].Detail = &d
 	}
-	all := slices.DeleteFunc(append(p.Signals, unread...), func(e journal.Entry) bool {
-		id := e.Detail.MessageID()
-		return e.Kind != journal.SignalReceived ||
-			strings.HasPrefix(id, journal.UpdateID) && !replied[id]
-	})
 	slices.SortStableFunc(all, func(a, b journal.Entry) int { return cmp.Compare(a.Seq, b.Seq) })
 	return all, nil
 }

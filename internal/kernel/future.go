@@ -100,8 +100,8 @@ func (f *Operation) Cancel(ctx context.Context, reason string) (bool, error) {
 
 // CancelWaiting cancels a branch, as Cancel does, if its step waits for the next attempt. Otherwise
 // it returns false, and from then on no step of the branch is tried again: the branch goes on with
-// the result of the attempt that is being made. The journal shows the decision: it has the end of
-// the branch, or else that of an attempt that was being made.
+// the result of the attempt that is being made. The decision is recorded, because it depends on the
+// moment.
 func (f *Operation) CancelWaiting(ctx context.Context, reason string) (bool, error) {
 	o := (*operation)(f)
 	s, err := inside(ctx, call{"cancel", o.id.Name})
@@ -117,16 +117,37 @@ func (f *Operation) CancelWaiting(ctx context.Context, reason string) (bool, err
 	if o.class != isScope || o.delivered {
 		return false, nil
 	}
-	rec := r.memo.recordOf(o.id)
-	waits := rec != nil && rec.ended != nil
-	for in := range r.operations.all() {
-		waits = waits || in.scope == o.opened && in.rests
-	}
-	if waits {
-		o.cancelBranch(reason)
+	op, rec := s.ask(asked{name: ownNames + "rests", key: o.id.Key, class: isNote, inert: true})
+	resting := o.opened.resting()
+	waits := rec != nil && rec.ended.Detail != nil && rec.ended.Detail.Reason != ""
+	if rec == nil {
+		e := journal.Entry{Kind: journal.ValueRecorded, Op: op}
+		if waits = len(resting) > 0; waits {
+			e.Detail = &journal.Detail{Reason: reason}
+		}
+		r.append(e)
 	}
 	o.opened.last = true
-	return waits, nil
+	if waits {
+		o.cancelBranch(reason)
+		return true, nil
+	}
+	for _, step := range resting { // it was made again after a crash, and has failed
+		step.settle(journal.Entry{Kind: journal.StepFailed, Detail: &journal.Detail{
+			Attempt: step.tries, Failure: step.failure,
+		}})
+	}
+	return false, nil
+}
+
+// resting returns the steps directly in the scope that wait for their next attempts.
+func (s *scope) resting() (all []*operation) {
+	for o := range s.run.operations.all() {
+		if o.scope == s && o.rests {
+			all = append(all, o)
+		}
+	}
+	return all
 }
 
 // stop records that the operation was cancelled, and ends its attempt's context

@@ -123,7 +123,9 @@ func (w Wait) IsOpen(ctx context.Context) (bool, error) {
 	r := s.run
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	is := func(o *operation) bool { return o.class == isSignal && o.from == w.Name }
+	is := func(o *operation) bool {
+		return o.class == isSignal && o.from == w.Name && !o.delivered && o.scope.cancelled() == nil
+	}
 	for o := range r.operations.all() {
 		if is(o) {
 			return true, nil

@@ -291,7 +291,7 @@ func (r *reading) goOn(ctx context.Context) (bool, error) {
 			switch d := e.Detail; {
 			case e.Kind == journal.RunStarted && d != nil:
 				r.before = cmp.Or(d.Retried, d.Other)
-			case e.Kind == journal.SignalConsumed && d != nil && d.MessageID() == r.message:
+			case e.Kind == journal.SignalConsumed && d != nil && d.Message == r.message:
 				r.taken = true
 			case e.Kind == journal.ValueRecorded && e.Op.Name == kernel.ReplyName &&
 				e.Op.Key == r.message:
@@ -360,7 +360,7 @@ func (r *reading) left(ctx context.Context) (bool, error) {
 			return false, err
 		}
 		for i := range messages {
-			if d := messages[i].Detail; d != nil && d.MessageID() == r.message {
+			if d := messages[i].Detail; d != nil && d.Message == r.message {
 				return true, nil
 			}
 			from = messages[i].Seq + 1

@@ -163,3 +163,46 @@ func TestARetryHasTheUpdatesThatHaveReplies(t *testing.T) {
 		}
 	})
 }
+
+// The second retry does not have the reply in its own past.
+//
+// spec: B-21, P-4
+func TestAnUpdateThatHasItsReplyIsInEveryRetry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newHands("charge")
+		add := update.New[int, int]("add", nil)
+		first := true
+		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
+			_, failed := perdure.Step(ctx, "charge", s.step("charge"), perdure.NoRetry)
+			if failed != nil && !first {
+				return 0, failed
+			}
+			ask, err := add.Wait(ctx, perdure.Within(time.Minute))
+			if err != nil {
+				return 0, err
+			}
+			if err := ask.Reply(ctx, ask.Value+1); err != nil {
+				return 0, err
+			}
+			return ask.Value, failed
+		})
+		w := world.New(t, wf)
+		defer w.End()
+		old := world.Start(w, wf, 1, perdure.ID("w"))
+		got, err := add.Send(t.Context(), w.Engine, "w", 1, perdure.SendKey("a"))
+		if got != 2 || err != nil {
+			t.Fatal(got, err)
+		}
+		ends(t, old, "charge is broken")
+		first = false
+		for range 2 {
+			time.Sleep(time.Second)
+			ends(t, retry(w, wf, "w"), "charge is broken")
+		}
+		s.breaks()
+		time.Sleep(time.Second)
+		if got := ends(t, retry(w, wf, "w"), ""); got != 1 {
+			t.Errorf("it got %d", got)
+		}
+	})
+}
