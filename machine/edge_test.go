@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -329,11 +330,10 @@ func TestAChildOfABranchThatWasStoppedIsCancelled(t *testing.T) {
 //
 // spec: R-5
 func TestAPolicyIsThatOfTheCallThatReturnsIt(t *testing.T) {
-	calls := 0
+	var calls atomic.Int32
 	m := machine.New[int]("m", "a")
 	machine.Add(m, "a", func(ctx context.Context, _ int) (machine.Action, error) {
-		calls++
-		if calls == 1 {
+		if calls.Add(1) == 1 {
 			<-ctx.Done()
 			time.Sleep(5 * time.Second)
 			return machine.Retry(perdure.Retry{Attempts: 100}, nil), nil
@@ -345,8 +345,8 @@ func TestAPolicyIsThatOfTheCallThatReturnsIt(t *testing.T) {
 		run := perduretest.Start(env, m.Workflow, 0)
 		env.Sleep(time.Hour)
 		run.Is(journal.Failed)
-		if calls != 2 {
-			t.Errorf("%d calls", calls)
+		if n := calls.Load(); n != 2 {
+			t.Errorf("%d calls", n)
 		}
 	}, m)
 }
