@@ -573,3 +573,85 @@ func TestOnlyASuspendedStepIsResumed(t *testing.T) {
 		run.Returns([]byte("1"))
 	}, m)
 }
+
+// spec: R-2
+func TestOnlyTheLastWaitOfAVisitIsLate(t *testing.T) {
+	m := machine.New[int]("m", "a")
+	machine.Add(m, "a", func(ctx context.Context, _ int) (machine.Action, error) {
+		n, _, err := machine.State[int](ctx)
+		switch late := machine.Late(ctx); {
+		case err != nil:
+			return machine.Action{}, err
+		case late != (n == 1):
+			return machine.Fail(fmt.Sprint("call ", n, " is late: ", late), nil), nil
+		case n == 0:
+			return machine.Suspend().Within(time.Minute, "").Keep(1), nil
+		case n == 1:
+			return machine.Sleep(time.Minute).Keep(2), nil
+		}
+		return machine.Complete(n), nil
+	})
+	if out, err := play(t, m); err != nil || out != "2" {
+		t.Errorf("%s, %v", out, err)
+	}
+}
+
+// spec: R-2
+func TestAWaitThatIsTooLongSkipsItsVisit(t *testing.T) {
+	m := machine.New[int]("m", "a")
+	machine.Add(m, "a", func(_ context.Context, n int) (machine.Action, error) {
+		if n == 1 {
+			return machine.Complete(2).To("a"), nil
+		}
+		return machine.Suspend().Within(time.Minute, "b"), nil
+	}).To("a", "b")
+	machine.Add(m, "b", plus(1))
+	perduretest.Test(t, func(env *perduretest.Env) {
+		run := perduretest.Start(env, m.Workflow, 1, perdure.ID("x"))
+		run.Returns([]byte("3"))
+		first, _ := run.Report().Step("a")
+		second, _ := run.Report().Step("a[2]")
+		if first.Status != journal.StepIsDone || second.Status != journal.StepIsSkipped {
+			t.Errorf("the visits are %v and %v", first.Status, second.Status)
+		}
+		reason := ""
+		for _, e := range history(env, "x") {
+			if e.Kind == journal.StepSkipped {
+				reason += e.Op.Name + e.Op.Key + ": " + e.Detail.Reason
+			}
+		}
+		if reason != "a2: its time has passed: it goes on with b" {
+			t.Errorf("the history says %q", reason)
+		}
+	}, m)
+}
+
+// spec
+func TestARouteForTheLimitOnVisitsHasTheInput(t *testing.T) {
+	m := machine.New[int]("m", "a").Visits(3).OnError("mend")
+	machine.Add(m, "a", plus(1)).To("a")
+	machine.Add(m, "mend", plus(100))
+	if out, err := play(t, m); err != nil || out != "104" {
+		t.Errorf("%s, %v", out, err)
+	}
+}
+
+// spec
+func TestAChildHasTheIDAndTheEndThatItIsGiven(t *testing.T) {
+	slow := perdure.Define("slow", func(ctx context.Context, n int) (int, error) {
+		return n, perdure.Sleep(ctx, time.Hour)
+	})
+	m := machine.New[int]("m", "a", perdure.Timeout(time.Minute))
+	machine.Add(m, "a", func(context.Context, int) (machine.Action, error) {
+		ends, stays := machine.ChildOf(slow, "ends", 1), machine.ChildOf(slow, "stays", 2)
+		ends.Ends, ends.ID, stays.ID = true, "its-own", "another"
+		return machine.StartChild(ends, stays), nil
+	})
+	perduretest.Test(t, func(env *perduretest.Env) {
+		run := perduretest.Start(env, m.Workflow, 0)
+		env.Sleep(2 * time.Minute)
+		run.Is(journal.TimedOut)
+		perduretest.Get(env, slow, "its-own").Is(journal.Cancelled)
+		perduretest.Get(env, slow, "another").Returns(2)
+	}, m, slow)
+}

@@ -149,15 +149,20 @@ func TestEachBranchHasItsOwnAsk(t *testing.T) {
 
 // spec
 func TestTwoBranchesWithOneKeyAreRefused(t *testing.T) {
-	m := machine.New[int]("m", "a")
+	m := machine.New[int]("m", "a").OnError("mend", &perdure.Error{Code: journal.CodeConflict})
 	machine.Add(m, "a", returns(machine.Split(machine.BranchOf("x", "decide", 1),
 		machine.BranchOf("y", "decide", 2)))).Split("decide")
 	machine.Add(m, "decide", returns(machine.WaitForApproval(approval.Ask{Key: "k"}).
 		Within(time.Hour, "late"))).To("late")
 	machine.Add(m, "late", plus(0))
+	machine.Add(m, "mend", func(ctx context.Context, in int) (machine.Action, error) {
+		f, _ := machine.FailureOf(ctx)
+		return machine.Complete(f.Step == map[int]string{
+			1: "split.a[x]/decide", 2: "split.a[y]/decide",
+		}[in]), nil
+	})
 	perduretest.Test(t, func(env *perduretest.Env) {
 		run := perduretest.Start(env, m.Workflow, 1)
-		env.Sleep(24 * time.Hour)
-		run.Fails(&perdure.Error{Code: journal.CodeConflict})
+		run.Returns([]byte("true"))
 	}, m)
 }

@@ -90,12 +90,12 @@ func TestASignalThatABranchLetsGoIsNotLostInACrash(t *testing.T) {
 // spec: R-19
 func TestNoTwoBranchesTakeOneOfManySignals(t *testing.T) {
 	const n = 1100
+	var mu sync.Mutex
 	var taken []int
 	m := machine.New[int]("m", "a")
 	machine.Add(m, "a", func(context.Context, int) (machine.Action, error) {
 		return machine.Split(machine.BranchOf("x", "x", 5), machine.BranchOf("y", "x", 0)), nil
 	}).Split("x")
-	total := 0
 	machine.Add(m, "x", func(ctx context.Context, in int) (machine.Action, error) {
 		got, ok, err := item.Latest(ctx)
 		if err != nil {
@@ -104,7 +104,8 @@ func TestNoTwoBranchesTakeOneOfManySignals(t *testing.T) {
 		if !ok {
 			return machine.Suspend().Within(time.Hour, "over"), nil
 		}
-		total++
+		mu.Lock()
+		defer mu.Unlock()
 		taken = append(taken, got)
 		return machine.Complete(in).To("x"), nil
 	}).To("x", "over")
@@ -125,8 +126,8 @@ func TestNoTwoBranchesTakeOneOfManySignals(t *testing.T) {
 		for _, i := range taken {
 			seen[i]++
 		}
-		if len(seen) != n || total != n {
-			t.Error(len(seen), total)
+		if len(seen) != n || len(taken) != n {
+			t.Error(len(seen), len(taken))
 		}
 	}, m)
 }
@@ -317,11 +318,11 @@ func TestAChildOfABranchThatWasStoppedIsCancelled(t *testing.T) {
 			return machine.StartChild(machine.ChildOf(slow, "k", 5)).Keep(true), err
 		}
 		out, ended, err := machine.OutcomeOf[int](ctx, "k")
-		return machine.Complete(fmt.Sprint(ended, " ", out.Status)), err
+		return machine.Complete(fmt.Sprint(ended, " ", out.Status, " ", out.Err != nil)), err
 	})
 	perduretest.Test(t, func(env *perduretest.Env) {
 		run := perduretest.Start(env, m.Workflow, 0)
-		run.Returns([]byte(`"true CANCELLED"`))
+		run.Returns([]byte(`"true CANCELLED true"`))
 	}, m, slow)
 }
 

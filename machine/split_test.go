@@ -21,10 +21,18 @@ func interrupted(undone *atomic.Int32) *machine.Machine[int] {
 	machine.Add(m, "a", returns(machine.Split(
 		machine.BranchOf("rests", "rests", 0), machine.BranchOf("works", "works", 0),
 		machine.BranchOf("ends", "ends", 0), machine.BranchOf("splits", "splits", 0),
-		machine.BranchOf("late", "late", 0), machine.BranchOf("fails", "fails", 0),
-	))).Split("rests", "works", "ends", "splits", "late", "fails")
+		machine.BranchOf("late", "late", 0), machine.BranchOf("slept", "slept", 0),
+		machine.BranchOf("fails", "fails", 0),
+	))).Split("rests", "works", "ends", "splits", "late", "slept", "fails")
 	machine.Add(m, "splits", returns(machine.Split(machine.BranchOf("in", "rests", 0)))).
 		Split("rests")
+	machine.Add(m, "slept", func(ctx context.Context, _ int) (machine.Action, error) {
+		if slept, _, err := machine.State[bool](ctx); err != nil || !slept {
+			return machine.Sleep(30 * time.Second).Keep(true), err
+		}
+		time.Sleep(2 * time.Minute)
+		return machine.Complete(1), nil
+	})
 	machine.Add(m, "late", func(context.Context, int) (machine.Action, error) {
 		time.Sleep(2 * time.Minute)
 		return machine.Split(machine.BranchOf("in", "never", 0)), nil
@@ -75,6 +83,7 @@ func TestAnErrorRouteDoesNotWaitForFurtherAttempts(t *testing.T) {
 			"split.a[fails]/fails":                   "FAILED 1",
 			"mend":                                   "FAILED 1",
 			"split.a[works]/never":                   "", "split.a[ends]/never": "",
+			"split.a[slept]/slept":               "DONE 1",
 			"split.a[late]/split.late[in]/never": "", "split.a[late]/late": "DONE 1",
 		} {
 			if got[path] != want {
