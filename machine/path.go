@@ -16,12 +16,12 @@ import (
 // code of one goroutine. Others read stopped and waits in their turns.
 type path struct {
 	x       *execution
-	above   *path  // the path that has split; nil for that of the run
-	prefix  string // of the paths of its visits, for people
-	ctx     context.Context
-	visits  map[string]int // by step
-	failure *Failure       // by which an error route leads here; nil for none
-	open    []*path        // branches that go on
+	above   *path           // the path that has split; nil for that of the run
+	prefix  string          // of the paths of its visits, for people
+	ctx     context.Context // of the branch; nil for the path of the run
+	visits  map[string]int  // by step
+	failure *Failure        // by which an error route leads here; nil for none
+	open    []*path         // branches that go on
 	future  *perdure.Future[json.RawMessage]
 	failed  *failed // how the branch has ended; nil if it has not failed
 	waits   bool    // it is between two calls of a step

@@ -151,7 +151,7 @@ func (x *execution) route(f *failed) string {
 
 // main walks from the first step to the end, also over failures that the machine has a route for.
 func (x *execution) main(ctx context.Context, in json.RawMessage) (json.RawMessage, error) {
-	p := &path{x: x, ctx: ctx, visits: map[string]int{}}
+	p := &path{x: x, visits: map[string]int{}}
 	x.top = p
 	at := x.first
 	for {

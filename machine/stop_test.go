@@ -327,3 +327,33 @@ func TestAStepThatHasSplitIsDoneAndCanBeUndone(t *testing.T) {
 }
 
 var _ = machine.End
+
+// spec
+func TestACompensationHasATimeoutAndSeesTheChildren(t *testing.T) {
+	m := machine.New[int]("m", "a")
+	tries := 0
+	machine.Add(m, "a", func(ctx context.Context, n int) (machine.Action, error) {
+		if _, ended, err := machine.OutcomeOf[int](ctx, "k"); err != nil || !ended {
+			return machine.StartChild(machine.ChildOf(kid, "k", n)), err
+		}
+		return machine.Complete(n), nil
+	}).To("b").Undo(func(ctx context.Context, _ int) error {
+		out, ended, err := machine.OutcomeOf[int](ctx, "k")
+		if err != nil || !ended || out.Output != 2 {
+			t.Errorf("%+v, %v, %v", out, ended, err)
+		}
+		if tries++; tries == 1 {
+			<-ctx.Done()
+		}
+		return ctx.Err()
+	}).UndoTimeout(time.Minute).UndoRetry(perdure.Retry{Attempts: 2, NoDelay: true})
+	machine.Add(m, "b", returns(machine.Fail("no", nil)))
+	perduretest.Test(t, func(env *perduretest.Env) {
+		run := perduretest.Start(env, m.Workflow, 1)
+		env.Sleep(2 * time.Minute)
+		run.Is(journal.Compensated)
+		if tries != 2 {
+			t.Errorf("%d attempts", tries)
+		}
+	}, m, kid)
+}
