@@ -260,6 +260,10 @@ func (x *dealing) look(ctx context.Context) (over bool, err error) {
 	return true, nil
 }
 
+// patientLooks is how many looks in a row find a run suspended whose reason has gone. Its code may
+// block outside of the engine, which takes some seconds to find that out for each branch.
+const patientLooks = 3000
+
 // hasChildren reports whether a run of a declaration has, or may have, children that go on, which
 // have no workflow ID.
 func (x *dealing) hasChildren(ctx context.Context, s perdure.Status) bool {
@@ -322,7 +326,7 @@ func (x *dealing) open(ctx context.Context, id string, s perdure.Status) error {
 	case asked || why.State.Seq != x.stuck:
 		x.stuck, x.looks = why.State.Seq, 0
 		return nil
-	case x.looks < 300: // the reason for its suspension has gone, and it has not noticed yet
+	case x.looks < patientLooks: // it has not noticed yet that the reason has gone
 		x.looks++
 		return nil
 	}
