@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -530,13 +531,14 @@ func TestSeveralEnginesCleanUp(t *testing.T) {
 // spec: R-2, L-19
 func TestASuspendedStepIsResumedByAnyEngine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		calls := 0
+		var calls atomic.Int32
 		m := machine.New[int]("m", "a")
 		machine.Add(m, "a", func(context.Context, int) (machine.Action, error) {
-			if calls++; calls < 4 {
+			n := calls.Add(1)
+			if n < 4 {
 				return machine.Suspend(), nil
 			}
-			return machine.Complete(calls), nil
+			return machine.Complete(n), nil
 		})
 		c := world.NewCluster(t, 2, m)
 		defer c.End()
@@ -550,8 +552,8 @@ func TestASuspendedStepIsResumedByAnyEngine(t *testing.T) {
 				t.Fatal(err)
 			}
 			time.Sleep(time.Second)
-			if calls != i+2 {
-				t.Errorf("%d calls after %d orders", calls, i+1)
+			if n := calls.Load(); n != int32(i+2) {
+				t.Errorf("%d calls after %d orders", n, i+1)
 			}
 		}
 		again, err := m.Get(t.Context(), c.Nodes[1].Engine, run.RunID())
