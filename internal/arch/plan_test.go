@@ -29,6 +29,9 @@ var plan = map[string]permit{
 	"journal": {},
 	"observe": {own: "internal/guard"},
 	"api":     {own: "journal"},
+	// the memory of orchestrators, which knows nothing of runs
+	"orchestrator":            {},
+	"orchestrator/memorytest": {own: "orchestrator"},
 	// keeping
 	"store":        {own: "journal"},
 	"store/memory": {own: "journal store"},
