@@ -30,7 +30,7 @@ var plan = map[string]permit{
 	"observe": {own: "internal/guard"},
 	"api":     {own: "journal"},
 	// the memory of orchestrators, which knows nothing of runs
-	"orchestrator":            {},
+	"orchestrator":            {own: "internal/guard"},
 	"orchestrator/memorytest": {own: "orchestrator"},
 	// keeping
 	"store":        {own: "journal"},

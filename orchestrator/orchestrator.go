@@ -1,0 +1,294 @@
+package orchestrator
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/perdure/perdure/internal/guard"
+)
+
+// An Orchestrator handles the events of its instances. Its fields do not change once it has handled
+// an event.
+type Orchestrator struct {
+	Source string // of the events that it emits: a URI reference
+	// Initial are the types of events that create an instance.
+	Initial []string
+	// Handle is called with one event at a time for a subject. After a crash it may be called again
+	// with an event: only one call has an effect on the state and the events. An error, or a panic,
+	// marks the instance as broken, and is sent to the initiator.
+	Handle func(ctx context.Context, t *Turn) error
+
+	Memory Memory[Record]
+	// Publish sends events, in order, at least once. It returns when they are durable elsewhere.
+	Publish func(ctx context.Context, events []Event) error
+
+	TTL      time.Duration // of locks; 0 means a minute
+	Remember time.Duration // how long consumed events are known; 0 means 24 hours
+	Log      *slog.Logger  // nil means slog.Default
+}
+
+// An Outcome is the result of the handling of an event.
+type Outcome string
+
+// The outcomes.
+const (
+	EventHandled   Outcome = "handled"   // the handler was called, and its result is stored
+	EventDuplicate Outcome = "duplicate" // the event was consumed before
+	EventIgnored   Outcome = "ignored"   // there is no such instance, or it has ended
+	EventFailed    Outcome = "failed"    // the handler has returned an error, and that is stored
+)
+
+// A TransactionError is a failure to lock, read, write or publish. The event is not consumed for
+// certain: it has to be delivered again, which is safe.
+type TransactionError struct {
+	Subject string
+	Op      string // lock, read, write or publish
+	Err     error
+}
+
+// Error returns what has failed, for which subject, and why.
+func (e *TransactionError) Error() string {
+	return "orchestrator: " + e.Op + " of " + e.Subject + ": " + e.Err.Error()
+}
+
+// Unwrap returns the reason.
+func (e *TransactionError) Unwrap() error { return e.Err }
+
+// ErrLocked is the reason of a [TransactionError] if another process handles an event of the
+// subject.
+var ErrLocked = errors.New("another process has the lock")
+
+// A Turn is the part of an event's handling that the handler sees and decides.
+type Turn struct {
+	Event Event
+	state json.RawMessage
+	ends  bool
+	emits []Event
+}
+
+// State decodes the state of the instance, and returns false if it has none yet.
+func (t *Turn) State(v any) (bool, error) {
+	if t.state == nil {
+		return false, nil
+	}
+	return true, json.Unmarshal(t.state, v)
+}
+
+// Become sets the state that is stored when the handler returns.
+func (t *Turn) Become(v any) error {
+	data, err := json.Marshal(v)
+	if err == nil {
+		t.state = data
+	}
+	return err
+}
+
+// Finish ends the instance: later events are ignored.
+func (t *Turn) Finish() { t.ends = true }
+
+// Emit sends an event when the handler has returned. Its ID follows from that of the event which is
+// handled, its source is the orchestrator, and an empty subject means the same subject.
+func (t *Turn) Emit(e Event) { t.emits = append(t.emits, e) }
+
+// On handles an event that was delivered, in this order: lock, read, execute, write, clean up,
+// publish, unlock. The write stores the state, the events that follow and the ID of the event. With
+// an error the event must be delivered again: see [TransactionError]. Any other error means that
+// the event itself is not valid, so that it never will be handled.
+func (o *Orchestrator) On(ctx context.Context, e Event) (Outcome, error) {
+	if err := e.Check(); err != nil {
+		return "", err
+	}
+	if e.Subject == "" {
+		return "", errors.New("the event has no subject: it names no instance")
+	}
+	h := handling{
+		Orchestrator: o, memory: Insist(o.Memory), ctx: ctx, event: &e,
+		meta: &Metadata{Subject: e.Subject, Source: o.Source},
+	}
+	if name := e.Extensions[ExtParent]; name != "" {
+		h.meta.Parent = To(name)
+	}
+	return h.do()
+}
+
+// A handling is the handling of one event.
+type handling struct {
+	*Orchestrator
+	memory Memory[Record]
+	ctx    context.Context
+	event  *Event
+	meta   *Metadata
+	token  Token
+	last   *State[Record]
+}
+
+func (h *handling) fails(op string, err error) error {
+	return &TransactionError{h.event.Subject, op, err}
+}
+
+// do handles the event under the lock.
+func (h *handling) do() (out Outcome, err error) {
+	ttl := h.TTL
+	if ttl == 0 {
+		ttl = time.Minute
+	}
+	subject := h.event.Subject
+	if h.token, err = h.memory.Lock(h.ctx, subject, ttl, h.meta); h.token == 0 && err == nil {
+		err = ErrLocked
+	}
+	if err != nil {
+		return "", h.fails("lock", err)
+	}
+	defer func() { // if it fails, the time to live frees the lock
+		_, _ = h.memory.Unlock(context.WithoutCancel(h.ctx), subject, h.token, h.meta)
+	}()
+	if h.last, err = h.memory.Read(h.ctx, subject, h.meta); err != nil {
+		return "", h.fails("read", err)
+	}
+	next := Record{}
+	if h.last != nil {
+		next = h.last.Value
+	}
+	switch {
+	case next.has(h.event):
+		out = EventDuplicate
+	case next.Ended != "", h.last == nil && !slices.Contains(h.Initial, h.event.Type):
+		out = EventIgnored
+	default:
+		out, next = h.execute(next)
+		c, err := h.write(next)
+		if err != nil {
+			return "", h.fails("write", err)
+		}
+		if next.Ended == InstanceFinished {
+			h.cleanUp(c)
+		}
+	}
+	return out, h.settle()
+}
+
+// cleanUp lets the memory clean up after the final state. Its error stops nothing.
+func (h *handling) cleanUp(c Change[Record]) {
+	cleaner, is := h.memory.(Cleaner[Record])
+	if !is {
+		return
+	}
+	if err := cleaner.Cleanup(h.ctx, h.event.Subject, c, h.meta); err != nil {
+		log := h.Log
+		if log == nil {
+			log = slog.Default()
+		}
+		log.WarnContext(h.ctx, "orchestrator: clean-up failed", "subject", h.event.Subject,
+			"error", err)
+	}
+}
+
+// execute calls the handler, and returns the record that follows.
+func (h *handling) execute(r Record) (Outcome, Record) {
+	t := &Turn{Event: *h.event, state: r.State}
+	err := h.call(t)
+	remember := h.Remember
+	if remember == 0 {
+		remember = 24 * time.Hour
+	}
+	next := r.consumes(h.event, time.Now().UTC(), remember)
+	if err != nil {
+		next.Ended = InstanceBroken
+		next.Outbox = append(slices.Clone(r.Outbox), h.named(1, systemError(h.event, err)))
+		return EventFailed, next
+	}
+	next.State, next.Outbox = t.state, slices.Clone(r.Outbox)
+	for i, e := range t.emits {
+		next.Outbox = append(next.Outbox, h.named(i+1, e))
+	}
+	if t.ends {
+		next.Ended = InstanceFinished
+	}
+	return EventHandled, next
+}
+
+// call calls the handler. It returns also the defects of the events that the handler emits.
+func (h *handling) call(t *Turn) error {
+	if err := guard.Call(func() error { return h.Handle(h.ctx, t) }); err != nil {
+		return err
+	}
+	for i, e := range t.emits {
+		e = h.named(i+1, e)
+		if err := e.Check(); err != nil {
+			return fmt.Errorf("event %d of the handler, %.100q: %w", i+1, e.Type, err)
+		}
+	}
+	return nil
+}
+
+// named returns the n-th event of the handler with its own attributes.
+func (h *handling) named(n int, e Event) Event {
+	e.ID = h.id(n)
+	e.Source = h.Source
+	if e.Subject == "" {
+		e.Subject = h.event.Subject
+	}
+	ext := map[string]string{ExtCause: h.event.ID}
+	if v := h.event.Extensions[ExtTrace]; v != "" {
+		ext[ExtTrace] = v
+	}
+	maps.Copy(ext, e.Extensions)
+	e.Extensions = ext
+	return e
+}
+
+// id returns the ID of the n-th event that follows from this one: always the same.
+func (h *handling) id(n int) string {
+	sum := sha256.New()
+	for _, s := range []string{h.event.Source, h.event.ID, h.event.Subject, h.Source} {
+		fmt.Fprintf(sum, "%d %s ", len(s), s)
+	}
+	return hex.EncodeToString(sum.Sum(nil)[:16]) + "-" + strconv.Itoa(n)
+}
+
+// SystemError is the type of the event by which an initiator hears of a broken instance. Its data
+// is an object with "error".
+const SystemError = "sys.orchestrator.error"
+
+func systemError(of *Event, err error) Event {
+	data, _ := json.Marshal(map[string]string{"error": err.Error()}) //nolint:errchkjson // texts
+	e := Event{Type: SystemError, Data: data}
+	if to := of.Extensions[ExtInitiator]; to != "" {
+		e.Extensions = map[string]string{ExtReplyTo: to}
+	}
+	return e
+}
+
+// write stores a record.
+func (h *handling) write(next Record) (Change[Record], error) {
+	c := Change[Record]{Next: next, Prev: h.last, Lock: h.token}
+	if err := h.memory.Write(h.ctx, h.event.Subject, c, h.meta); err != nil {
+		return c, err
+	}
+	h.last = &State[Record]{next, c.before() + 1}
+	return c, nil
+}
+
+// settle publishes the outbox, and then stores that it is empty. If only that fails, the
+// events are published once more later, under the same IDs.
+func (h *handling) settle() error {
+	if h.last == nil || len(h.last.Value.Outbox) == 0 {
+		return nil
+	}
+	if err := h.Publish(h.ctx, h.last.Value.Outbox); err != nil {
+		return h.fails("publish", err)
+	}
+	next := h.last.Value
+	next.Outbox = nil
+	_, _ = h.write(next)
+	return nil
+}

@@ -1,0 +1,50 @@
+package orchestrator
+
+import (
+	"encoding/json"
+	"slices"
+	"time"
+)
+
+// A Record is the whole of what a memory keeps of an instance. It is written as one value. So a
+// crash leaves no state without the events that follow from it, and consumes no event twice.
+type Record struct {
+	State json.RawMessage `json:"state,omitempty"` // of the handler; nil for none
+	Ended End             `json:"ended,omitempty"`
+	// Outbox are the events of the handler that may not be emitted yet, in order.
+	Outbox []Event `json:"outbox,omitempty"`
+	// Seen are the events that were consumed, the oldest first.
+	Seen []Seen `json:"seen,omitempty"`
+}
+
+// A Seen is an event that was consumed.
+type Seen struct {
+	Source string    `json:"source"`
+	ID     string    `json:"id"`
+	At     time.Time `json:"at"`
+}
+
+// An End is how an instance has ended; empty while it goes on.
+type End string
+
+// The ends.
+const (
+	InstanceFinished End = "finished" // the handler has come to its end
+	InstanceBroken   End = "broken"   // the handler has returned an error
+)
+
+// has reports whether an event was consumed.
+func (r *Record) has(e *Event) bool {
+	return slices.ContainsFunc(r.Seen, func(s Seen) bool {
+		return s.ID == e.ID && s.Source == e.Source
+	})
+}
+
+// consumes returns the record after an event, without the events that are forgotten by now.
+func (r Record) consumes(e *Event, now time.Time, remember time.Duration) Record {
+	r.Seen = slices.DeleteFunc(slices.Clone(r.Seen), func(s Seen) bool {
+		return now.Sub(s.At) > remember
+	})
+	r.Seen = append(r.Seen, Seen{e.Source, e.ID, now})
+	return r
+}
