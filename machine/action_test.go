@@ -655,3 +655,53 @@ func TestAChildHasTheIDAndTheEndThatItIsGiven(t *testing.T) {
 		perduretest.Get(env, slow, "another").Returns(2)
 	}, m, slow)
 }
+
+// A Retry is about the next attempt only: an error after it is tried again as the step says.
+//
+// spec: R-5
+func TestThePolicyOfARetryIsForOneAttempt(t *testing.T) {
+	var did []string
+	do := func(ctx context.Context, _ int) (machine.Action, error) {
+		n, last, err := perdure.Attempt(ctx)
+		if did = append(did, fmt.Sprint(n, " ", last)); err != nil {
+			return machine.Action{}, err
+		}
+		if n == 1 {
+			return machine.Retry(perdure.Retry{Attempts: 2, NoDelay: true}, nil), nil
+		}
+		return machine.Action{}, errBad
+	}
+	for _, c := range []struct {
+		own  perdure.Retry
+		want string
+	}{
+		{perdure.Retry{Attempts: 4, NoDelay: true}, "[1 false 2 true 3 false 4 true]"},
+		{perdure.NoRetry, "[1 true 2 true]"},
+	} {
+		did = nil
+		m := machine.New[int]("m", "a")
+		machine.Add(m, "a", do).Retry(c.own)
+		if _, err := play(t, m); !errors.Is(err, errBad) || fmt.Sprint(did) != c.want {
+			t.Errorf("%v, %v, want %s", err, did, c.want)
+		}
+	}
+}
+
+// spec: R-2, R-24
+func TestASplitNamesTheStepAfterIt(t *testing.T) {
+	for to, want := range map[string]string{"b": `{"x":1}`, "c": "7", machine.End: `{"x":1}`} {
+		m := machine.New[int]("m", "a")
+		machine.Add(m, "a", returns(machine.Split(machine.BranchOf("x", "d", 0)).To(to))).
+			Split("d").To("b", "c", machine.End)
+		machine.Add(m, "b", func(_ context.Context, in map[string]int) (machine.Action, error) {
+			return machine.Complete(in), nil
+		})
+		machine.Add(m, "c", func(context.Context, map[string]int) (machine.Action, error) {
+			return machine.Complete(7), nil
+		})
+		machine.Add(m, "d", plus(1))
+		if out, err := play(t, m); err != nil || out != want {
+			t.Errorf("to %s: %s, %v", to, out, err)
+		}
+	}
+}

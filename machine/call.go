@@ -138,7 +138,6 @@ func (v *visit) result(a Action) (pattern.Visited, error) {
 	case splits:
 		r.Next = a.next
 	case fails:
-		r.Then = ""
 		return r, perdure.Permanent(errors.New(a.reason))
 	}
 	return r, nil
