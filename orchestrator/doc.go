@@ -1,6 +1,6 @@
-// Package orchestrator has the events and the memory of event-driven orchestrators. An orchestrator
-// is called with one [Event] at a time for a subject, which names one instance. Between two events
-// the state of the instance is in a [Memory].
+// Package orchestrator has event-driven orchestrators and their memory. An orchestrator is called
+// with one event (package event) at a time for a subject, which names one instance. Between two
+// events the state of the instance is in a [Memory].
 //
 // An application can bring a memory of its own: it implements the four methods of [Memory], each
 // with one try, and proves it with package memorytest. [Insist] adds the tries, so that all

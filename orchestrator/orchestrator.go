@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/perdure/perdure/event"
 	"github.com/perdure/perdure/internal/guard"
 )
 
@@ -29,7 +30,7 @@ type Orchestrator struct {
 
 	Memory Memory[Record]
 	// Publish sends events, in order, at least once. It returns when they are durable elsewhere.
-	Publish func(ctx context.Context, events []Event) error
+	Publish func(ctx context.Context, events []event.Event) error
 
 	TTL      time.Duration // of locks; 0 means a minute
 	Remember time.Duration // how long consumed events are known; 0 means 24 hours
@@ -69,10 +70,10 @@ var ErrLocked = errors.New("another process has the lock")
 
 // A Turn is the part of an event's handling that the handler sees and decides.
 type Turn struct {
-	Event Event
+	Event event.Event
 	state json.RawMessage
 	ends  bool
-	emits []Event
+	emits []event.Event
 }
 
 // State decodes the state of the instance, and returns false if it has none yet.
@@ -97,13 +98,13 @@ func (t *Turn) Finish() { t.ends = true }
 
 // Emit sends an event when the handler has returned. Its ID follows from that of the event which is
 // handled, its source is the orchestrator, and an empty subject means the same subject.
-func (t *Turn) Emit(e Event) { t.emits = append(t.emits, e) }
+func (t *Turn) Emit(e event.Event) { t.emits = append(t.emits, e) }
 
 // On handles an event that was delivered, in this order: lock, read, execute, write, clean up,
 // publish, unlock. The write stores the state, the events that follow and the ID of the event. With
 // an error the event must be delivered again: see [TransactionError]. Any other error means that
 // the event itself is not valid, so that it never will be handled.
-func (o *Orchestrator) On(ctx context.Context, e Event) (Outcome, error) {
+func (o *Orchestrator) On(ctx context.Context, e event.Event) (Outcome, error) {
 	if err := e.Check(); err != nil {
 		return "", err
 	}
@@ -111,10 +112,10 @@ func (o *Orchestrator) On(ctx context.Context, e Event) (Outcome, error) {
 		return "", errors.New("the event has no subject: it names no instance")
 	}
 	h := handling{
-		Orchestrator: o, memory: Insist(o.Memory), ctx: ctx, event: &e,
+		Orchestrator: o, memory: Insist(o.Memory), ctx: ctx, of: &e,
 		meta: &Metadata{Subject: e.Subject, Source: o.Source},
 	}
-	if name := e.Extensions[ExtParent]; name != "" {
+	if name := e.Extensions[event.ExtParent]; name != "" {
 		h.meta.Parent = To(name)
 	}
 	return h.do()
@@ -125,14 +126,14 @@ type handling struct {
 	*Orchestrator
 	memory Memory[Record]
 	ctx    context.Context
-	event  *Event
+	of     *event.Event
 	meta   *Metadata
 	token  Token
 	last   *State[Record]
 }
 
 func (h *handling) fails(op string, err error) error {
-	return &TransactionError{h.event.Subject, op, err}
+	return &TransactionError{h.of.Subject, op, err}
 }
 
 // do handles the event under the lock.
@@ -141,7 +142,7 @@ func (h *handling) do() (out Outcome, err error) {
 	if ttl == 0 {
 		ttl = time.Minute
 	}
-	subject := h.event.Subject
+	subject := h.of.Subject
 	if h.token, err = h.memory.Lock(h.ctx, subject, ttl, h.meta); h.token == 0 && err == nil {
 		err = ErrLocked
 	}
@@ -159,9 +160,9 @@ func (h *handling) do() (out Outcome, err error) {
 		next = h.last.Value
 	}
 	switch {
-	case next.has(h.event):
+	case next.has(h.of):
 		out = EventDuplicate
-	case next.Ended != "", h.last == nil && !slices.Contains(h.Initial, h.event.Type):
+	case next.Ended != "", h.last == nil && !slices.Contains(h.Initial, h.of.Type):
 		out = EventIgnored
 	default:
 		out, next = h.execute(next)
@@ -182,28 +183,28 @@ func (h *handling) cleanUp(c Change[Record]) {
 	if !is {
 		return
 	}
-	if err := cleaner.Cleanup(h.ctx, h.event.Subject, c, h.meta); err != nil {
+	if err := cleaner.Cleanup(h.ctx, h.of.Subject, c, h.meta); err != nil {
 		log := h.Log
 		if log == nil {
 			log = slog.Default()
 		}
-		log.WarnContext(h.ctx, "orchestrator: clean-up failed", "subject", h.event.Subject,
+		log.WarnContext(h.ctx, "orchestrator: clean-up failed", "subject", h.of.Subject,
 			"error", err)
 	}
 }
 
 // execute calls the handler, and returns the record that follows.
 func (h *handling) execute(r Record) (Outcome, Record) {
-	t := &Turn{Event: *h.event, state: r.State}
+	t := &Turn{Event: *h.of, state: r.State}
 	err := h.call(t)
 	remember := h.Remember
 	if remember == 0 {
 		remember = 24 * time.Hour
 	}
-	next := r.consumes(h.event, time.Now().UTC(), remember)
+	next := r.consumes(h.of, time.Now().UTC(), remember)
 	if err != nil {
 		next.Ended = InstanceBroken
-		next.Outbox = append(slices.Clone(r.Outbox), h.named(1, systemError(h.event, err)))
+		next.Outbox = append(slices.Clone(r.Outbox), h.named(1, systemError(h.of, err)))
 		return EventFailed, next
 	}
 	next.State, next.Outbox = t.state, slices.Clone(r.Outbox)
@@ -231,15 +232,15 @@ func (h *handling) call(t *Turn) error {
 }
 
 // named returns the n-th event of the handler with its own attributes.
-func (h *handling) named(n int, e Event) Event {
+func (h *handling) named(n int, e event.Event) event.Event {
 	e.ID = h.id(n)
 	e.Source = h.Source
 	if e.Subject == "" {
-		e.Subject = h.event.Subject
+		e.Subject = h.of.Subject
 	}
-	ext := map[string]string{ExtCause: h.event.ID}
-	if v := h.event.Extensions[ExtTrace]; v != "" {
-		ext[ExtTrace] = v
+	ext := map[string]string{event.ExtCause: h.of.ID}
+	if v := h.of.Extensions[event.ExtTrace]; v != "" {
+		ext[event.ExtTrace] = v
 	}
 	maps.Copy(ext, e.Extensions)
 	e.Extensions = ext
@@ -249,7 +250,7 @@ func (h *handling) named(n int, e Event) Event {
 // id returns the ID of the n-th event that follows from this one: always the same.
 func (h *handling) id(n int) string {
 	sum := sha256.New()
-	for _, s := range []string{h.event.Source, h.event.ID, h.event.Subject, h.Source} {
+	for _, s := range []string{h.of.Source, h.of.ID, h.of.Subject, h.Source} {
 		fmt.Fprintf(sum, "%d %s ", len(s), s)
 	}
 	return hex.EncodeToString(sum.Sum(nil)[:16]) + "-" + strconv.Itoa(n)
@@ -259,11 +260,11 @@ func (h *handling) id(n int) string {
 // is an object with "error".
 const SystemError = "sys.orchestrator.error"
 
-func systemError(of *Event, err error) Event {
+func systemError(of *event.Event, err error) event.Event {
 	data, _ := json.Marshal(map[string]string{"error": err.Error()}) //nolint:errchkjson // texts
-	e := Event{Type: SystemError, Data: data}
-	if to := of.Extensions[ExtInitiator]; to != "" {
-		e.Extensions = map[string]string{ExtReplyTo: to}
+	e := event.Event{Type: SystemError, Data: data}
+	if to := of.Extensions[event.ExtInitiator]; to != "" {
+		e.Extensions = map[string]string{event.ExtReplyTo: to}
 	}
 	return e
 }
@@ -271,7 +272,7 @@ func systemError(of *Event, err error) Event {
 // write stores a record.
 func (h *handling) write(next Record) (Change[Record], error) {
 	c := Change[Record]{Next: next, Prev: h.last, Lock: h.token}
-	if err := h.memory.Write(h.ctx, h.event.Subject, c, h.meta); err != nil {
+	if err := h.memory.Write(h.ctx, h.of.Subject, c, h.meta); err != nil {
 		return c, err
 	}
 	h.last = &State[Record]{next, c.before() + 1}

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/perdure/perdure/event"
 	"github.com/perdure/perdure/orchestrator"
 )
 
@@ -20,7 +21,7 @@ var errCrash = errors.New("the process has died")
 // A place is where the instances of a counter live: a memory, and what was published.
 type place struct {
 	memory  orchestrator.Local[orchestrator.Record]
-	outside []orchestrator.Event
+	outside []event.Event
 	cleaned int
 }
 
@@ -92,17 +93,17 @@ func (p *process) begin() *orchestrator.Orchestrator {
 			case "panic":
 				panic("no")
 			case "bad":
-				t.Emit(orchestrator.Event{})
+				t.Emit(event.Event{})
 			case "end":
 				t.Finish()
 			}
 			n++
 			for i := range 2 {
-				t.Emit(orchestrator.Event{Type: fmt.Sprint("counted", i), Data: fmt.Append(nil, n)})
+				t.Emit(event.Event{Type: fmt.Sprint("counted", i), Data: fmt.Append(nil, n)})
 			}
 			return t.Become(n)
 		},
-		Publish: func(_ context.Context, events []orchestrator.Event) error {
+		Publish: func(_ context.Context, events []event.Event) error {
 			return p.reach(func() error {
 				p.outside = append(p.outside, events...)
 				return nil
@@ -123,12 +124,12 @@ func (p *place) heard() (all []string) {
 	return all
 }
 
-func event(id, kind string) orchestrator.Event {
-	return orchestrator.Event{ID: id, Source: "/test", Type: kind, Subject: "a"}
+func happens(id, kind string) event.Event {
+	return event.Event{ID: id, Source: "/test", Type: kind, Subject: "a"}
 }
 
 // deliver delivers an event until it is acknowledged. A process that dies is replaced.
-func deliver(t *testing.T, p *process, e orchestrator.Event) (*process, orchestrator.Outcome) {
+func deliver(t *testing.T, p *process, e event.Event) (*process, orchestrator.Outcome) {
 	t.Helper()
 	for range 10 {
 		out, err := p.begin().On(t.Context(), e)
@@ -160,9 +161,10 @@ func TestACrashAtAnyCallNeitherLosesNorDoublesAnEvent(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := &process{place: &place{}, dies: n, after: after}
 				first := p
-				for _, e := range []orchestrator.Event{
-					event("1", "begin"), event("2", "add"), event("1", "begin"), event("3", "end"),
-					event("3", "end"),
+				for _, e := range []event.Event{
+					happens("1", "begin"), happens("2", "add"), happens("1", "begin"),
+					happens("3", "end"),
+					happens("3", "end"),
 				} {
 					p, _ = deliver(t, p, e)
 				}
@@ -200,7 +202,7 @@ func TestTheOutcomesOfEvents(t *testing.T) {
 			{"3", "break", orchestrator.EventDuplicate}, {"4", "add", orchestrator.EventIgnored},
 			{"1", "begin", orchestrator.EventDuplicate},
 		} {
-			if _, out := deliver(t, p, event(c.id, c.kind)); out != c.want {
+			if _, out := deliver(t, p, happens(c.id, c.kind)); out != c.want {
 				t.Errorf("event %d, %s, is %s, want %s", i, c.kind, out, c.want)
 			}
 		}
@@ -217,10 +219,10 @@ func TestAnErrorOfTheHandlerGoesToTheInitiator(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			p := &process{place: &place{}}
-			deliver(t, p, event("1", "begin"))
-			e := event("2", kind)
+			deliver(t, p, happens("1", "begin"))
+			e := happens("2", kind)
 			e.Extensions = map[string]string{
-				orchestrator.ExtInitiator: "/shop", orchestrator.ExtTrace: "00-1-2-01",
+				event.ExtInitiator: "/shop", event.ExtTrace: "00-1-2-01",
 			}
 			if _, out := deliver(t, p, e); out != orchestrator.EventFailed {
 				t.Errorf("%s: %s", kind, out)
@@ -229,9 +231,9 @@ func TestAnErrorOfTheHandlerGoesToTheInitiator(t *testing.T) {
 			var data map[string]string
 			if err := json.Unmarshal(last.Data, &data); err != nil ||
 				last.Type != orchestrator.SystemError || !strings.Contains(data["error"], want) ||
-				last.Extensions[orchestrator.ExtReplyTo] != "/shop" ||
-				last.Extensions[orchestrator.ExtCause] != "2" ||
-				last.Extensions[orchestrator.ExtTrace] != "00-1-2-01" {
+				last.Extensions[event.ExtReplyTo] != "/shop" ||
+				last.Extensions[event.ExtCause] != "2" ||
+				last.Extensions[event.ExtTrace] != "00-1-2-01" {
 				t.Errorf("%s: %+v, %v", kind, last, err)
 			}
 			if len(p.outside) != 3 {
@@ -245,17 +247,17 @@ func TestAnErrorOfTheHandlerGoesToTheInitiator(t *testing.T) {
 func TestTheMemoryCleansUpAfterTheFinalStateAndBeforeTheLastEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &process{place: &place{}}
-		deliver(t, p, event("1", "begin"))
+		deliver(t, p, happens("1", "begin"))
 		o := p.begin()
 		publish := o.Publish
-		o.Publish = func(ctx context.Context, events []orchestrator.Event) error {
+		o.Publish = func(ctx context.Context, events []event.Event) error {
 			s, err := p.memory.Read(ctx, "a", nil)
 			if err != nil || p.cleaned != 1 || s.Value.Ended != orchestrator.InstanceFinished {
 				t.Errorf("cleaned up %d times, %+v, %v", p.cleaned, s, err)
 			}
 			return publish(ctx, events)
 		}
-		if out, err := o.On(t.Context(), event("2", "end")); out != orchestrator.EventHandled ||
+		if out, err := o.On(t.Context(), happens("2", "end")); out != orchestrator.EventHandled ||
 			err != nil || p.cleaned != 1 {
 			t.Errorf("%s, %v, cleaned up %d times", out, err, p.cleaned)
 		}
@@ -269,15 +271,15 @@ func TestAnEventThatIsNotHandledSaysWhy(t *testing.T) {
 		if _, err := p.memory.Lock(t.Context(), "a", time.Hour, nil); err != nil {
 			t.Fatal(err)
 		}
-		_, err := p.begin().On(t.Context(), event("1", "begin"))
+		_, err := p.begin().On(t.Context(), happens("1", "begin"))
 		failed := new(orchestrator.TransactionError)
 		if !errors.As(err, &failed) || !errors.Is(err, orchestrator.ErrLocked) ||
 			failed.Op != "lock" || failed.Subject != "a" {
 			t.Error(err)
 		}
-		none := event("1", "begin")
+		none := happens("1", "begin")
 		none.Subject = ""
-		for _, e := range []orchestrator.Event{none, {Subject: "a"}} {
+		for _, e := range []event.Event{none, {Subject: "a"}} {
 			if _, err := p.begin().On(t.Context(), e); err == nil || errors.As(err, &failed) {
 				t.Errorf("%+v: %v", e, err)
 			}
@@ -302,11 +304,11 @@ func TestAnEventIsRememberedForADay(t *testing.T) {
 			{0, "1", orchestrator.EventHandled}, {0, "2", orchestrator.EventDuplicate},
 		} {
 			time.Sleep(c.after)
-			if _, out := deliver(t, p, event(c.id, "begin")); out != c.want {
+			if _, out := deliver(t, p, happens(c.id, "begin")); out != c.want {
 				t.Errorf("event %s is %s, want %s", c.id, out, c.want)
 			}
 		}
-		other := event("2", "begin")
+		other := happens("2", "begin")
 		other.Source = "/another"
 		if _, out := deliver(t, p, other); out != orchestrator.EventHandled {
 			t.Errorf("an event of another source is %s", out)
@@ -332,9 +334,9 @@ func TestTheNextEventEmptiesTheOutbox(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := &process{place: &place{}, dies: n, after: after}
 				first := p
-				left := []orchestrator.Event{
-					event("1", "begin"), event("2", "begin"), event("3", "begin"),
-					event("4", "begin"),
+				left := []event.Event{
+					happens("1", "begin"), happens("2", "begin"), happens("3", "begin"),
+					happens("4", "begin"),
 				}
 				for len(left) > 0 {
 					e := left[0]
@@ -366,11 +368,11 @@ func TestABrokenInstanceStillEmptiesItsOutbox(t *testing.T) {
 	const publish = 4 // after lock, read and write
 	synctest.Test(t, func(t *testing.T) {
 		p := &process{place: &place{}, dies: publish}
-		if _, err := p.begin().On(t.Context(), event("1", "begin")); !errors.Is(err, errCrash) {
+		if _, err := p.begin().On(t.Context(), happens("1", "begin")); !errors.Is(err, errCrash) {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * time.Minute)
-		deliver(t, &process{place: p.place}, event("2", "break"))
+		deliver(t, &process{place: p.place}, happens("2", "break"))
 		want := []string{
 			"counted0 1", "counted1 1", orchestrator.SystemError + ` {"error":"no"}`,
 		}
@@ -390,7 +392,7 @@ func TestTheLockIsFreedAlsoIfTheContextEnds(t *testing.T) {
 			cancel()
 			return nil
 		}
-		if _, err := o.On(ctx, event("1", "begin")); !errors.Is(err, context.Canceled) {
+		if _, err := o.On(ctx, happens("1", "begin")); !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
 		if got, err := p.memory.Lock(t.Context(), "a", time.Minute, nil); got == 0 || err != nil {

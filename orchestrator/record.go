@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"slices"
 	"time"
+
+	"github.com/perdure/perdure/event"
 )
 
 // A Record is the whole of what a memory keeps of an instance. It is written as one value. So a
@@ -12,7 +14,7 @@ type Record struct {
 	State json.RawMessage `json:"state,omitempty"` // of the handler; nil for none
 	Ended End             `json:"ended,omitempty"`
 	// Outbox are the events of the handler that may not be emitted yet, in order.
-	Outbox []Event `json:"outbox,omitempty"`
+	Outbox []event.Event `json:"outbox,omitempty"`
 	// Seen are the events that were consumed, the oldest first.
 	Seen []Seen `json:"seen,omitempty"`
 }
@@ -34,14 +36,14 @@ const (
 )
 
 // has reports whether an event was consumed.
-func (r *Record) has(e *Event) bool {
+func (r *Record) has(e *event.Event) bool {
 	return slices.ContainsFunc(r.Seen, func(s Seen) bool {
 		return s.ID == e.ID && s.Source == e.Source
 	})
 }
 
 // consumes returns the record after an event, without the events that are forgotten by now.
-func (r Record) consumes(e *Event, now time.Time, remember time.Duration) Record {
+func (r Record) consumes(e *event.Event, now time.Time, remember time.Duration) Record {
 	r.Seen = slices.DeleteFunc(slices.Clone(r.Seen), func(s Seen) bool {
 		return now.Sub(s.At) > remember
 	})

@@ -29,8 +29,9 @@ var plan = map[string]permit{
 	"journal": {},
 	"observe": {own: "internal/guard"},
 	"api":     {own: "journal"},
-	// the memory of orchestrators, which knows nothing of runs
-	"orchestrator":            {own: "internal/guard"},
+	// orchestrators and their memory, which know nothing of runs
+	"event":                   {},
+	"orchestrator":            {own: "event internal/guard"},
 	"orchestrator/memorytest": {own: "orchestrator"},
 	// keeping
 	"store":        {own: "journal"},

@@ -1,4 +1,4 @@
-package orchestrator_test
+package event_test
 
 import (
 	"bytes"
@@ -8,17 +8,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/perdure/perdure/orchestrator"
+	"github.com/perdure/perdure/event"
 )
 
 // spec: A-13
 func TestAnEventIsACloudEvent(t *testing.T) {
-	e := orchestrator.Event{
+	e := event.Event{
 		ID: "A234-1234-1234", Source: "https://example.org/shop", Type: "org.example.order.placed",
 		Subject: "order-7", Time: time.Date(2026, 4, 5, 17, 31, 0, 5, time.UTC),
 		Schema: "https://example.org/order.json", ContentType: "application/vnd.order+json",
 		Data:       []byte(`{"cents":1250}`),
-		Extensions: map[string]string{orchestrator.ExtParent: "cart-1", "priority": "9"},
+		Extensions: map[string]string{event.ExtParent: "cart-1", "priority": "9"},
 	}
 	got, err := json.Marshal(e)
 	want := `{"data":{"cents":1250},"datacontenttype":"application/vnd.order+json",` +
@@ -29,7 +29,7 @@ func TestAnEventIsACloudEvent(t *testing.T) {
 	if err != nil || string(got) != want {
 		t.Errorf("%v\n%s\n%s", err, got, want)
 	}
-	var back orchestrator.Event
+	var back event.Event
 	if err := json.Unmarshal(got, &back); err != nil || fmt.Sprint(back) != fmt.Sprint(e) {
 		t.Errorf("%v\n%v\n%v", err, back, e)
 	}
@@ -53,7 +53,7 @@ func TestTheDataOfAnEventIsWhatItsTypeSays(t *testing.T) {
 		`,"datacontenttype":"application/octet","data_base64":"?"}`:         "it is base64",
 		`,"datacontenttype":"Application/JSON; charset=utf-8","data":true}`: "true",
 	} {
-		var e orchestrator.Event
+		var e event.Event
 		err := json.Unmarshal([]byte(begin+text), &e)
 		got := string(e.Data)
 		if e.Data == nil {
@@ -67,7 +67,7 @@ func TestTheDataOfAnEventIsWhatItsTypeSays(t *testing.T) {
 
 // spec: A-13
 func TestAllDefectsOfAnEventAreNamed(t *testing.T) {
-	var e orchestrator.Event
+	var e event.Event
 	err := json.Unmarshal([]byte(`{"specversion":"0.3","id":7,"source":"%zz","type":"",
 		"subject":"a\u0000b","time":"yesterday","dataschema":"schema","data":1,"data_base64":"MQ==",
 		"Upper":"x","list":[1],"ok":true,"n":-1.5,"none":null}`), &e)
@@ -90,7 +90,7 @@ func TestAllDefectsOfAnEventAreNamed(t *testing.T) {
 	if e.Extensions["ok"] != "true" || e.Extensions["n"] != "-1.5" {
 		t.Errorf("the extensions are %v", e.Extensions)
 	}
-	for text, e := range map[string]orchestrator.Event{
+	for text, e := range map[string]event.Event{
 		"year":             {Time: time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)},
 		"not JSON":         {Data: []byte("{")},
 		"extension \"id\"": {Extensions: map[string]string{"id": "x"}},
@@ -124,7 +124,7 @@ func FuzzEvent(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		var e, again orchestrator.Event
+		var e, again event.Event
 		if json.Unmarshal(data, &e) != nil {
 			return
 		}

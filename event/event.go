@@ -1,4 +1,6 @@
-package orchestrator
+// Package event has CloudEvents of version 1.0: the events that come in from outside, and those
+// that go out.
+package event
 
 import (
 	"encoding/json"
@@ -28,7 +30,7 @@ type Event struct {
 	Extensions map[string]string
 }
 
-// The names of extensions that orchestrators use.
+// The names of extensions that orchestrators read and set.
 const (
 	ExtParent    = "parentsubject" // the subject of the instance that has started this one
 	ExtInitiator = "initiator"     // who has sent the first event of the instance
