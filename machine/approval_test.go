@@ -166,3 +166,51 @@ func TestTwoBranchesWithOneKeyAreRefused(t *testing.T) {
 		run.Returns([]byte("true"))
 	}, m)
 }
+
+// spec
+func TestTheAskOfAStepIsAsItSays(t *testing.T) {
+	until := time.Date(2000, 1, 1, 3, 0, 0, 0, time.UTC)
+	for name, c := range map[string]struct {
+		ask    approval.Ask
+		within time.Duration // of the action
+		due    time.Duration // after the start, which is at midnight
+	}{
+		"no time":                     {approval.Ask{}, 0, 0},
+		"that of the ask":             {approval.Ask{Within: time.Hour}, 0, time.Hour},
+		"that of the action":          {approval.Ask{}, 2 * time.Hour, 2 * time.Hour},
+		"the shorter one, of the ask": {approval.Ask{Within: time.Hour}, 2 * time.Hour, time.Hour},
+		"the shorter one, of the action": {
+			approval.Ask{Within: 2 * time.Hour}, time.Hour, time.Hour,
+		},
+		"a time of day": {approval.Ask{Until: until}, 0, 3 * time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.ask.Key, c.ask.Title = "k", "a claim"
+			a := machine.WaitForApproval(c.ask)
+			if c.within > 0 {
+				a = a.Within(c.within, "late")
+			}
+			m := machine.New[int]("m", "a")
+			machine.Add(m, "a", returns(a)).To("late")
+			machine.Add(m, "late", plus(0))
+			perduretest.Test(t, func(env *perduretest.Env) {
+				perduretest.Start(env, m.Workflow, 1, perdure.ID("x"))
+				env.Settle()
+				var all []approval.State
+				if err := env.Do(func(eng *perdure.Engine) (err error) {
+					all, err = approval.States(env.Context(), eng, "x")
+					return err
+				}); err != nil {
+					t.Fatal(err)
+				}
+				due := time.Time{}
+				if c.due > 0 {
+					due = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).Add(c.due)
+				}
+				if len(all) != 1 || all[0].Title != "a claim" || !all[0].Due.Equal(due) {
+					t.Errorf("the asks are %+v, want one that is due at %v", all, due)
+				}
+			}, m)
+		})
+	}
+}

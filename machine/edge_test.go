@@ -190,20 +190,26 @@ func TestErrorRoutesInACircleEnd(t *testing.T) {
 }
 
 // spec: R-5
-func TestNoDelayOfAnErrorIsLongerThanADay(t *testing.T) {
-	calls := 0
-	m := machine.New[int]("m", "a")
-	machine.Add(m, "a", func(ctx context.Context, in int) (machine.Action, error) {
-		if calls++; calls == 1 {
-			return machine.Action{}, perdure.RetryAfter(72*time.Hour, errBad)
-		}
-		return machine.Complete(1), nil
-	}).Retry(perdure.Retry{Attempts: 3})
-	perduretest.Test(t, func(env *perduretest.Env) {
-		run := perduretest.Start(env, m.Workflow, 0, perdure.ID("x"))
-		env.Sleep(25 * time.Hour)
-		run.Is(journal.Completed)
-	}, m)
+func TestTheDelayOfAnErrorIsWhatItAsksForUpToADay(t *testing.T) {
+	for asked, want := range map[time.Duration]time.Duration{
+		72 * time.Hour: 24 * time.Hour, 2 * time.Hour: 2 * time.Hour,
+	} {
+		calls := 0
+		m := machine.New[int]("m", "a")
+		machine.Add(m, "a", func(ctx context.Context, in int) (machine.Action, error) {
+			if calls++; calls == 1 {
+				return machine.Action{}, perdure.RetryAfter(asked, errBad)
+			}
+			return machine.Complete(1), nil
+		}).Retry(perdure.Retry{Attempts: 3})
+		perduretest.Test(t, func(env *perduretest.Env) {
+			run := perduretest.Start(env, m.Workflow, 0, perdure.ID("x"))
+			env.Sleep(want - time.Second)
+			run.Is(journal.Waiting)
+			env.Sleep(2 * time.Second)
+			run.Is(journal.Completed)
+		}, m)
+	}
 }
 
 // spec: R-29
