@@ -64,6 +64,19 @@ func (e *TransactionError) Error() string {
 // Unwrap returns the reason.
 func (e *TransactionError) Unwrap() error { return e.Err }
 
+// A Violation is the error of an event that will never be handled, because it breaks a contract.
+// The state stays as it was.
+type Violation struct {
+	ID  string // of the event
+	Err error  // names all defects
+}
+
+// Error returns the ID of the event and its defects.
+func (v *Violation) Error() string { return "orchestrator: event " + v.ID + ": " + v.Err.Error() }
+
+// Unwrap returns the defects.
+func (v *Violation) Unwrap() error { return v.Err }
+
 // ErrLocked is the reason of a [TransactionError] if another process handles an event of the
 // subject.
 var ErrLocked = errors.New("another process has the lock")
@@ -101,22 +114,20 @@ func (t *Turn) Finish() { t.ends = true }
 func (t *Turn) Emit(e event.Event) { t.emits = append(t.emits, e) }
 
 // On handles an event that was delivered, in this order: lock, read, execute, write, clean up,
-// publish, unlock. The write stores the state, the events that follow and the ID of the event. With
-// an error the event must be delivered again: see [TransactionError]. Any other error means that
-// the event itself is not valid, so that it never will be handled.
+// publish, unlock. The write stores the state, the events that follow and the ID of the event. The
+// error is a [TransactionError] if the event must be delivered again, and a [Violation] if it never
+// will be handled.
 func (o *Orchestrator) On(ctx context.Context, e event.Event) (Outcome, error) {
-	if err := e.Check(); err != nil {
-		return "", err
-	}
+	err := e.Check()
 	if e.Subject == "" {
-		return "", errors.New("the event has no subject: it names no instance")
+		err = errors.Join(err, errors.New("subject is missing: it names the instance"))
+	}
+	if err != nil {
+		return "", &Violation{e.ID, err}
 	}
 	h := handling{
 		Orchestrator: o, memory: Insist(o.Memory), ctx: ctx, of: &e,
 		meta: &Metadata{Subject: e.Subject, Source: o.Source},
-	}
-	if name := e.Extensions[event.ExtParent]; name != "" {
-		h.meta.Parent = To(name)
 	}
 	return h.do()
 }
@@ -155,9 +166,14 @@ func (h *handling) do() (out Outcome, err error) {
 	if h.last, err = h.memory.Read(h.ctx, subject, h.meta); err != nil {
 		return "", h.fails("read", err)
 	}
-	next := Record{}
+	next := begun(h.of)
 	if h.last != nil {
 		next = h.last.Value
+	}
+	h.meta = &Metadata{subject, To(next.Parent), To(next.Initiator), h.Source}
+	if p := h.of.Extensions[event.ExtParent]; p != "" && p != next.Parent {
+		return "", &Violation{h.of.ID, fmt.Errorf("%s is %.100q, and the instance has %q",
+			event.ExtParent, p, next.Parent)}
 	}
 	switch {
 	case next.has(h.of):
@@ -204,7 +220,7 @@ func (h *handling) execute(r Record) (Outcome, Record) {
 	next := r.consumes(h.of, time.Now().UTC(), remember)
 	if err != nil {
 		next.Ended = InstanceBroken
-		next.Outbox = append(slices.Clone(r.Outbox), h.named(1, systemError(h.of, err)))
+		next.Outbox = append(slices.Clone(r.Outbox), h.named(1, systemError(next.Initiator, err)))
 		return EventFailed, next
 	}
 	next.State, next.Outbox = t.state, slices.Clone(r.Outbox)
@@ -260,13 +276,11 @@ func (h *handling) id(n int) string {
 // is an object with "error".
 const SystemError = "sys.orchestrator.error"
 
-func systemError(of *event.Event, err error) event.Event {
+func systemError(to string, err error) event.Event {
 	data, _ := json.Marshal(map[string]string{"error": err.Error()}) //nolint:errchkjson // texts
-	e := event.Event{Type: SystemError, Data: data}
-	if to := of.Extensions[event.ExtInitiator]; to != "" {
-		e.Extensions = map[string]string{event.ExtReplyTo: to}
+	return event.Event{
+		Type: SystemError, Data: data, Extensions: map[string]string{event.ExtReplyTo: to},
 	}
-	return e
 }
 
 // write stores a record.

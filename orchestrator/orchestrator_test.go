@@ -219,11 +219,11 @@ func TestAnErrorOfTheHandlerGoesToTheInitiator(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			p := &process{place: &place{}}
-			deliver(t, p, happens("1", "begin"))
+			first := happens("1", "begin")
+			first.Extensions = map[string]string{event.ExtInitiator: "/shop"}
+			deliver(t, p, first)
 			e := happens("2", kind)
-			e.Extensions = map[string]string{
-				event.ExtInitiator: "/shop", event.ExtTrace: "00-1-2-01",
-			}
+			e.Source, e.Extensions = "/other", map[string]string{event.ExtTrace: "00-1-2-01"}
 			if _, out := deliver(t, p, e); out != orchestrator.EventFailed {
 				t.Errorf("%s: %s", kind, out)
 			}
@@ -279,10 +279,33 @@ func TestAnEventThatIsNotHandledSaysWhy(t *testing.T) {
 		}
 		none := happens("1", "begin")
 		none.Subject = ""
-		for _, e := range []event.Event{none, {Subject: "a"}} {
-			if _, err := p.begin().On(t.Context(), e); err == nil || errors.As(err, &failed) {
-				t.Errorf("%+v: %v", e, err)
+		foreign := happens("2", "begin")
+		foreign.Subject, foreign.Extensions = "b", map[string]string{event.ExtParent: "x"}
+		own := happens("1", "begin")
+		own.Subject = "b"
+		deliver(t, p, own)
+		before, err := p.memory.Read(t.Context(), "b", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.outside = nil
+		for _, c := range []struct {
+			e    event.Event
+			want string
+		}{
+			{none, "event 1: subject is missing"},
+			{event.Event{}, "id is missing\nsource is missing\ntype is missing\nsubject is"},
+			{foreign, `event 2: parentsubject is "x", and the instance has ""`},
+		} {
+			_, err := p.begin().On(t.Context(), c.e)
+			if v := new(orchestrator.Violation); !errors.As(err, &v) ||
+				!strings.Contains(err.Error(), c.want) {
+				t.Errorf("%v, want %s", err, c.want)
 			}
+		}
+		if after, err := p.memory.Read(t.Context(), "b", nil); err != nil ||
+			after.Version != before.Version {
+			t.Errorf("the state is %+v, %v", after, err)
 		}
 		if p.outside != nil {
 			t.Error(p.outside)
@@ -397,6 +420,59 @@ func TestTheLockIsFreedAlsoIfTheContextEnds(t *testing.T) {
 		}
 		if got, err := p.memory.Lock(t.Context(), "a", time.Minute, nil); got == 0 || err != nil {
 			t.Errorf("token %d, %v", got, err)
+		}
+	})
+}
+
+// A watched is a memory that keeps the metadata of each call.
+type watched struct {
+	orchestrator.Memory[orchestrator.Record]
+	all []string
+}
+
+func (w *watched) note(call string, m *orchestrator.Metadata) {
+	w.all = append(w.all, fmt.Sprint(call, " ", m.Subject, " ", m.Parent, " ", m.Initiator, " ",
+		m.Source))
+}
+
+func (w *watched) Read(ctx context.Context, subject string, m *orchestrator.Metadata) (
+	*orchestrator.State[orchestrator.Record], error) {
+	w.note("read", m)
+	return w.Memory.Read(ctx, subject, m)
+}
+
+func (w *watched) Write(ctx context.Context, subject string,
+	c orchestrator.Change[orchestrator.Record], m *orchestrator.Metadata) error {
+	w.note("write", m)
+	return w.Memory.Write(ctx, subject, c, m)
+}
+
+// spec: A-2, A-12
+func TestAMemoryIsToldOfTheInstance(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &process{place: &place{}}
+		w := &watched{Memory: &p.memory}
+		o := p.begin()
+		o.Memory = w
+		child, root := happens("1", "begin"), happens("1", "begin")
+		child.Extensions = map[string]string{event.ExtParent: "parent"}
+		child.Subject = "b"
+		later := happens("2", "add")
+		later.Subject, later.Source = "b", "/other"
+		for _, e := range []event.Event{child, later, root} {
+			if _, err := o.On(t.Context(), e); err != nil {
+				t.Error(err)
+			}
+		}
+		want := []string{
+			"read b pending pending /counter", "write b parent /test /counter",
+			"write b parent /test /counter", "read b pending pending /counter",
+			"write b parent /test /counter", "write b parent /test /counter",
+			"read a pending pending /counter", "write a none /test /counter",
+			"write a none /test /counter",
+		}
+		if !slices.Equal(w.all, want) {
+			t.Errorf("%q", w.all)
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package orchestrator
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"time"
@@ -13,6 +14,10 @@ import (
 type Record struct {
 	State json.RawMessage `json:"state,omitempty"` // of the handler; nil for none
 	Ended End             `json:"ended,omitempty"`
+	// The subject of the instance that has started this one; empty for none.
+	Parent string `json:"parent,omitempty"`
+	// Who has sent the first event, and hears of errors.
+	Initiator string `json:"initiator,omitempty"`
 	// Outbox are the events of the handler that may not be emitted yet, in order.
 	Outbox []event.Event `json:"outbox,omitempty"`
 	// Seen are the events that were consumed, the oldest first.
@@ -34,6 +39,14 @@ const (
 	InstanceFinished End = "finished" // the handler has come to its end
 	InstanceBroken   End = "broken"   // the handler has returned an error
 )
+
+// begun returns the record of an instance that an event creates.
+func begun(e *event.Event) Record {
+	return Record{
+		Parent:    e.Extensions[event.ExtParent],
+		Initiator: cmp.Or(e.Extensions[event.ExtInitiator], e.Source),
+	}
+}
 
 // has reports whether an event was consumed.
 func (r *Record) has(e *event.Event) bool {
