@@ -28,8 +28,9 @@ type Memory[T any] interface {
 }
 
 // A Cleaner is a [Memory] that is told of ends. Cleanup is called with the arguments of the Write
-// that has stored the final state of an instance, after it. After a crash it may be called again.
-// It may remove the state.
+// that has stored the final state of an instance, after it and under the same lock. After a crash
+// it is called again, without the state before. It may change what is stored, but must keep the
+// [Record.Rest] of a record: otherwise a crash loses events, and an event is consumed twice.
 type Cleaner[T any] interface {
 	Cleanup(ctx context.Context, subject string, c Change[T], m *Metadata) error
 }

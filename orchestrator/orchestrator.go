@@ -140,7 +140,8 @@ type handling struct {
 	of     *event.Event
 	meta   *Metadata
 	token  Token
-	last   *State[Record]
+	last   *State[Record] // as it is stored
+	prev   *State[Record] // before this event; nil if there was none, or if it is not known
 }
 
 func (h *handling) fails(op string, err error) error {
@@ -182,24 +183,26 @@ func (h *handling) do() (out Outcome, err error) {
 		out = EventIgnored
 	default:
 		out, next = h.execute(next)
-		c, err := h.write(next)
-		if err != nil {
+		h.prev = h.last
+		if err := h.write(next); err != nil {
 			return "", h.fails("write", err)
-		}
-		if next.Ended == InstanceFinished {
-			h.cleanUp(c)
 		}
 	}
 	return out, h.settle()
 }
 
 // cleanUp lets the memory clean up after the final state. Its error stops nothing.
-func (h *handling) cleanUp(c Change[Record]) {
+func (h *handling) cleanUp() {
 	cleaner, is := h.memory.(Cleaner[Record])
 	if !is {
 		return
 	}
-	if err := cleaner.Cleanup(h.ctx, h.of.Subject, c, h.meta); err != nil {
+	c := Change[Record]{Next: h.last.Value, Prev: h.prev, Lock: h.token}
+	err := cleaner.Cleanup(h.ctx, h.of.Subject, c, h.meta)
+	if err == nil { // the memory may have written the record
+		h.last, err = h.memory.Read(h.ctx, h.of.Subject, h.meta)
+	}
+	if err != nil {
 		log := h.Log
 		if log == nil {
 			log = slog.Default()
@@ -228,7 +231,7 @@ func (h *handling) execute(r Record) (Outcome, Record) {
 		next.Outbox = append(next.Outbox, h.named(i+1, e))
 	}
 	if t.ends {
-		next.Ended = InstanceFinished
+		next.Ended, next.Unclean = InstanceFinished, true
 	}
 	return EventHandled, next
 }
@@ -284,26 +287,34 @@ func systemError(to string, err error) event.Event {
 }
 
 // write stores a record.
-func (h *handling) write(next Record) (Change[Record], error) {
+func (h *handling) write(next Record) error {
 	c := Change[Record]{Next: next, Prev: h.last, Lock: h.token}
 	if err := h.memory.Write(h.ctx, h.of.Subject, c, h.meta); err != nil {
-		return c, err
+		return err
 	}
 	h.last = &State[Record]{next, c.before() + 1}
-	return c, nil
+	return nil
 }
 
-// settle publishes the outbox, and then stores that it is empty. If only that fails, the
-// events are published once more later, under the same IDs.
+// settle cleans up and publishes the outbox, and then stores that this is done. If only that fails,
+// both are done once more later: the events under the same IDs.
 func (h *handling) settle() error {
-	if h.last == nil || len(h.last.Value.Outbox) == 0 {
+	if h.last == nil || len(h.last.Value.Outbox) == 0 && !h.last.Value.Unclean {
 		return nil
 	}
-	if err := h.Publish(h.ctx, h.last.Value.Outbox); err != nil {
-		return h.fails("publish", err)
+	outbox := h.last.Value.Outbox
+	if h.last.Value.Unclean {
+		h.cleanUp()
 	}
-	next := h.last.Value
-	next.Outbox = nil
-	_, _ = h.write(next)
+	if len(outbox) > 0 {
+		if err := h.Publish(h.ctx, outbox); err != nil {
+			return h.fails("publish", err)
+		}
+	}
+	if h.last != nil { // else the memory has removed it
+		next := h.last.Value
+		next.Outbox, next.Unclean = nil, false
+		_ = h.write(next)
+	}
 	return nil
 }

@@ -172,9 +172,11 @@ func TestACrashAtAnyCallNeitherLosesNorDoublesAnEvent(t *testing.T) {
 					t.Errorf("death at call %d, after it: %v: a consumer hears %q", n, after, got)
 				}
 				s, err := p.memory.Read(t.Context(), "a", nil)
-				if err != nil || string(s.Value.State) != "3" ||
-					s.Value.Ended != orchestrator.InstanceFinished || len(s.Value.Outbox) > 0 {
-					t.Errorf("death at call %d, after it: %v: %+v, %v", n, after, s, err)
+				if err != nil || string(s.Value.State) != "3" || s.Value.Unclean ||
+					p.cleaned == 0 || len(s.Value.Outbox) > 0 ||
+					s.Value.Ended != orchestrator.InstanceFinished {
+					t.Errorf("death at call %d, after it: %v: %+v, cleaned up %d times, %v", n,
+						after, s, p.cleaned, err)
 				}
 				over = !first.dead
 			})

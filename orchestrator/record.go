@@ -20,6 +20,8 @@ type Record struct {
 	Initiator string `json:"initiator,omitempty"`
 	// Outbox are the events of the handler that may not be emitted yet, in order.
 	Outbox []event.Event `json:"outbox,omitempty"`
+	// Unclean means that the instance has finished, and the memory may not have cleaned up yet.
+	Unclean bool `json:"unclean,omitempty"`
 	// Seen are the events that were consumed, the oldest first.
 	Seen []Seen `json:"seen,omitempty"`
 }
@@ -46,6 +48,12 @@ func begun(e *event.Event) Record {
 		Parent:    e.Extensions[event.ExtParent],
 		Initiator: cmp.Or(e.Extensions[event.ExtInitiator], e.Source),
 	}
+}
+
+// Rest returns the record without the state of the handler: what has to stay after a clean-up.
+func (r Record) Rest() Record {
+	r.State = nil
+	return r
 }
 
 // has reports whether an event was consumed.

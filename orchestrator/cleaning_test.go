@@ -1,0 +1,115 @@
+package orchestrator_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/perdure/perdure/event"
+	"github.com/perdure/perdure/orchestrator"
+)
+
+// A clean-up takes the state away, and neither what is to be emitted nor what was seen, wherever
+// the process dies.
+//
+// spec
+func TestACleanUpLosesNoEventWhereverAProcessDies(t *testing.T) {
+	const most = 100
+	want := []string{"counted0 1", "counted1 1", "counted0 2", "counted1 2"}
+	archive := &orchestrator.Local[orchestrator.Record]{}
+	for name, over := range map[string]func(*process) orchestrator.Memory[orchestrator.Record]{
+		"deletes": func(p *process) orchestrator.Memory[orchestrator.Record] {
+			return orchestrator.Deleting{Memory: p}
+		},
+		"archives": func(p *process) orchestrator.Memory[orchestrator.Record] {
+			return orchestrator.Archiving{Memory: p, To: archive}
+		},
+	} {
+		for _, after := range []bool{false, true} {
+			n, done := 1, false
+			for ; n < most && !done; n++ {
+				archive = &orchestrator.Local[orchestrator.Record]{}
+				synctest.Test(t, func(t *testing.T) {
+					p := &process{place: &place{}, dies: n, after: after}
+					first := p
+					left := []event.Event{
+						happens("1", "begin"), happens("2", "end"), happens("2", "end"),
+						happens("1", "begin"),
+					}
+					for len(left) > 0 {
+						o := p.begin()
+						o.Memory = over(p)
+						if _, err := o.On(t.Context(), left[0]); err == nil {
+							left = left[1:]
+						} else if !errors.Is(err, errCrash) {
+							t.Fatal(err)
+						}
+						if p.dead {
+							p = &process{place: p.place}
+							time.Sleep(2 * time.Minute)
+						}
+					}
+					if got := p.heard(); !slices.Equal(got, want) {
+						t.Errorf("%s, death at call %d: a consumer hears %q", name, n, got)
+					}
+					s, err := p.memory.Read(t.Context(), "a", nil)
+					if err != nil || s.Value.State != nil || len(s.Value.Seen) != 2 ||
+						s.Value.Ended != orchestrator.InstanceFinished {
+						t.Errorf("%s, death at call %d: %+v, %v", name, n, s, err)
+					}
+					kept, err := archive.Read(t.Context(), "a", nil)
+					if name == "archives" && (err != nil || kept == nil ||
+						string(kept.Value.State) != "2") {
+						t.Errorf("death at call %d: the archive has %+v, %v", n, kept, err)
+					}
+					done = !first.dead || t.Failed()
+				})
+			}
+			if n < 12 || n == most {
+				t.Errorf("a process makes %d calls", n)
+			}
+		}
+	}
+}
+
+// spec: A-8
+func TestACleanUpThatFailsStopsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &process{place: &place{}}
+		closed := &orchestrator.Local[orchestrator.Record]{}
+		if _, err := closed.Lock(t.Context(), "a", time.Hour, nil); err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range []event.Event{happens("1", "begin"), happens("2", "end")} {
+			o := p.begin()
+			o.Memory = orchestrator.Archiving{Memory: p, To: closed}
+			if out, err := o.On(t.Context(), e); out != orchestrator.EventHandled || err != nil {
+				t.Errorf("%s, %v", out, err)
+			}
+		}
+		s, err := p.memory.Read(t.Context(), "a", nil)
+		if err != nil || string(s.Value.State) != "2" || len(p.heard()) != 4 {
+			t.Errorf("%+v, %v, %q", s, err, p.heard())
+		}
+	})
+}
+
+// spec: A-8
+func TestAfterACleanUpNothingIsLeftToDo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &process{place: &place{}}
+		for _, e := range []event.Event{happens("1", "begin"), happens("2", "end")} {
+			o := p.begin()
+			o.Memory = orchestrator.Deleting{Memory: p}
+			if _, err := o.On(t.Context(), e); err != nil {
+				t.Error(err)
+			}
+		}
+		s, err := p.memory.Read(t.Context(), "a", nil)
+		if err != nil || s.Value.State != nil || s.Value.Outbox != nil || s.Value.Unclean {
+			t.Errorf("%+v, %v", s, err)
+		}
+	})
+}
