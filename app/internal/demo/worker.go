@@ -78,7 +78,11 @@ func Worker(ctx context.Context, in io.Reader, out io.Writer) error {
 	running := make(chan error, 1)
 	go func() {
 		defer cancel()
-		running <- engine.Run(ctx)
+		err := engine.Run(ctx)
+		if ctx.Err() != nil && journal.CodeOf(err) == journal.CodeUnavailable {
+			err = nil // its lease passed while it was paused, just before it was asked to end
+		}
+		running <- err
 	}()
 	w := &worker{engine: engine, out: json.NewEncoder(out)}
 	err = w.startAll(ctx, setup.Jobs)
