@@ -37,7 +37,7 @@ func TestALocalMemoryKeepsTheContract(t *testing.T) {
 			}
 			again := &orchestrator.Local[value]{}
 			insists := func() orchestrator.Memory[value] { return orchestrator.Insist(again) }
-			err := in(t, c, insists)
+			err := in(t, c, insists) // an Unlock that insists returns no error
 			if err != nil && c.Name != "a call whose context has ended fails" {
 				t.Errorf("the one that insists: %v", err)
 			}

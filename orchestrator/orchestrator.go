@@ -52,7 +52,7 @@ const (
 // certain: it has to be delivered again, which is safe.
 type TransactionError struct {
 	Subject string
-	Op      string // lock, read, write or publish
+	Op      string // lock, read, write or publish; handle for a panic in one of them
 	Err     error
 }
 
@@ -126,10 +126,19 @@ func (o *Orchestrator) On(ctx context.Context, e event.Event) (Outcome, error) {
 		return "", &Violation{e.ID, err}
 	}
 	h := handling{
-		Orchestrator: o, memory: Insist(o.Memory), ctx: ctx, of: &e,
+		Orchestrator: o, ctx: ctx, of: &e,
 		meta: &Metadata{Subject: e.Subject, Source: o.Source},
 	}
-	return h.do()
+	if o.Handle == nil || o.Memory == nil || o.Publish == nil {
+		return "", h.fails("handle", errors.New("the orchestrator lacks Handle, Memory or Publish"))
+	}
+	h.memory = Insist(o.Memory)
+	var out Outcome
+	err = guard.Call(func() (err error) { out, err = h.do(); return err })
+	if guard.AbortOf(err) != nil { // of the memory or the publisher: that of a handler is its error
+		err = h.fails("handle", err)
+	}
+	return out, err
 }
 
 // A handling is the handling of one event.

@@ -478,3 +478,27 @@ func TestAMemoryIsToldOfTheInstance(t *testing.T) {
 		}
 	})
 }
+
+// spec: A-10
+func TestAPanicOfTheMemoryOrThePublisherIsATransactionError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &process{place: &place{}}
+		panics, lacks, panicking := p.begin(), p.begin(), p.begin()
+		panics.Publish = func(context.Context, []event.Event) error { panic("publish") }
+		lacks.Handle = nil
+		panicking.Memory = &watched{} // it has no memory behind it
+		for _, o := range []*orchestrator.Orchestrator{lacks, panicking, panics} {
+			_, err := o.On(t.Context(), happens("1", "begin"))
+			if failed := new(orchestrator.TransactionError); !errors.As(err, &failed) ||
+				failed.Op != "handle" {
+				t.Error(err)
+			}
+		}
+		if _, out := deliver(t, p, happens("1", "begin")); out != orchestrator.EventDuplicate {
+			t.Errorf("the event is %s: it was stored before the panic", out)
+		}
+		if got := p.heard(); len(got) != 2 {
+			t.Errorf("a consumer hears %q", got)
+		}
+	})
+}

@@ -74,16 +74,11 @@ func (f *Operation) Place() (run journal.RunID, key string, opened int64) {
 // step's body hears of it through its context.
 func (f *Operation) Cancel(ctx context.Context, reason string) (bool, error) {
 	o := (*operation)(f)
-	s, err := inside(ctx, call{"cancel", o.id.Name})
+	s, err := cancelling(ctx, o)
 	if err != nil {
 		return false, err
 	}
-	r := s.run
-	defer r.mu.Unlock()
-	if err := s.owns(o); err != nil {
-		return false, err
-	}
-	s.hears(o)
+	defer s.run.mu.Unlock()
 	switch {
 	case o.delivered || o.settled && !o.held:
 		return false, nil
@@ -98,22 +93,33 @@ func (f *Operation) Cancel(ctx context.Context, reason string) (bool, error) {
 	return true, nil
 }
 
+// cancelling returns the scope of the code that cancels an operation, with the lock. The code hears
+// of the operation.
+func cancelling(ctx context.Context, o *operation) (*scope, error) {
+	s, err := inside(ctx, call{"cancel", o.id.Name})
+	if err != nil {
+		return nil, err
+	}
+	if err := s.owns(o); err != nil {
+		s.run.mu.Unlock()
+		return nil, err
+	}
+	s.hears(o)
+	return s, nil
+}
+
 // CancelWaiting cancels a branch, as Cancel does, if its step waits for the next attempt. Otherwise
 // it returns false, and from then on no step of the branch is tried again: the branch goes on with
 // the result of the attempt that is being made. The decision is recorded, because it depends on the
 // moment.
 func (f *Operation) CancelWaiting(ctx context.Context, reason string) (bool, error) {
 	o := (*operation)(f)
-	s, err := inside(ctx, call{"cancel", o.id.Name})
+	s, err := cancelling(ctx, o)
 	if err != nil {
 		return false, err
 	}
 	r := s.run
 	defer r.mu.Unlock()
-	if err := s.owns(o); err != nil {
-		return false, err
-	}
-	s.hears(o)
 	if o.class != isScope || o.delivered {
 		return false, nil
 	}

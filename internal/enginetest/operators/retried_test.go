@@ -90,7 +90,10 @@ func (s *hands) order(opts ...perdure.WorkflowOption) *perdure.Workflow[int, str
 // ends waits for a run to end with an error that has a text, or without one.
 func ends[O any](t testing.TB, run *perdure.Run[O], text string) O {
 	t.Helper()
-	out, err := run.Result(t.Context())
+	// otherwise a test of a run that hangs goes on for ever, in virtual time
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Hour)
+	defer cancel()
+	out, err := run.Result(ctx)
 	if text == "" && err != nil ||
 		text != "" && (err == nil || !strings.Contains(err.Error(), text)) {
 		t.Fatalf("it ended with %v, want %q", err, text)
