@@ -23,7 +23,10 @@ func TestSuiteFailsBrokenVariants(t *testing.T) {
 			"takeover/the engine that was taken over is fenced from everything",
 		},
 		"a fence that does not wait": {
-			&holdEngine, `select 1 / count(*) from perdure.engines where id = $1`,
+			// It rests after its look, so that a take-over falls between look and commit on
+			// any machine.
+			&holdEngine,
+			`select 1 / count(*) from perdure.engines, pg_sleep(0.01) where id = $1`,
 			"among/nothing of an engine appears after its take-over",
 		},
 		"a fence by the clock": {
