@@ -203,6 +203,7 @@ var plan = map[string]permit{
 	// helpers of tests
 	"internal/faultproxy":  {},
 	"internal/testpg":      {},
+	"internal/testserver":  {},
 	"internal/patterntest": {own: "/ admin deadletter perduretest report"},
 	// the external tests of the engine, and what they share
 	"internal/enginetest":           {},
