@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 )
@@ -19,6 +20,7 @@ type Local[T any] struct {
 type kept struct {
 	data    []byte
 	version int64
+	parent  string
 	token   Token     // of the last lock
 	until   time.Time // when that lock ends; zero if it has ended
 }
@@ -57,7 +59,7 @@ func (l *Local[T]) Read(ctx context.Context, subject string, _ *Metadata) (*Stat
 }
 
 // Write stores a state.
-func (l *Local[T]) Write(ctx context.Context, subject string, c Change[T], _ *Metadata) error {
+func (l *Local[T]) Write(ctx context.Context, subject string, c Change[T], m *Metadata) error {
 	data, err := json.Marshal(c.Next)
 	if err != nil {
 		return fmt.Errorf("orchestrator: write %s: %w", subject, err)
@@ -74,7 +76,24 @@ func (l *Local[T]) Write(ctx context.Context, subject string, c Change[T], _ *Me
 		return ErrConflict
 	}
 	k.data, k.version = data, k.version+1
+	if m != nil {
+		k.parent, _ = m.Parent.Name()
+	}
 	return nil
+}
+
+// Children returns the subjects of the instances of a parent.
+func (l *Local[T]) Children(ctx context.Context, parent string) ([]string, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var all []string
+	for subject, k := range l.subjects {
+		if k.version > 0 && k.parent == parent && parent != "" {
+			all = append(all, subject)
+		}
+	}
+	slices.Sort(all)
+	return all, ctx.Err()
 }
 
 // Lock takes the lock of a subject.

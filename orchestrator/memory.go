@@ -35,6 +35,14 @@ type Cleaner[T any] interface {
 	Cleanup(ctx context.Context, subject string, c Change[T], m *Metadata) error
 }
 
+// A Family is a [Memory] that finds instances by their parents. It learns a parent from the
+// metadata of a Write, and the parent of an instance never changes.
+type Family interface {
+	// Children returns the subjects of the instances of a parent that have a state, in the order of
+	// their names.
+	Children(ctx context.Context, parent string) ([]string, error)
+}
+
 var (
 	// ErrConflict is returned by a Write if the stored state is not the one that was read.
 	ErrConflict = errors.New("orchestrator: the stored state is not the one that was read")

@@ -74,6 +74,7 @@ func Cases() []Case {
 		{"many holders lose no change", loses},
 		{"metadata may be anything", metadata},
 		{"a call whose context has ended fails", ends},
+		{"a memory that is a family finds the children of a parent", finds},
 	}
 }
 
@@ -450,4 +451,48 @@ func ends(ctx context.Context, w World) error {
 		}
 	}
 	return h.is("a", "", 0)
+}
+
+// finds checks a memory that is a Family.
+func finds(ctx context.Context, w World) error {
+	h := w.handle(ctx)
+	if _, is := h.Memory.(orchestrator.Family); !is {
+		return nil
+	}
+	parents := map[string]string{ // by subject
+		"c": "a", "b": "a", "b/c": "a", "{a}*": "b", "a.x": "", "a": "",
+	}
+	for subject, parent := range parents {
+		m := &orchestrator.Metadata{Subject: subject, Parent: orchestrator.To(parent)}
+		t, err := h.Lock(ctx, subject, h.TTL, m)
+		if err != nil || t == 0 {
+			return fmt.Errorf("lock of %q: token %d, %w", subject, t, err)
+		}
+		for version := range int64(2) {
+			c := orchestrator.Change[Value]{Lock: t}
+			if version > 0 {
+				c.Prev = &orchestrator.State[Value]{Version: version}
+			}
+			if err := h.Write(ctx, subject, c, m); err != nil {
+				return err
+			}
+		}
+	}
+	m := &orchestrator.Metadata{Parent: orchestrator.To("a")}
+	if _, err := h.Lock(ctx, "locked only", h.TTL, m); err != nil {
+		return err
+	}
+	other, _ := h.beside().Memory.(orchestrator.Family)
+	for parent, want := range map[string]string{
+		"a": "[b b/c c]", "b": "[{a}*]", "c": "[]", "": "[]", "*": "[]",
+	} {
+		got, err := other.Children(ctx, parent)
+		if err == nil && fmt.Sprint(got) != want {
+			err = fmt.Errorf("the children of %q are %v, and should be %s", parent, got, want)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
