@@ -33,6 +33,8 @@ var plan = map[string]permit{
 	"event":                   {},
 	"orchestrator":            {own: "event internal/guard"},
 	"orchestrator/memorytest": {own: "orchestrator"},
+	// events in and out
+	"bus": {own: "event"},
 	// keeping
 	"store":        {own: "journal"},
 	"store/memory": {own: "journal store"},

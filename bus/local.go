@@ -1,0 +1,150 @@
+package bus
+
+import (
+	"container/list"
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/perdure/perdure/event"
+)
+
+// A Local is a [Broker] within one process, for tests and for programs of one process. Its events
+// are gone when the process ends. A topic keeps an event until each of its groups is done with it,
+// and keeps for its first group what came before. The zero value is empty.
+type Local struct {
+	mu     sync.Mutex
+	topics map[string]*topic
+}
+
+// A topic is the stream of events of a name.
+type topic struct {
+	early  []event.Event // for the first group
+	groups map[string]*group
+}
+
+// A group is what a group is still to be done with of a topic.
+type group struct {
+	parcels list.List     // of *parcel, in the order of the topic
+	more    chan struct{} // closed, and made anew, when a parcel may be there for somebody
+}
+
+// A parcel is an event for one group.
+type parcel struct {
+	event    event.Event
+	attempts int
+	by       *int // the subscriber that has it; nil for none
+}
+
+// topic returns what there is of a topic. It is called with the lock.
+func (l *Local) topic(name string) *topic {
+	t := l.topics[name]
+	if t == nil {
+		t = &topic{groups: map[string]*group{}}
+		if l.topics == nil {
+			l.topics = map[string]*topic{}
+		}
+		l.topics[name] = t
+	}
+	return t
+}
+
+// group returns what there is of a group.
+func (l *Local) group(topic, name string) *group {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t := l.topic(topic)
+	g := t.groups[name]
+	if g == nil {
+		g = &group{more: make(chan struct{})}
+		g.add(t.early)
+		t.groups[name], t.early = g, nil
+	}
+	return g
+}
+
+func (g *group) add(events []event.Event) {
+	for _, e := range events {
+		g.parcels.PushBack(&parcel{event: e})
+	}
+	g.wake()
+}
+
+func (g *group) wake() {
+	close(g.more)
+	g.more = make(chan struct{})
+}
+
+// Publish gives events to the groups of a topic. It refuses all of them if one has a defect.
+func (l *Local) Publish(ctx context.Context, name string, events []event.Event) error {
+	for _, e := range events {
+		if err := e.Check(); err != nil {
+			return fmt.Errorf("bus: publish event %.100q: %w", e.ID, err)
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	t := l.topic(name)
+	if len(t.groups) == 0 {
+		t.early = append(t.early, events...)
+	}
+	for _, g := range t.groups {
+		g.add(events)
+	}
+	return nil
+}
+
+// Subscribe delivers the events of a topic to a member of a group.
+func (l *Local) Subscribe(ctx context.Context, name, of string, deliver func(Message)) error {
+	g, me := l.group(name, of), new(int)
+	defer l.leave(g, me)
+	for ctx.Err() == nil {
+		m, more := l.next(g, me)
+		if m != nil {
+			deliver(*m)
+			continue
+		}
+		select {
+		case <-more:
+		case <-ctx.Done():
+		}
+	}
+	return ctx.Err()
+}
+
+// next gives the first parcel that nobody has to a subscriber. If there is none, more is closed
+// when there may be one.
+func (l *Local) next(g *group, me *int) (m *Message, more <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for at := g.parcels.Front(); at != nil; at = at.Next() {
+		p, _ := at.Value.(*parcel)
+		if p.by != nil {
+			continue
+		}
+		p.by = me
+		p.attempts++
+		return &Message{Event: p.event, Attempt: p.attempts, Done: func(context.Context) error {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			g.parcels.Remove(at)
+			return nil
+		}}, nil
+	}
+	return nil, g.more
+}
+
+// leave gives what a subscriber is not done with to others.
+func (l *Local) leave(g *group, me *int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for at := g.parcels.Front(); at != nil; at = at.Next() {
+		if p, _ := at.Value.(*parcel); p.by == me {
+			p.by = nil
+		}
+	}
+	g.wake()
+}
