@@ -35,6 +35,7 @@ const (
 	ExtParent    = "parentsubject" // the subject of the instance that has started this one
 	ExtInitiator = "initiator"     // who has sent the first event of the instance
 	ExtReplyTo   = "replyto"       // who wants the answer, in place of the source
+	ExtTo        = "to"            // the only one that the event is for
 	ExtCause     = "causationid"   // the ID of the event that this one follows from
 	ExtTrace     = "traceparent"   // see W3C Trace Context
 )
@@ -71,7 +72,7 @@ func (e *Event) Check() error {
 	if y := e.Time.UTC().Year(); !e.Time.IsZero() && (y < 1 || y > 9999) {
 		add("time is not valid: its year is %d", y)
 	}
-	if e.Data != nil && e.isJSON() && !json.Valid(e.Data) {
+	if e.Data != nil && e.IsJSON() && !json.Valid(e.Data) {
 		add("data is not JSON, as datacontenttype says")
 	}
 	for _, name := range slices.Sorted(maps.Keys(e.Extensions)) {
@@ -87,8 +88,8 @@ func (e *Event) Check() error {
 	return errors.Join(all...)
 }
 
-// isJSON reports whether the data is JSON.
-func (e *Event) isJSON() bool {
+// IsJSON reports whether the content type is that of JSON.
+func (e *Event) IsJSON() bool {
 	media, _, _ := strings.Cut(e.ContentType, ";")
 	media = strings.ToLower(strings.TrimSpace(media))
 	return media == "" || media == "application/json" || media == "text/json" ||
@@ -129,7 +130,7 @@ func (e Event) MarshalJSON() ([]byte, error) {
 	}
 	switch {
 	case e.Data == nil:
-	case e.isJSON():
+	case e.IsJSON():
 		all["data"] = json.RawMessage(e.Data)
 	default:
 		all["data_base64"] = e.Data
@@ -229,7 +230,7 @@ func (a *attributes) data(e *Event) {
 		if e.Data = []byte{}; json.Unmarshal(coded, &e.Data) != nil {
 			a.add("data_base64 is not valid: it is base64")
 		}
-	case isPlain && e.isJSON():
+	case isPlain && e.IsJSON():
 		e.Data = plain
 	case isPlain:
 		e.Data = []byte(a.text("data"))

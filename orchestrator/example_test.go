@@ -10,22 +10,22 @@ import (
 
 // An order waits for its payment and then asks for the shipment.
 func ExampleOrchestrator() {
+	order := func(_ context.Context, t *orchestrator.Turn) error {
+		switch t.Event.Type {
+		case "order.placed":
+			t.Emit(event.Event{Type: "payment.wanted", Data: t.Event.Data})
+			return t.Become("waits for its payment")
+		case "payment.made":
+			t.Emit(event.Event{Type: "shipment.wanted"})
+			t.Finish()
+			return t.Become("paid")
+		}
+		return nil
+	}
 	orders := orchestrator.Orchestrator{
-		Source:  "/orders",
-		Initial: []string{"order.placed"},
-		Memory:  &orchestrator.Local[orchestrator.Record]{},
-		Handle: func(_ context.Context, t *orchestrator.Turn) error {
-			switch t.Event.Type {
-			case "order.placed":
-				t.Emit(event.Event{Type: "payment.wanted", Data: t.Event.Data})
-				return t.Become("waits for its payment")
-			case "payment.made":
-				t.Emit(event.Event{Type: "shipment.wanted"})
-				t.Finish()
-				return t.Become("paid")
-			}
-			return nil
-		},
+		Source:   "/orders",
+		Memory:   &orchestrator.Local[orchestrator.Record]{},
+		Versions: []orchestrator.Version{{Initial: []string{"order.placed"}, Handle: order}},
 		Publish: func(_ context.Context, events []event.Event) error {
 			for _, e := range events {
 				fmt.Println(e.Subject+":", e.Type)

@@ -14,6 +14,8 @@ import (
 type Record struct {
 	State json.RawMessage `json:"state,omitempty"` // of the handler; nil for none
 	Ended End             `json:"ended,omitempty"`
+	// Version is the URI of the version that the instance has begun with.
+	Version string `json:"version,omitempty"`
 	// The subject of the instance that has started this one; empty for none.
 	Parent string `json:"parent,omitempty"`
 	// Who has sent the first event, and hears of errors.

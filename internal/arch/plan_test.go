@@ -31,6 +31,7 @@ var plan = map[string]permit{
 	"api":     {own: "journal"},
 	// orchestrators and their memory, which know nothing of runs
 	"event":                   {},
+	"event/schema":            {others: "github.com/santhosh-tekuri/jsonschema/v6"},
 	"orchestrator":            {own: "event internal/guard"},
 	"orchestrator/memorytest": {own: "orchestrator"},
 	// events in and out
@@ -125,7 +126,7 @@ var plan = map[string]permit{
 		own: "/ internal/failure internal/kernel internal/payload internal/sealed internal/token " +
 			"journal store",
 	},
-	"approval/form": {own: "/ journal", others: "github.com/santhosh-tekuri/jsonschema/v6"},
+	"approval/form": {own: "/ event/schema journal"},
 	"alert": {
 		own: "/ admin approval deadletter internal/failure internal/kernel internal/rules " +
 			"internal/sealed journal store",
