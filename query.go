@@ -99,8 +99,8 @@ func (q *Query) check() error {
 	}
 	for _, p := range q.Patterns {
 		if !p.Valid() {
-			return failure.Invalid(op, "%v is not valid: allowed are WORKFLOW, SAGA, TCC and "+
-				"MACHINE", p)
+			return failure.Invalid(op, "%v is not valid: allowed are WORKFLOW, SAGA, TCC, "+
+				"MACHINE and ORCHESTRATOR", p)
 		}
 	}
 	switch {

@@ -3,6 +3,8 @@
 package event
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -39,6 +41,10 @@ const (
 	ExtCause     = "causationid"   // the ID of the event that this one follows from
 	ExtTrace     = "traceparent"   // see W3C Trace Context
 )
+
+// Kind is the kind ([perdure.Event].Kind) of what a run emits that is an event of this package: its
+// data is the event in JSON.
+const Kind = "CLOUD_EVENT"
 
 // own are the attributes that are no extensions.
 var own = []string{
@@ -86,6 +92,13 @@ func (e *Event) Check() error {
 		}
 	}
 	return errors.Join(all...)
+}
+
+// Key returns 32 hexadecimal digits that are the same for the same event, which is one of the same
+// source and ID.
+func (e *Event) Key() string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d %s %s", len(e.Source), e.Source, e.ID))
+	return hex.EncodeToString(sum[:16])
 }
 
 // IsJSON reports whether the content type is that of JSON.

@@ -11,6 +11,17 @@ import (
 	"github.com/perdure/perdure/event"
 )
 
+func TestTheKeyOfAnEventIsOfItsSourceAndID(t *testing.T) {
+	of := func(source, id, kind string) string {
+		return (&event.Event{Source: source, ID: id, Type: kind}).Key()
+	}
+	a := of("/a", "1", "x")
+	if a != of("/a", "1", "y") || len(a) != 32 || a == of("/a", "2", "x") ||
+		of("/a 1", "2", "x") == of("/a", "1 2", "x") {
+		t.Error(a)
+	}
+}
+
 // spec: A-13
 func TestAnEventIsACloudEvent(t *testing.T) {
 	e := event.Event{

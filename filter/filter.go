@@ -8,7 +8,7 @@
 //
 //	status=FAILED,TIMED_OUT   statuses, in upper or lower case
 //	workflow=order,refund     workflows
-//	pattern=SAGA              WORKFLOW, SAGA, TCC or MACHINE; a graph is a WORKFLOW
+//	pattern=SAGA              WORKFLOW, SAGA, TCC, MACHINE or ORCHESTRATOR; a graph is a WORKFLOW
 //	id=ord-1001               a workflow ID
 //	parent=ord-1001           children of the run with that run ID or workflow ID
 //	open                      runs that have not ended

@@ -94,7 +94,7 @@ func TestAFilterThatIsNotValidIsRefused(t *testing.T) {
 		"open=true":                         `"open=" at character 1 .* allowed is open`,
 		"open open":                         `"open" at character 6 .* it is there already`,
 		"status=FAILED status=TIMED_OUT":    `"status=" at character 15 .* it is there already .* a list is`,
-		"pattern=graph":                     `"graph" at character 9 .* WORKFLOW, SAGA, TCC, MACHINE`,
+		"pattern=graph":                     `"graph" at character 9 .* WORKFLOW, SAGA, TCC, MACHINE, ORCHESTRATOR`,
 		"created=24h":                       `allowed is created>=24h or created<24h`,
 		"created>=1h since=1h":              `"since=" at character 13 .* there already`,
 		"created>1h created>=1h":            `there already`,

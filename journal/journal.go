@@ -94,9 +94,10 @@ const (
 	PatternSaga
 	PatternTCC
 	PatternMachine
+	PatternOrchestrator
 )
 
-var patternNames = [...]string{"WORKFLOW", "SAGA", "TCC", "MACHINE"}
+var patternNames = [...]string{"WORKFLOW", "SAGA", "TCC", "MACHINE", "ORCHESTRATOR"}
 
 // String returns the pattern's name, in capitals.
 func (p Pattern) String() string {

@@ -111,7 +111,8 @@ func TestValidName(t *testing.T) {
 func TestPatternNames(t *testing.T) {
 	for p, want := range map[journal.Pattern]string{
 		journal.PatternWorkflow: "WORKFLOW", journal.PatternSaga: "SAGA", journal.PatternTCC: "TCC",
-		journal.PatternMachine: "MACHINE", 9: "Pattern(9)",
+		journal.PatternMachine: "MACHINE",
+		journal.PatternOrchestrator: "ORCHESTRATOR", 9: "Pattern(9)",
 	} {
 		if got := p.String(); got != want {
 			t.Errorf("pattern %d is %q, want %q", uint8(p), got, want)

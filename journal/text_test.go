@@ -66,7 +66,7 @@ func TestNumbersOfOlderVersionsAreRead(t *testing.T) {
 	}
 	for _, bad := range []string{
 		`{"Status":99}`, `{"Status":"NOPE"}`, `{"Status":-1}`, `{"Status":true}`, `{"Kind":99}`,
-		`{"Pattern":4}`,
+		`{"Pattern":9}`,
 		`{"Pattern":"NOPE"}`,
 	} {
 		if err := json.Unmarshal([]byte(bad), &out); journal.CodeOf(err) != journal.CodeDecode {

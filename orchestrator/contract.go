@@ -117,6 +117,22 @@ func (vs versions) of(uri string) (*Version, error) {
 		strings.Join(known, ", "))
 }
 
+// refuse returns how an event breaks the contract whatever its instance is, as a [Violation].
+func (vs versions) refuse(e *event.Event) error {
+	var all []error
+	for i := range vs {
+		err := check(e, vs[i].Accepts, "accepts")
+		if err == nil {
+			return nil
+		}
+		all = append(all, err)
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return &Violation{e.ID, all[len(all)-1]}
+}
+
 // creates reports whether a type of event creates an instance, with any of the versions.
 func (vs versions) creates(kind string) bool {
 	return slices.ContainsFunc(vs, func(v Version) bool { return slices.Contains(v.Initial, kind) })

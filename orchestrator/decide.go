@@ -18,6 +18,7 @@ type Outcome string
 // The outcomes.
 const (
 	EventHandled   Outcome = "handled"   // the handler was called, and its result is stored
+	EventAccepted  Outcome = "accepted"  // a [Durable] has it, and handles it in its turn
 	EventDuplicate Outcome = "duplicate" // the event was consumed before
 	EventIgnored   Outcome = "ignored"   // there is no such instance, or it has ended
 	EventFailed    Outcome = "failed"    // the handler has returned an error, and that is stored
@@ -63,16 +64,26 @@ func (o *Orchestrator) decide(ctx context.Context, last *Record, e *event.Event,
 	if last != nil {
 		next = *last
 	}
+	out, v, err := o.admit(last, &next, e)
+	if v == nil || err != nil {
+		return decision{out, next}, err
+	}
+	return o.execute(ctx, v, next, e, now)
+}
+
+// admit returns the version that handles an event of an instance, or why none does: an outcome, or
+// a [Violation]. next is the record; last is nil if it is not stored yet.
+func (o *Orchestrator) admit(last, next *Record, e *event.Event) (Outcome, *Version, error) {
 	if p := e.Extensions[event.ExtParent]; p != "" && p != next.Parent {
-		return decision{}, &Violation{e.ID, fmt.Errorf("%s is %.100q, and the instance has %q",
+		return "", nil, &Violation{e.ID, fmt.Errorf("%s is %.100q, and the instance has %q",
 			event.ExtParent, p, next.Parent)}
 	}
 	versions := versions(o.Versions)
 	switch {
 	case next.has(e):
-		return decision{EventDuplicate, next}, nil
+		return EventDuplicate, nil, nil
 	case next.Ended != "", last == nil && !versions.creates(e.Type):
-		return decision{EventIgnored, next}, nil
+		return EventIgnored, nil, nil
 	case last == nil:
 		next.Version = e.Schema
 	}
@@ -80,14 +91,14 @@ func (o *Orchestrator) decide(ctx context.Context, last *Record, e *event.Event,
 	if err == nil {
 		next.Version = v.URI
 		if last == nil && !slices.Contains(v.Initial, e.Type) { // it is initial in another version
-			return decision{EventIgnored, next}, nil
+			return EventIgnored, nil, nil
 		}
 		err = check(e, v.Accepts, "accepts")
 	}
 	if err != nil {
-		return decision{}, &Violation{e.ID, err}
+		return "", nil, &Violation{e.ID, err}
 	}
-	return o.execute(ctx, v, next, e, now)
+	return "", v, nil
 }
 
 // execute calls the handler of a version.
@@ -107,6 +118,7 @@ func (o *Orchestrator) execute(ctx context.Context, v *Version, r Record, e *eve
 	next, out := r.consumes(e, now, remember), EventHandled
 	if failed != nil {
 		out, next.Ended, t.emits = EventFailed, InstanceBroken, nil
+		next.Broken = guard.Text(failed)
 		t.Answer(systemError(failed))
 	} else {
 		next.State = t.state

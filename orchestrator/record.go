@@ -12,8 +12,9 @@ import (
 // A Record is the whole of what a memory keeps of an instance. It is written as one value. So a
 // crash leaves no state without the events that follow from it, and consumes no event twice.
 type Record struct {
-	State json.RawMessage `json:"state,omitempty"` // of the handler; nil for none
-	Ended End             `json:"ended,omitempty"`
+	State  json.RawMessage `json:"state,omitempty"` // of the handler; nil for none
+	Ended  End             `json:"ended,omitempty"`
+	Broken string          `json:"broken,omitempty"` // the error of the handler
 	// Version is the URI of the version that the instance has begun with.
 	Version string `json:"version,omitempty"`
 	// The subject of the instance that has started this one; empty for none.

@@ -47,10 +47,11 @@ type Kind journal.Pattern
 
 // The kinds.
 const (
-	Workflow = Kind(journal.PatternWorkflow)
-	Saga     = Kind(journal.PatternSaga)
-	TCC      = Kind(journal.PatternTCC)
-	Machine  = Kind(journal.PatternMachine)
+	Workflow     = Kind(journal.PatternWorkflow)
+	Saga         = Kind(journal.PatternSaga)
+	TCC          = Kind(journal.PatternTCC)
+	Machine      = Kind(journal.PatternMachine)
+	Orchestrator = Kind(journal.PatternOrchestrator)
 )
 
 // String returns the pattern's name.
@@ -58,7 +59,7 @@ func (k Kind) String() string { return journal.Pattern(k).String() }
 
 func (k Kind) ApplyToWorkflow(w *sealed.Workflow) error {
 	switch k {
-	case Workflow, Saga, TCC, Machine:
+	case Workflow, Saga, TCC, Machine, Orchestrator:
 		w.Pattern = journal.Pattern(k)
 		if k == TCC {
 			w.First = journal.Trying

@@ -86,7 +86,7 @@ func upgrade(ctx context.Context, tx pgx.Tx, version int) error {
 	for _, s := range journal.Statuses() {
 		put("statuses", "status", int(s), s.String())
 	}
-	for p := journal.PatternWorkflow; p <= journal.PatternMachine; p++ {
+	for p := journal.PatternWorkflow; p <= journal.PatternOrchestrator; p++ {
 		put("patterns", "pattern", int(p), p.String())
 	}
 	const set = "insert into perdure.meta (key, value) values ($1, $2) on conflict (key) do "

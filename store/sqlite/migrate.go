@@ -130,7 +130,7 @@ func name(c *conn) error {
 			return err
 		}
 	}
-	for p := journal.PatternWorkflow; p <= journal.PatternMachine; p++ {
+	for p := journal.PatternWorkflow; p <= journal.PatternOrchestrator; p++ {
 		if err := put("insert or replace into perdure_patterns (pattern, name) values (?, ?)",
 			int(p), p.String()); err != nil {
 			return err
