@@ -111,7 +111,7 @@ func TestValidName(t *testing.T) {
 func TestPatternNames(t *testing.T) {
 	for p, want := range map[journal.Pattern]string{
 		journal.PatternWorkflow: "WORKFLOW", journal.PatternSaga: "SAGA", journal.PatternTCC: "TCC",
-		journal.PatternMachine: "MACHINE",
+		journal.PatternMachine:      "MACHINE",
 		journal.PatternOrchestrator: "ORCHESTRATOR", 9: "Pattern(9)",
 	} {
 		if got := p.String(); got != want {
