@@ -34,7 +34,8 @@ var plan = map[string]permit{
 	"orchestrator":            {own: "event internal/guard"},
 	"orchestrator/memorytest": {own: "orchestrator"},
 	// events in and out
-	"bus": {own: "event"},
+	"bus":            {own: "event"},
+	"bus/brokertest": {own: "bus event"},
 	// keeping
 	"store":        {own: "journal"},
 	"store/memory": {own: "journal store"},
