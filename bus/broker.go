@@ -36,8 +36,8 @@ type Message struct {
 	// Attempt is how often the broker has delivered the message, this time included; 0 if it does
 	// not count.
 	Attempt int
-	// Done removes the message from what the group is still to get. Any goroutine may call it, in
-	// any order, and also when Subscribe has returned: an error then means that the message may be
+	// Done is called when the group is done with the message. Any goroutine may call it, in any
+	// order, and also when Subscribe has returned: an error then means that the message may be
 	// delivered again.
 	Done func(ctx context.Context) error
 }

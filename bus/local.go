@@ -23,7 +23,7 @@ type topic struct {
 	groups map[string]*group
 }
 
-// A group has the events of a topic that a group is not done with.
+// A group has what a group is still to be done with of a topic.
 type group struct {
 	parcels list.List     // of *parcel, in the order of the topic
 	more    chan struct{} // closed, and made anew, when a parcel may be there for somebody
@@ -75,7 +75,7 @@ func (g *group) wake() {
 	g.more = make(chan struct{})
 }
 
-// Publish adds events to the queues of the groups of a topic. It refuses all of them if one has a
+// Publish adds events to a topic, for each of its groups. It refuses all of them if one has a
 // defect.
 func (l *Local) Publish(ctx context.Context, name string, events []event.Event) error {
 	for _, e := range events {
@@ -116,7 +116,7 @@ func (l *Local) Subscribe(ctx context.Context, name, of string, deliver func(Mes
 	return ctx.Err()
 }
 
-// next takes the first parcel that nobody has for a subscriber. If there is none, more is closed
+// next has a subscriber take the first parcel that nobody has. If there is none, more is closed
 // when there may be one.
 func (l *Local) next(g *group, me *int) (m *Message, more <-chan struct{}) {
 	l.mu.Lock()
@@ -138,7 +138,7 @@ func (l *Local) next(g *group, me *int) (m *Message, more <-chan struct{}) {
 	return nil, g.more
 }
 
-// leave puts back what a subscriber has and is not done with.
+// leave lets others take what a subscriber is not done with.
 func (l *Local) leave(g *group, me *int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

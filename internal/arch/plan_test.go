@@ -32,7 +32,8 @@ var plan = map[string]permit{
 	"event":        {},
 	"event/schema": {others: "github.com/santhosh-tekuri/jsonschema/v6"},
 	// events in and out
-	"bus": {own: "event"},
+	"bus":            {own: "event"},
+	"bus/brokertest": {own: "bus event"},
 	// keeping
 	"store":        {own: "journal"},
 	"store/memory": {own: "journal store"},
