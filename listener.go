@@ -30,8 +30,10 @@ type Listener struct {
 // An Ended describes a run that has ended.
 type Ended struct {
 	RunID      string
+	FirstRunID string // of the chain of runs that continue as new
 	WorkflowID string
 	Workflow   string
+	Pattern    journal.Pattern
 	Status     RunStatus
 	Payload    []byte // the payload that it had last
 	Output     []byte
@@ -70,8 +72,9 @@ func (l Listener) kernel() (*kernel.Listener, error) {
 				return err
 			}
 			return l.Call(ctx, Ended{
-				RunID: string(e.Head.ID), WorkflowID: e.Head.WorkflowID, Workflow: e.Head.Workflow,
-				Status:  e.Head.Status,
+				RunID: string(e.Head.ID), FirstRunID: string(e.First),
+				WorkflowID: e.Head.WorkflowID, Workflow: e.Head.Workflow,
+				Pattern: e.Head.Pattern, Status: e.Head.Status,
 				Payload: payload, Output: e.Outcome.Data, Err: failure.Err(e.Outcome.Failure),
 				Started: e.Head.Created, Ended: e.Head.Ended,
 				report: func() (report.Run, error) {

@@ -34,6 +34,9 @@ type Violation struct {
 // Error returns the ID of the event and its defects.
 func (v *Violation) Error() string { return "orchestrator: event " + v.ID + ": " + v.Err.Error() }
 
+// Rejects makes a violation an error that another try does not change, for consumers of a bus.
+func (v *Violation) Rejects() {}
+
 // Unwrap returns the defects.
 func (v *Violation) Unwrap() error { return v.Err }
 

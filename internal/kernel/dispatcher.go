@@ -37,6 +37,7 @@ func NewListener(workflow string, statuses []journal.Status,
 // An End describes the end of a run to a listener.
 type End struct {
 	Head    journal.Head
+	First   journal.RunID // of the chain of runs that continue as new
 	Outcome Outcome
 	Rule    []byte // the alert rule of the workflow; nil for none
 	payload func() ([]byte, error)
@@ -376,7 +377,8 @@ func isInTheWay(err error) bool {
 // tellEnd calls the listeners. The errors of those that do not alert change nothing.
 func (a *dispatcher) tellEnd(o *telling) error {
 	end := End{
-		Head: o.Head, Rule: a.k.rules.Load().Alert(o.Head.Workflow), Outcome: Outcome{
+		Head: o.Head, First: journal.MakeRunID(a.k.database(), o.Head.Chain),
+		Rule: a.k.rules.Load().Alert(o.Head.Workflow), Outcome: Outcome{
 			Data: o.Entry.Data, Failure: o.Entry.Failure(), Detail: o.Entry.Detail,
 		},
 		payload: sync.OnceValues(func() ([]byte, error) { return a.k.lastPayload(o.Head.Number) }),

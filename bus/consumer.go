@@ -1,0 +1,180 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/perdure/perdure/event"
+	"github.com/perdure/perdure/internal/guard"
+)
+
+// A Consumer takes the events of topics from a broker and calls a handler for each of them: for
+// those of one subject in order and never for two at once, for those of different subjects side by
+// side. An event without a subject counts as one with the subject of its source.
+//
+// An event that fails is handled again, after pauses that grow, and meanwhile holds up only its own
+// subject. After the last try, or at once if the error is a [Rejection], it becomes a dead letter.
+// The broker forgets an event when it is handled or its dead letter is kept: a process that dies
+// before gets the event again.
+type Consumer struct {
+	Broker Broker
+	Topics []string
+	Group  string
+	// Handle returns nil when the event is done, and that is durable. It may be called again with
+	// an event that it has done: brokers deliver at least once.
+	Handle func(ctx context.Context, e event.Event) error
+	// DeadLetter keeps an event that nobody could handle. It returns nil when that is durable; else
+	// it is called again.
+	DeadLetter func(ctx context.Context, l Letter) error
+
+	Lanes int           // how many events are handled at once; 0 means 16
+	Batch int           // how many messages are taken from the broker and not done with; 0 means 256
+	Tries int           // how often an event is handled at most; 0 means 5
+	Pause time.Duration // before the second try, then five times as long, up to 30 s; 0 means 100 ms
+	Log   *slog.Logger  // nil means slog.Default
+}
+
+// A Letter is an event that nobody could handle.
+type Letter struct {
+	Topic, Group string
+	Event        event.Event
+	Raw          []byte // what came, if it is no event
+	Tries        int    // how often it was handled; 0 if it is no event
+	Err          error  // of the last try
+}
+
+// A Rejection is an error that another try does not change. [Reject] makes one, and so can any type
+// with this method.
+type Rejection interface {
+	error
+	Rejects()
+}
+
+// Reject returns an error by which a handler rejects an event: it becomes a dead letter at once.
+func Reject(err error) error { return rejection{err} }
+
+type rejection struct{ error }
+
+func (rejection) Rejects()        {}
+func (r rejection) Unwrap() error { return r.error }
+
+// rejects reports whether an error has a Rejection in its chain.
+func rejects(err error) bool {
+	var r Rejection
+	return errors.As(err, &r)
+}
+
+// Run consumes until ctx ends, and returns when no handler is called any more. It subscribes again
+// when the broker fails. Handlers get a context that ends with ctx.
+func (c *Consumer) Run(ctx context.Context) error {
+	if c.Broker == nil || c.Handle == nil || c.DeadLetter == nil {
+		return errors.New("bus: the consumer lacks Broker, Handle or DeadLetter")
+	}
+	w := newLanes(ctx, or(c.Batch, 256))
+	var all sync.WaitGroup
+	for range or(c.Lanes, 16) {
+		all.Go(func() { w.work(c.attempt) })
+	}
+	for _, topic := range c.Topics {
+		all.Go(func() { c.subscribe(ctx, topic, w) })
+	}
+	all.Wait()
+	return ctx.Err()
+}
+
+// subscribe passes the messages of a topic to the lanes until ctx ends.
+func (c *Consumer) subscribe(ctx context.Context, topic string, w *lanes) {
+	for pause := firstPause; ctx.Err() == nil; pause = min(2*pause, maxPause) {
+		err := guard.Call(func() error {
+			return c.Broker.Subscribe(ctx, topic, c.Group, func(m Message) {
+				pause = firstPause
+				w.add(&job{Message: m, topic: topic})
+			})
+		})
+		if ctx.Err() == nil {
+			c.log().WarnContext(ctx, "bus: subscription failed", "topic", topic, "group", c.Group,
+				"error", err)
+			rest(ctx, pause)
+		}
+	}
+}
+
+// attempt does the next thing for a message. It returns how long to wait before it is called again;
+// below 0 when the message is done with.
+func (c *Consumer) attempt(ctx context.Context, j *job) time.Duration {
+	if j.last == nil && j.Bad == nil {
+		j.tries++
+		err := guard.Call(func() error { return c.Handle(ctx, j.Event) })
+		switch {
+		case err == nil:
+			c.done(ctx, j)
+			return -1
+		case ctx.Err() != nil: // it was interrupted: the broker delivers it again
+			return -1
+		case !rejects(err) && max(j.tries, j.Attempt) < or(c.Tries, 5):
+			c.log().WarnContext(ctx, "bus: event failed", "topic", j.topic, "id", j.Event.ID,
+				"try", j.tries, "error", err)
+			return c.pause(j.tries)
+		}
+		j.last = err
+	}
+	l := Letter{j.topic, c.Group, j.Event, nil, j.tries, j.last}
+	if j.Bad != nil {
+		l.Raw, l.Err = j.Raw, fmt.Errorf("the message is no event: %w", j.Bad)
+	}
+	if err := guard.Call(func() error { return c.DeadLetter(ctx, l) }); err != nil {
+		c.log().WarnContext(ctx, "bus: dead letter failed", "topic", j.topic, "id", j.Event.ID,
+			"error", err)
+		j.letters++
+		return c.pause(j.letters)
+	}
+	c.done(ctx, j)
+	return -1
+}
+
+// done lets the broker forget a message. If it fails, the message comes again.
+func (c *Consumer) done(ctx context.Context, j *job) {
+	if err := guard.Call(func() error { return j.Done(ctx) }); err != nil && ctx.Err() == nil {
+		c.log().WarnContext(ctx, "bus: acknowledgement failed", "topic", j.topic,
+			"id", j.Event.ID, "error", err)
+	}
+}
+
+const (
+	firstPause = 100 * time.Millisecond
+	maxPause   = 30 * time.Second
+)
+
+// pause returns the pause after the n-th try.
+func (c *Consumer) pause(n int) time.Duration {
+	d := or(c.Pause, firstPause)
+	for ; n > 1 && d < maxPause; n-- {
+		d *= 5
+	}
+	return min(d, maxPause)
+}
+
+func (c *Consumer) log() *slog.Logger { return or(c.Log, slog.Default()) }
+
+// or returns v, or the default for a zero v.
+func or[T comparable](v, otherwise T) T {
+	var zero T
+	if v == zero {
+		return otherwise
+	}
+	return v
+}
+
+// rest waits for a time, or until ctx ends.
+func rest(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}

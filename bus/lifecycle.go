@@ -1,0 +1,60 @@
+package bus
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/event"
+	"github.com/perdure/perdure/internal/guard"
+)
+
+// RunEnded is the type of the event that [Lifecycle] publishes. Its data is an [End].
+const RunEnded = "perdure.run.ended"
+
+// An End describes a run that has ended, without its input and output.
+type End struct {
+	RunID      string    `json:"run_id"`
+	FirstRunID string    `json:"first_run_id"` // of the chain of runs that continue as new
+	WorkflowID string    `json:"workflow_id"`
+	Name       string    `json:"name"` // of the workflow
+	Pattern    string    `json:"pattern"`
+	Status     string    `json:"status"`
+	Success    bool      `json:"success"`
+	EndedAt    time.Time `json:"ended_at"`
+	Error      string    `json:"error,omitempty"`
+}
+
+// Lifecycle returns a listener that publishes one event at the end of each logical run: none where
+// a run continues as new. The store keeps it until the broker has accepted it. Add it to an engine
+// with [perdure.Engine.Listen] before its Run.
+func Lifecycle(b Broker, topic string) perdure.Listener {
+	return perdure.Listener{Call: func(ctx context.Context, e perdure.Ended) error {
+		out := []event.Event{ended(e)}
+		for pause := firstPause; ; pause = min(2*pause, maxPause) {
+			err := guard.Call(func() error { return b.Publish(ctx, topic, out) })
+			if err == nil || ctx.Err() != nil { // the next engine publishes what was cut off
+				return err
+			}
+			rest(ctx, pause)
+		}
+	}}
+}
+
+// ended returns the event of an end. Its ID is always the same.
+func ended(e perdure.Ended) event.Event {
+	end := End{
+		RunID: e.RunID, FirstRunID: e.FirstRunID, WorkflowID: e.WorkflowID, Name: e.Workflow,
+		Pattern: e.Pattern.String(), Status: e.Status.String(), Success: e.Err == nil,
+		EndedAt: e.Ended,
+	}
+	if e.Err != nil {
+		end.Error = guard.Text(e.Err)
+	}
+	data, _ := json.Marshal(end) //nolint:errchkjson // texts and a time
+	return event.Event{
+		ID: e.RunID + ".ended", Source: "/perdure/" + e.Workflow, Type: RunEnded,
+		Subject: e.WorkflowID, Time: e.Ended, Data: data,
+	}
+}
