@@ -33,6 +33,9 @@ var plan = map[string]permit{
 	"event":                   {},
 	"orchestrator":            {own: "event internal/guard"},
 	"orchestrator/memorytest": {own: "orchestrator"},
+	"orchestrator/redismemory": {
+		own: "orchestrator", others: "github.com/redis/go-redis/v9",
+	},
 	// keeping
 	"store":        {own: "journal"},
 	"store/memory": {own: "journal store"},
