@@ -16,7 +16,7 @@
 // What the memory promises is what the server keeps:
 //
 //   - With "appendonly yes" and "appendfsync always", a crash loses nothing that was acknowledged.
-//     With other settings it loses the last writes.
+//     With other settings it loses the last writes; see [Check].
 //   - Replication is asynchronous. A failover to a replica may lose acknowledged writes, with any
 //     settings, also in a cluster and with Sentinel.
 //   - What is lost so is lost as if it had not been written. No two locks of a subject have the

@@ -15,6 +15,7 @@ import (
 	"github.com/perdure/perdure/internal/faultproxy"
 	"github.com/perdure/perdure/internal/testserver"
 	"github.com/perdure/perdure/orchestrator"
+	"github.com/perdure/perdure/orchestrator/redismemory"
 )
 
 // A way is a dialer through a proxy, and after the switch past it.
@@ -129,7 +130,8 @@ func TestACallWhoseAnswerIsLostHasItsEffectAndIsNotSentAgain(t *testing.T) {
 func TestACallEndsWithItsContextIfNoAnswerComes(t *testing.T) {
 	s := testserver.Redis(t)
 	w := newWay(t, s)
-	m := open(client(t, redis.Options{Dialer: w.dial}))
+	c := client(t, redis.Options{Dialer: w.dial})
+	m := open(c)
 	held := holds(t, m, "a")
 	for name, fault := range map[string]struct{ begin, end func() }{
 		"a server that hangs":             {s.Pause, s.Resume},
@@ -149,6 +151,9 @@ func TestACallEndsWithItsContextIfNoAnswerComes(t *testing.T) {
 			},
 			"children": func(ctx context.Context) error {
 				return second(m.Children(ctx, "p"))
+			},
+			"check": func(ctx context.Context) error {
+				return second(redismemory.Check(ctx, c))
 			},
 		} {
 			fault.begin()
