@@ -220,6 +220,25 @@ func TestTokensGrowAlsoIfTheServerHasLostAll(t *testing.T) {
 	}
 }
 
+// spec
+func TestALockThatHasPassedIsNotHeld(t *testing.T) {
+	c := to(t, testserver.Redis(t))
+	m, ctx := open(c), t.Context()
+	old := holds(t, m, "a")
+	// The server has it that the lock was taken long ago.
+	if err := c.HSet(ctx, "orchestration:{a}", "until", 1).Err(); err != nil {
+		t.Fatal(err)
+	}
+	err := m.Write(ctx, "a", change{Lock: old}, nil)
+	if !errors.Is(err, orchestrator.ErrFenced) {
+		t.Errorf("a late write: %v", err)
+	}
+	if ok, err := m.Unlock(ctx, "a", old, nil); ok || err != nil {
+		t.Errorf("a late unlock gives %v, %v", ok, err)
+	}
+	holds(t, m, "a")
+}
+
 // spec
 func TestARefusedWriteChangesNothing(t *testing.T) {
 	c := to(t, testserver.Redis(t))
