@@ -38,8 +38,8 @@ func New[T any](client redis.UniversalClient, o Options) *Memory[T] {
 }
 
 // key returns the key of a subject. The subject is a hash tag, which alone decides the slot of a
-// cluster. It is escaped, because a brace in it would end the tag. So all names are apart, and the
-// usual ones can still be read.
+// cluster. It is escaped, because a brace in it would end the tag, and with other prefixes two
+// subjects could have one key. The usual names can still be read.
 func (m *Memory[T]) key(subject string) string {
 	return m.prefix + "{" + url.PathEscape(subject) + "}"
 }

@@ -3,6 +3,7 @@ package redismemory_test
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -123,12 +124,22 @@ func TestAnySubjectAndParentIsApartFromTheOthers(t *testing.T) {
 		"", "a", "{a}", "{a", "a}", "{a}b", "}{", "{}", "a:children", "{a}:children", "%7Ba%7D",
 		"a\n", "a\r\nb", "\x00", "\xff", "世界", strings.Repeat("long{", 100_000),
 	}
-	m := open(to(t, testserver.Redis(t)))
+	c := to(t, testserver.Redis(t))
+	m := open(c)
 	for i, n := range names {
-		c := change{Next: value{Text: fmt.Sprint(i)}, Lock: holds(t, m, n)}
+		w := change{Next: value{Text: fmt.Sprint(i)}, Lock: holds(t, m, n)}
 		meta := &orchestrator.Metadata{Parent: orchestrator.To(n)}
-		if err := m.Write(t.Context(), n, c, meta); err != nil {
+		if err := m.Write(t.Context(), n, w, meta); err != nil {
 			t.Fatalf("%.50q: %v", n, err)
+		}
+	}
+	keys, err := c.Keys(t.Context(), "*").Result()
+	if want := 2*len(names) - 1; err != nil || len(keys) != want {
+		t.Errorf("there are %d keys, want %d: %v", len(keys), want, err)
+	}
+	for _, k := range keys { // the whole subject is the tag, which decides the slot
+		if !regexp.MustCompile(`^orchestration:{[^{}\s]*}(:children)?$`).MatchString(k) {
+			t.Errorf("there is the key %.50q", k)
 		}
 	}
 	for i, n := range names {
