@@ -31,11 +31,13 @@ type Consumer struct {
 	// it is called again.
 	DeadLetter func(ctx context.Context, l Letter) error
 
-	Lanes int           // how many events are handled at once; 0 means 16
-	Batch int           // how many messages are taken from the broker and not done with; 0 means 256
-	Tries int           // how often an event is handled at most; 0 means 5
-	Pause time.Duration // before the second try, then five times as long, up to 30 s; 0 means 100 ms
-	Log   *slog.Logger  // nil means slog.Default
+	Lanes int // how many events are handled at once; 0 means 16
+	Batch int // how many messages are taken and not done with; 0 means 256
+	Tries int // how often an event is handled at most; 0 means 5
+	// Pause is the pause before the second try; 0 means 100 ms. Each one after it is five times as
+	// long, up to 30 s.
+	Pause time.Duration
+	Log   *slog.Logger // nil means slog.Default
 }
 
 // A Letter is an event that nobody could handle.

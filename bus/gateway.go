@@ -51,7 +51,7 @@ type Route struct {
 	If func(e *event.Event) bool
 }
 
-// An Effect is what a route does with an event.
+// An Effect is one of the three ways in which a route uses an event.
 type Effect string
 
 // The effects.

@@ -14,8 +14,8 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// A Letters keeps dead letters of consumers in the store of an engine, beside those of runs: package
-// admin and the command line list them. Its method Keep is the DeadLetter of a [Consumer].
+// A Letters keeps dead letters of consumers in the store of an engine, beside those of runs:
+// package admin and the command line list them. Its method Keep is the DeadLetter of a [Consumer].
 type Letters struct{ Admin *admin.Client }
 
 // A content is the input of a letter in the store.

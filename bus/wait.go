@@ -14,10 +14,11 @@ import (
 	"github.com/perdure/perdure/journal"
 )
 
-// Wait waits for an event from the bus: of a type, and with a value in a field of its data. It wakes
-// with the data of the event. The gateway must have the type and the field ([Gateway.Wake]). An
-// event wakes every wait that is open when it arrives, of whichever run; one that arrived before is
-// not waited for, as a [perdure.Signal] would be.
+// Wait waits for an event from the bus: of a type, and with a value in a field of its data. It
+// returns the data of the event. The gateway must have the type and the field ([Gateway.Wake]). An
+// event wakes every wait that is open when it arrives, of whichever run. An event that arrived
+// before is missed; a signal ([perdure.Signal]) would be kept. A broker delivers at least once: an
+// event that comes again wakes no wait twice, but may wake one that has opened in between.
 //
 // opts are those of a signal's wait: a limit of time, and a condition of the data.
 func Wait[T any](ctx context.Context, kind, field, value string, opts ...perdure.WaitOption) (T,
@@ -36,8 +37,8 @@ func Wait[T any](ctx context.Context, kind, field, value string, opts ...perdure
 	return perdure.NewSignal[T](key+"."+own).Wait(ctx, opts...)
 }
 
-// awaited is the search attribute of the runs that have waited for a value, and the beginning of the
-// names of the signals that wake them.
+// awaited returns the search attribute of the runs that have waited for a value, and the beginning
+// of the names of the signals that wake them.
 func awaited(kind, field, value string) string {
 	sum := sha256.Sum256([]byte(strconv.Quote(kind) + strconv.Quote(field) + strconv.Quote(value)))
 	return "event." + hex.EncodeToString(sum[:16])
@@ -71,10 +72,12 @@ func wakeRun(ctx context.Context, c *perdure.Client, e *event.Event, run, prefix
 		return fmt.Errorf("run %s: %w", run, err)
 	}
 	for _, w := range d.Waits {
-		if w.Kind != journal.WaitSignal || !strings.HasPrefix(w.Op.Name, prefix) {
+		own, is := strings.CutPrefix(w.Op.Name, prefix)
+		if w.Kind != journal.WaitSignal || !is {
 			continue
 		}
-		if _, err := c.Send(ctx, run, w.Op.Name, e.Data, perdure.SendKey(e.Key())); err != nil {
+		key := perdure.SendKey(e.Key() + "." + own) // each wait gets it once
+		if _, err := c.Send(ctx, run, w.Op.Name, e.Data, key); err != nil {
 			return fmt.Errorf("run %s: %w", run, err)
 		}
 	}

@@ -13,7 +13,7 @@ var borrowing = []string{
 	"New", "NewClient", "Options.Observers", "Options.Off",
 	"Client.History", "Client.List", "Query.After", "Query.Patterns", "Status.Head",
 	"Description.Head", "Description.State", "Description.Waits", "Future.State", "StepInfo.Run",
-	"Registered.Pattern", "Event.Pattern", "Info.Pattern",
+	"Registered.Pattern", "Event.Pattern", "Info.Pattern", "Ended.Pattern",
 }
 
 func borrowedRules() []rule {

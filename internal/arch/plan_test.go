@@ -31,9 +31,6 @@ var plan = map[string]permit{
 	"api":          {own: "journal"},
 	"event":        {},
 	"event/schema": {others: "github.com/santhosh-tekuri/jsonschema/v6"},
-	// events in and out
-	"bus":            {own: "event"},
-	"bus/brokertest": {own: "bus event"},
 	// keeping
 	"store":        {own: "journal"},
 	"store/memory": {own: "journal store"},
@@ -107,9 +104,15 @@ var plan = map[string]permit{
 	"machine": {
 		own: "/ approval definition internal/failure internal/guard pattern report",
 	},
-	"filter":                  {own: "/ journal"},
+	"filter": {own: "/ journal"},
+	// events in and out
+	"bus":                     {own: "/ admin deadletter event internal/guard internal/sealed journal"},
+	"bus/brokertest":          {own: "bus event"},
 	"orchestrator":            {own: "/ deadletter event internal/guard journal pattern"},
 	"orchestrator/memorytest": {own: "orchestrator"},
+	"orchestrator/redismemory": {
+		own: "orchestrator", others: "github.com/redis/go-redis/v9",
+	},
 	"schedule": {
 		own: "/ internal/cron internal/failure internal/kernel internal/sealed journal store",
 	},
