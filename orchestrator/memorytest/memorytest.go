@@ -17,7 +17,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -39,6 +38,8 @@ type World struct {
 	TTL time.Duration
 	// Sleep lets time pass. Nil means time.Sleep.
 	Sleep func(time.Duration)
+	// Seed makes the random calls those of an error that has named it. Zero means others each time.
+	Seed uint64
 }
 
 // A Case is a clause of the contract.
@@ -72,6 +73,7 @@ func Cases() []Case {
 		{"a write without the lock is refused", needsLock},
 		{"a token that was given up frees no other lock", freesItsOwn},
 		{"many holders lose no change", loses},
+		{"random calls have the answers of one memory", histories},
 		{"metadata may be anything", metadata},
 		{"a call whose context has ended fails", ends},
 		{"a memory that is a family finds the children of a parent", finds},
@@ -356,60 +358,6 @@ func freesItsOwn(ctx context.Context, w World) error {
 		return fmt.Errorf("the unlock of a subject without a lock gives %v, %w", ok, err)
 	}
 	return nil
-}
-
-// loses has holders count, each under the lock. Some hold it for too long.
-func loses(ctx context.Context, w World) error {
-	const holders, each = 8, 5
-	h := w.handle(ctx)
-	var group sync.WaitGroup
-	errs := make([]error, holders)
-	for i := range holders {
-		group.Go(func() {
-			me := h.beside()
-			for n := 0; n < each && errs[i] == nil; {
-				wrote, err := me.count(n == 0 && i == 0)
-				if errs[i] = err; wrote {
-					n++
-				}
-			}
-		})
-	}
-	group.Wait()
-	if err := errors.Join(errs...); err != nil {
-		return err
-	}
-	s, err := h.Read(ctx, "a", nil)
-	if err == nil && (s == nil || s.Value.Count != holders*each) {
-		err = fmt.Errorf("%d holders count to %d, %d times: the state is %+v", holders, each,
-			holders, s)
-	}
-	return err
-}
-
-// count adds one to the state under the lock. It reports whether that was written.
-func (h handle) count(tooLong bool) (bool, error) {
-	t, err := h.Lock(h.ctx, "a", h.TTL, nil)
-	if t == 0 || err != nil {
-		h.Sleep(h.TTL / 100)
-		return false, err
-	}
-	c := orchestrator.Change[Value]{Lock: t}
-	if c.Prev, err = h.Read(h.ctx, "a", nil); err != nil {
-		return false, err
-	}
-	if c.Prev != nil {
-		c.Next.Count = c.Prev.Value.Count
-	}
-	if c.Next.Count++; tooLong && c.Next.Count == 1 {
-		h.Sleep(2 * h.TTL)
-	}
-	err = h.Write(h.ctx, "a", c, nil)
-	_, failed := h.Unlock(h.ctx, "a", t, nil)
-	if errors.Is(err, orchestrator.ErrFenced) || errors.Is(err, orchestrator.ErrConflict) {
-		return false, failed
-	}
-	return err == nil, errors.Join(err, failed)
 }
 
 func metadata(ctx context.Context, w World) error {
