@@ -33,6 +33,10 @@ var plan = map[string]permit{
 	"event":                   {},
 	"orchestrator":            {own: "event internal/guard"},
 	"orchestrator/memorytest": {own: "orchestrator"},
+	// the others are for its tests
+	"orchestrator/sqlmemory": {
+		own: "orchestrator", others: "github.com/jackc/pgx/v5/stdlib modernc.org/sqlite",
+	},
 	// keeping
 	"store":        {own: "journal"},
 	"store/memory": {own: "journal store"},
