@@ -67,20 +67,45 @@ type Memory[T any] struct {
 
 // Open returns the memory in a database. It makes the table if it does not exist, and fails if
 // another table has its name. Many processes may call it at a time. A user without the right to
-// make tables can call it, too, if the table exists. The caller closes db, after the last call.
+// make tables can call it, too, if the table exists. On SQLite it tries for a second or two. The
+// caller closes db, after the last call.
 func Open[T any](ctx context.Context, db *sql.DB, d Dialect) (*Memory[T], error) {
 	now, known := clocks[d]
 	if db == nil || !known {
 		return nil, errors.New("sqlmemory: a database and its dialect are needed")
 	}
 	m := &Memory[T]{db, now}
-	_, err := db.ExecContext(ctx, DDL)
+	err := m.create(ctx)
+	// SQLite waits for nobody who changes the journal mode, as the first process does.
+	for pause := firstPause; err != nil && d == SQLite && pause <= lastPause; pause *= 2 {
+		select {
+		case <-time.After(pause):
+			err = m.create(ctx)
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// The pauses of Open. They double.
+const (
+	firstPause = 20 * time.Millisecond
+	lastPause  = time.Second
+)
+
+// create makes the table if it does not exist.
+func (m *Memory[T]) create(ctx context.Context) error {
+	_, err := m.db.ExecContext(ctx, DDL)
 	// On PostgreSQL it fails for one of two that call it at the same time, and for users without
 	// the right to make tables. What counts is whether the table exists.
 	if lacks := m.query(ctx, nothing, probe); lacks != nil {
-		return nil, fmt.Errorf("sqlmemory: create the table: %w", errors.Join(err, lacks))
+		return fmt.Errorf("sqlmemory: create the table: %w", errors.Join(err, lacks))
 	}
-	return m, nil
+	return nil
 }
 
 // Read returns the state of a subject.

@@ -315,16 +315,21 @@ func TestErrorsNameTheCallAndTheSubject(t *testing.T) {
 	expect(err, "sqlmemory: children of it: sql: ")
 }
 
-// A deaf connector makes connections on which all queries fail, once it is told to.
+// A deaf connector makes connections on which all queries fail, once it is told to. It makes none
+// at first.
 type deaf struct {
 	base
 	driver driver.Driver
 	told   atomic.Bool
+	none   atomic.Int64 // so many times
 }
 
 func (d *deaf) Driver() driver.Driver { return d.driver }
 
 func (d *deaf) Connect(context.Context) (driver.Conn, error) {
+	if d.none.Add(-1) >= 0 {
+		return nil, errDeaf
+	}
 	c, err := d.driver.Open(d.at)
 	return deafConn{c.(fullConn), d}, err
 }
@@ -348,6 +353,21 @@ func (c deafConn) QueryContext(ctx context.Context, q string, args []driver.Name
 		return nil, errDeaf
 	}
 	return c.fullConn.QueryContext(ctx, q, args)
+}
+
+// spec: A-15
+func TestOpenWaitsForTheFirstProcessOnSQLite(t *testing.T) {
+	for _, dialect := range []sqlmemory.Dialect{sqlmemory.SQLite, sqlmemory.PostgreSQL} {
+		d := &deaf{base: newSQLite(t)}
+		d.driver = d.db(t).Driver()
+		d.none.Store(5)
+		db := sql.OpenDB(d)
+		defer db.Close()
+		m, err := sqlmemory.Open[value](t.Context(), db, dialect)
+		if waits := dialect == sqlmemory.SQLite; (m != nil) != waits || (err == nil) != waits {
+			t.Errorf("%v, %v", m, err)
+		}
+	}
 }
 
 // spec: A-15
