@@ -9,7 +9,8 @@
 //		})
 //	}
 //
-// The check of an application's memory lasts some seconds, since locks have to pass.
+// The check of an application's memory lasts about twenty seconds, since locks have to
+// pass.
 package memorytest
 
 import (

@@ -238,11 +238,16 @@ func TestManyProcessesMayOpenANewDatabaseAtOnce(t *testing.T) {
 func TestAUserWithoutTheRightToMakeTablesMayOpenOneThatExists(t *testing.T) {
 	for name, b := range map[string]base{"SQLite": newSQLite(t), "PostgreSQL": newPostgres(t)} {
 		t.Run(name, func(t *testing.T) {
-			reader := b
-			if reader.at += "&default_transaction_read_only=on"; b.dialect == sqlmemory.SQLite {
-				reader.at = b.at + "&_pragma=query_only(1)"
+			at, err := url.Parse(b.at)
+			if err != nil {
+				t.Fatal(err)
 			}
-			_, err := sqlmemory.Open[value](t.Context(), reader.db(t), b.dialect)
+			at.RawQuery += map[sqlmemory.Dialect]string{
+				sqlmemory.SQLite:     "&_pragma=query_only(1)",
+				sqlmemory.PostgreSQL: "&default_transaction_read_only=on",
+			}[b.dialect]
+			reader := base{b.driver, at.String(), b.dialect}
+			_, err = sqlmemory.Open[value](t.Context(), reader.db(t), b.dialect)
 			if err == nil {
 				t.Fatal("a reader makes the table")
 			}
