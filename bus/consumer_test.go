@@ -220,7 +220,8 @@ func TestAPoisonEventBecomesADeadLetterAndTheOthersGoOn(t *testing.T) {
 // spec: A-10
 func TestALetterThatIsRefusedIsNotLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b, d := &bus.Local{}, &handler{handle: func(event.Event, int) error { return bus.Reject(errNo) }}
+		b := &bus.Local{}
+		d := &handler{handle: func(event.Event, int) error { return bus.Reject(errNo) }}
 		c, refusals := d.consumer(b), 0
 		c.DeadLetter = func(ctx context.Context, l bus.Letter) error {
 			if refusals++; refusals < 8 {

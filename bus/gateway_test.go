@@ -163,7 +163,7 @@ func TestAnEventWakesTheWaitsThatAreOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	big := perdure.Where(func(o order) bool { return o.Cents > 10 })
-	flow := perdure.Define("waits", func(ctx context.Context, item string) (string, error) {
+	waits := perdure.Define("waits", func(ctx context.Context, item string) (string, error) {
 		var out []string
 		double := perdure.Go(ctx, "double", func(ctx context.Context) (order, error) {
 			return bus.Wait[order](ctx, "stock", "item", item)
@@ -188,9 +188,9 @@ func TestAnEventWakesTheWaitsThatAreOpen(t *testing.T) {
 		return strings.Join(out, " "), nil
 	})
 	perduretest.Test(t, func(env *perduretest.Env) {
-		a := perduretest.Start(env, flow, "nut", perdure.ID("a"))
-		b := perduretest.Start(env, flow, "nut", perdure.ID("b"))
-		perduretest.Start(env, flow, "bolt", perdure.ID("c"))
+		a := perduretest.Start(env, waits, "nut", perdure.ID("a"))
+		b := perduretest.Start(env, waits, "nut", perdure.ID("b"))
+		perduretest.Start(env, waits, "bolt", perdure.ID("c"))
 		env.Settle()
 		for i, data := range []string{
 			`{"item": "nut", "cents": 1, "shop": {"name": "y"}}`,
@@ -213,7 +213,7 @@ func TestAnEventWakesTheWaitsThatAreOpen(t *testing.T) {
 		if err != nil || len(d.Waits) != 2 {
 			t.Errorf("%+v, %v", d.Waits, err)
 		}
-	}, flow)
+	}, waits)
 }
 
 // spec: F-10

@@ -158,8 +158,8 @@ func TestTheSuiteFindsBrokenMemories(t *testing.T) {
 					func(ctx context.Context) context.Context { return ctx },
 				}
 				breaks(&b)
-				if c.Name == "many holders lose no change" {
-					continue // with a memory that frees no lock it never ends
+				if c.Name == many {
+					continue // its calls are parallel, and these mistakes are not for that
 				}
 				found = errors.Join(found, in(t, c, func() orchestrator.Memory[value] { return b }))
 			}

@@ -106,10 +106,16 @@ var plan = map[string]permit{
 	},
 	"filter": {own: "/ journal"},
 	// events in and out
-	"bus":                     {own: "/ admin deadletter event internal/guard internal/sealed journal"},
+	"bus": {
+		own: "/ admin deadletter event internal/guard internal/sealed journal",
+	},
 	"bus/brokertest":          {own: "bus event"},
 	"orchestrator":            {own: "/ deadletter event internal/guard journal pattern"},
 	"orchestrator/memorytest": {own: "orchestrator"},
+	// the drivers are for its tests
+	"orchestrator/sqlmemory": {
+		own: "orchestrator", others: "github.com/jackc/pgx/v5/stdlib modernc.org/sqlite",
+	},
 	"orchestrator/redismemory": {
 		own: "orchestrator", others: "github.com/redis/go-redis/v9",
 	},
