@@ -2,7 +2,6 @@ package bus_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -229,12 +228,4 @@ func TestAFieldIsATextANumberOrABoolean(t *testing.T) {
 			t.Errorf("%s is %q, %v", path, got, err)
 		}
 	}
-}
-
-func decoded(t *testing.T, e event.Event) (end bus.End) {
-	t.Helper()
-	if err := json.Unmarshal(e.Data, &end); err != nil {
-		t.Fatal(err)
-	}
-	return end
 }
