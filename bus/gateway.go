@@ -174,15 +174,8 @@ func (g *Gateway) On(ctx context.Context, c *perdure.Client, e event.Event) erro
 	}
 	if len(all) == 0 {
 		g.count(e.Type, len(routes) > 0)
-		return nil
 	}
-	// While one of them may work at another try, the event is not rejected.
-	for _, err := range all {
-		if !rejects(err) {
-			return err
-		}
-	}
-	return errors.Join(all...)
+	return worst(all)
 }
 
 func (g *Gateway) count(kind string, known bool) {

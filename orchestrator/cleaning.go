@@ -3,7 +3,6 @@ package orchestrator
 import (
 	"context"
 	"fmt"
-	"time"
 )
 
 // A Deleting is a memory that removes the states of instances that have finished. The rest of their
@@ -44,20 +43,12 @@ func (a Archiving) Cleanup(ctx context.Context, subject string, c Change[Record]
 // archive stores a record in the archive.
 func (a Archiving) archive(ctx context.Context, subject string, r Record, m *Metadata) error {
 	to := Insist(a.To)
-	token, err := to.Lock(ctx, subject, time.Minute, m)
-	if err == nil && token == 0 {
-		err = ErrLocked
-	}
-	if err != nil {
-		return err
-	}
-	defer func() { // if it fails, the time to live frees the lock
-		_, _ = to.Unlock(context.WithoutCancel(ctx), subject, token, m)
-	}()
-	before, err := to.Read(ctx, subject, m)
-	if err != nil {
-		return err
-	}
-	return to.Write(ctx, subject, Change[Record]{Record{State: r.State, Ended: r.Ended,
-		Parent: r.Parent, Initiator: r.Initiator}, before, token}, m)
+	return locked(ctx, to, subject, func(t Token) error {
+		before, err := to.Read(ctx, subject, m)
+		if err != nil {
+			return err
+		}
+		return to.Write(ctx, subject, Change[Record]{Record{State: r.State, Ended: r.Ended,
+			Parent: r.Parent, Initiator: r.Initiator}, before, t}, m)
+	})
 }

@@ -113,3 +113,100 @@ func TestAfterACleanUpNothingIsLeftToDo(t *testing.T) {
 		}
 	})
 }
+
+// spec: A-8
+func TestAStateIsKeptAsLongAsItsEndSays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &process{place: &place{}}
+		keep := func(subject string, r orchestrator.Record) time.Duration {
+			if string(r.State) != "2" {
+				t.Errorf("%s ends with %s", subject, r.State)
+			}
+			return map[string]time.Duration{"at once": 0, "day": 24 * time.Hour,
+				"week": 7 * 24 * time.Hour, "ever": -1}[subject]
+		}
+		memory := func(p *process) orchestrator.Retaining {
+			return orchestrator.Retaining{Memory: p, Keep: keep}
+		}
+		subjects := []string{"at once", "day", "week", "ever"}
+		for _, subject := range subjects {
+			for _, e := range []event.Event{happens("1", "begin"), happens("2", "end")} {
+				o := p.begin()
+				o.Memory = memory(p)
+				e.Subject = subject
+				if _, err := o.On(t.Context(), e); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		has := func() (all []string) {
+			for _, subject := range subjects {
+				s, err := p.memory.Read(t.Context(), subject, nil)
+				if err != nil || len(s.Value.Seen) != 2 {
+					t.Errorf("%s: %+v, %v", subject, s, err)
+				}
+				if s.Value.State != nil {
+					all = append(all, subject)
+				}
+			}
+			return all
+		}
+		// Each sweep dies at a call, a little later each time, and the next one goes on.
+		sweeps := func() (n int) {
+			for dies := 1; dies < 1000; dies++ {
+				dying := &process{place: p.place, dies: dies, after: dies%2 == 0}
+				removed, err := memory(dying).Sweep(t.Context())
+				if n += removed; err == nil {
+					return n
+				}
+				time.Sleep(2 * time.Minute)
+			}
+			t.Error("it never ends")
+			return n
+		}
+		for _, c := range []struct {
+			after time.Duration
+			want  []string
+		}{
+			{time.Minute, []string{"day", "week", "ever"}},
+			{23 * time.Hour, []string{"day", "week", "ever"}},
+			{4 * time.Hour, []string{"week", "ever"}},
+			{7 * 24 * time.Hour, []string{"ever"}}, {1000 * time.Hour, []string{"ever"}},
+		} {
+			time.Sleep(c.after)
+			sweeps()
+			if got := has(); !slices.Equal(got, c.want) {
+				t.Errorf("%v later, there are %q, want %q", c.after, got, c.want)
+			}
+		}
+	})
+}
+
+// spec: A-8
+func TestACleanUpIsObserved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, count := &process{place: &place{}}, &orchestrator.Counter{}
+		closed := &orchestrator.Local[orchestrator.Record]{}
+		for i, to := range []*orchestrator.Local[orchestrator.Record]{closed, {}} {
+			if _, err := closed.Lock(t.Context(), "a", time.Hour, nil); err != nil {
+				t.Fatal(err)
+			}
+			for _, kind := range []string{"begin", "end"} {
+				o := p.begin()
+				o.Observe = count.Count
+				o.Memory = orchestrator.Archiving{Memory: p, To: to}
+				e := happens(kind, kind)
+				if i == 1 {
+					e.Subject = "b"
+				}
+				if _, err := o.On(t.Context(), e); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		got := count.Counts()
+		if got[orchestrator.CountUnclean] != 1 || got[orchestrator.CountCleanUps] != 1 {
+			t.Errorf("counted: %v", got)
+		}
+	})
+}
