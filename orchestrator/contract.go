@@ -27,7 +27,7 @@ type Version struct {
 	Emits map[string]Schema
 	// Handle is called with one event at a time for a subject. After a crash it may be called again
 	// with an event: only one call has an effect on the state and the events. An error, or a panic,
-	// marks the instance as broken, and is sent to the initiator.
+	// marks the instance as broken, and is sent to the initiator; but see [Again].
 	Handle func(ctx context.Context, t *Turn) error
 }
 

@@ -3,6 +3,7 @@ package orchestrator_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -262,5 +263,36 @@ func TestAroundIsCalledAroundEachEvent(t *testing.T) {
 	}
 	if got := p.events[0].Extensions[event.ExtTrace]; got != "of 1" {
 		t.Errorf("the trace of what follows is %q", got)
+	}
+}
+
+// spec: A-10
+func TestAHandlerThatAsksForTheEventAgainBreaksNothing(t *testing.T) {
+	p, n := &post{}, 0
+	v := orchestrator.Version{Initial: []string{"begin"},
+		Handle: func(_ context.Context, t *orchestrator.Turn) error {
+			t.Emit(event.Event{Type: "x"})
+			if n++; n < 3 {
+				return fmt.Errorf("the bank: %w", orchestrator.Again(errCrash))
+			}
+			return t.Become(n)
+		}}
+	o := p.orchestrator("/x", v)
+	s := orchestrator.Stateless{
+		Source: "/x", Versions: []orchestrator.Version{v}, Publish: p.publish,
+	}
+	for _, on := range []func(context.Context, event.Event) (orchestrator.Outcome, error){
+		o.On, s.On,
+	} {
+		n = 0
+		for i := range 3 {
+			out, err := on(t.Context(), happens("1", "begin"))
+			failed := (*orchestrator.TransactionError)(nil)
+			if got := p.take(); i < 2 && (!errors.As(err, &failed) || failed.Op != "handle" ||
+				!errors.Is(err, errCrash) || got != nil) || i == 2 && (err != nil ||
+				out != orchestrator.EventHandled || len(got) != 1) {
+				t.Errorf("call %d: %s, %v, %q", i, out, err, got)
+			}
+		}
 	}
 }

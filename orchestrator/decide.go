@@ -60,7 +60,7 @@ type decision struct {
 }
 
 // decide returns what an event leads to, from the record of its instance; nil for none. The error
-// is a [Violation], or that of ctx.
+// is a [Violation], or the event has to be delivered again.
 func (o *Orchestrator) decide(ctx context.Context, last *Record, e *event.Event,
 	now time.Time) (decision, error) {
 	next := begun(e)
@@ -111,8 +111,8 @@ func (o *Orchestrator) execute(ctx context.Context, v *Version, r Record, e *eve
 		Event: *e, Parent: r.Parent, Initiator: r.Initiator, source: o.Source, state: r.State,
 	}
 	failed := guard.Call(func() error { return v.Handle(ctx, t) })
-	if err := ctx.Err(); failed != nil && err != nil {
-		return decision{}, err // it was interrupted
+	if err := interrupted(ctx, failed); err != nil {
+		return decision{}, err
 	}
 	remember := o.Remember
 	if remember == 0 {
@@ -135,6 +135,28 @@ func (o *Orchestrator) execute(ctx context.Context, v *Version, r Record, e *eve
 	}
 	next.Outbox = append(slices.Clone(r.Outbox), events...)
 	return decision{out, next}, nil
+}
+
+// Again returns an error by which a handler does not fail, but asks for the event once more, later:
+// what it needs does not answer at the moment. Nothing of the call counts.
+func Again(err error) error { return again{err} }
+
+type again struct{ error }
+
+func (a again) Unwrap() error { return a.error }
+
+// interrupted returns an error if a handler that has failed is to be called again.
+func interrupted(ctx context.Context, failed error) error {
+	var a again
+	switch {
+	case failed == nil:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.As(failed, &a):
+		return failed
+	}
+	return nil
 }
 
 // emitted returns the events of a handler with their own attributes, or all their defects.

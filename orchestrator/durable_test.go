@@ -283,6 +283,24 @@ func TestEventsThatComeAtOnceAreHandledOneAfterTheOther(t *testing.T) {
 	}, d)
 }
 
+// spec: A-10
+func TestOnTheKernelAnEventThatIsAskedForAgainIsTriedAgain(t *testing.T) {
+	n := 0
+	d := orchestrator.Define(orchestrator.Orchestrator{Source: "again",
+		Versions: []orchestrator.Version{{Initial: []string{"begin"},
+			Handle: func(_ context.Context, t *orchestrator.Turn) error {
+				if n++; n < 3 {
+					return orchestrator.Again(errCrash)
+				}
+				t.Finish()
+				return t.Become(n)
+			}}}})
+	perduretest.Test(t, func(env *perduretest.Env) {
+		handles(env, d, happens("1", "begin"))
+		perduretest.Get(env, d.Workflow, "again:a").Returns(json.RawMessage("3"))
+	}, d)
+}
+
 // spec: A-12
 func TestChildrenOnTheKernelAreFoundByTheirParent(t *testing.T) {
 	d := counter()

@@ -49,8 +49,8 @@ func (o *Orchestrator) Check() error {
 // certain: it has to be delivered again, which is safe.
 type TransactionError struct {
 	Subject string
-	// Op is lock, read, write or publish; or handle, if the context has ended or one of them has
-	// panicked.
+	// Op is lock, read, write or publish; deliver, of a [Durable]; or handle, if the context has
+	// ended, the handler asks for the event [Again], or one of the others has panicked.
 	Op  string
 	Err error
 }

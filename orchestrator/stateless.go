@@ -57,7 +57,7 @@ func (s *Stateless) On(ctx context.Context, e event.Event) (Outcome, error) {
 }
 
 // answer calls the handler of the event's version, and returns what follows. The error is a
-// [Violation], or that of ctx.
+// [Violation], or the event has to be delivered again.
 func (s *Stateless) answer(ctx context.Context, e *event.Event) (Outcome, []event.Event, error) {
 	v, err := versions(s.Versions).of(e.Schema)
 	if err == nil {
@@ -69,10 +69,10 @@ func (s *Stateless) answer(ctx context.Context, e *event.Event) (Outcome, []even
 	to := cmp.Or(e.Extensions[event.ExtReplyTo], e.Source)
 	t := &Turn{Event: *e, Initiator: to, source: s.Source}
 	failed, out := guard.Call(func() error { return v.Handle(ctx, t) }), EventHandled
+	if err := interrupted(ctx, failed); err != nil {
+		return "", nil, err
+	}
 	if failed != nil {
-		if err := ctx.Err(); err != nil {
-			return "", nil, err // it was interrupted
-		}
 		out, t.emits = EventFailed, []event.Event{systemError(failed)}
 	}
 	all := slices.Clone(t.emits)
