@@ -14,11 +14,23 @@ import (
 // topic if it has none. A slow or dead broker holds up no run: the store keeps the events.
 func Publisher(b Broker, topic string) func(context.Context, perdure.Event) error {
 	return func(ctx context.Context, e perdure.Event) error {
+		return Relay(func(ctx context.Context, out event.Event) error {
+			return b.Publish(ctx, or(e.Topic, topic), []event.Event{out})
+		})(ctx, e)
+	}
+}
+
+// Relay returns a publisher for the options of an engine that passes what runs emit to a handler in
+// the same process, as [Publisher] sends it to a broker: at least once, and the events of one run
+// in order. The store of the engine is then the bus.
+func Relay(handle func(context.Context, event.Event) error) func(context.Context,
+	perdure.Event) error {
+	return func(ctx context.Context, e perdure.Event) error {
 		out, err := FromRun(e)
 		if err != nil {
 			return err
 		}
-		return b.Publish(ctx, or(e.Topic, topic), []event.Event{out})
+		return handle(ctx, out)
 	}
 }
 

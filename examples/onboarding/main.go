@@ -85,7 +85,7 @@ func work(ctx context.Context, p kill.Plan) error {
 		return err
 	}
 	m, check := staff.Onboard(office{book})
-	engine, err := p.Engine(ctx, m, check)
+	engine, err := p.Engine(ctx, perdure.Options{}, m, check)
 	if err != nil {
 		return err
 	}

@@ -176,6 +176,10 @@ var plan = map[string]permit{
 	"examples/onboarding": {
 		own: "/ approval examples/internal/kill examples/internal/ledger examples/onboarding/staff",
 	},
+	"examples/events": {
+		own: "/ bus event examples/events/shop examples/internal/kill examples/internal/ledger " +
+			"examples/internal/noise orchestrator",
+	},
 	"examples/transfer/bank": {own: "/ barrier examples/transfer/money"},
 	// the workflows of the examples, which the demo runs too
 	"examples/orders/order":         {own: "/ saga"},
@@ -187,10 +191,12 @@ var plan = map[string]permit{
 	"examples/quota/crm":            {own: "/ limit"},
 	"examples/pipeline/daily":       {own: "/ dag"},
 	"examples/transfer/money":       {own: "/ tcc"},
+	"examples/events/shop":          {own: "event event/schema orchestrator"},
 	"examples/onboarding/staff":     {own: "/ approval machine"},
 	// beside the examples: how they are killed, and how their tests use them
 	"examples/internal/kill":     {own: "/ store/sqlite"},
 	"examples/internal/ledger":   {},
+	"examples/internal/noise":    {own: "event"},
 	"examples/internal/terminal": {},
 	// the code of the how-to pages
 	"docs/howto/alerts":       {own: anyPublic},

@@ -82,13 +82,14 @@ func (p Plan) store() (*sqlite.Store, error) {
 }
 
 // Engine returns an engine that runs, on the store of the plan.
-func (p Plan) Engine(ctx context.Context, w ...perdure.Definition) (*perdure.Engine, error) {
+func (p Plan) Engine(ctx context.Context, o perdure.Options, w ...perdure.Definition) (
+	*perdure.Engine, error) {
 	store, err := p.store()
 	if err != nil {
 		return nil, err
 	}
-	// Each run that fails would be a warning.
-	engine, err := perdure.New(store, perdure.Options{Logger: slog.New(slog.DiscardHandler)})
+	o.Logger = slog.New(slog.DiscardHandler) // each run that fails would be a warning
+	engine, err := perdure.New(store, o)
 	if err == nil {
 		err = engine.Register(w...)
 	}
