@@ -33,6 +33,10 @@ var plan = map[string]permit{
 	"event":                   {},
 	"orchestrator":            {own: "event internal/guard"},
 	"orchestrator/memorytest": {own: "orchestrator"},
+	"orchestrator/natsmemory": {
+		own: "orchestrator", others: "github.com/nats-io/nats.go " +
+			"github.com/nats-io/nats.go/jetstream",
+	},
 	// keeping
 	"store":        {own: "journal"},
 	"store/memory": {own: "journal store"},
