@@ -116,6 +116,10 @@ var plan = map[string]permit{
 	"orchestrator/sqlmemory": {
 		own: "orchestrator", others: "github.com/jackc/pgx/v5/stdlib modernc.org/sqlite",
 	},
+	"orchestrator/natsmemory": {
+		own: "orchestrator", others: "github.com/nats-io/nats.go " +
+			"github.com/nats-io/nats.go/jetstream",
+	},
 	"orchestrator/redismemory": {
 		own: "orchestrator", others: "github.com/redis/go-redis/v9",
 	},
