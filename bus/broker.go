@@ -7,15 +7,20 @@ import (
 	"github.com/perdure/perdure/event"
 )
 
+// A Sender is the half of a [Broker] that publishes. Many goroutines call it.
+type Sender interface {
+	// Publish sends events to a topic, in order. It returns nil when all of them are durable at the
+	// broker, as far as the broker can promise it. After an error some of them may be.
+	Publish(ctx context.Context, topic string, events []event.Event) error
+}
+
 // A Broker carries events from one process to others. A topic is a name for a stream of events; a
 // group is the name of the processes that share the events of a topic: each event goes to one of
 // them. Groups have nothing to do with each other.
 //
 // Methods are called by many goroutines.
 type Broker interface {
-	// Publish sends events to a topic, in order. It returns nil when all of them are durable at the
-	// broker, as far as the broker can promise it. After an error some of them may be.
-	Publish(ctx context.Context, topic string, events []event.Event) error
+	Sender
 	// Subscribe calls deliver for each message of a topic, one after the other, until ctx ends or
 	// the broker fails. A message that is not done with is delivered again, at the latest to the
 	// next subscriber of the group. While deliver does not return, no more messages are delivered.

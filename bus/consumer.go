@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,10 +17,14 @@ import (
 // those of one subject in order and never for two at once, for those of different subjects side by
 // side. An event without a subject counts as one with the subject of its source.
 //
-// An event that fails is handled again, after pauses that grow, and meanwhile holds up only its own
-// subject. After the last try, or at once if the error is a [Rejection], it becomes a dead letter.
-// The broker forgets an event when it is handled or its dead letter is kept: a process that dies
-// before gets the event again.
+// An event that fails is handled again, after pauses that grow. Meanwhile it holds up its own
+// subject, and the others as soon as Batch messages wait behind it. After the last try, or at once
+// if the error is a [Rejection], it becomes a dead letter. The broker forgets an event when it is
+// handled or its dead letter is kept: a process that dies before gets the event again.
+//
+// The order of a subject holds within one process. Several processes of one group share the events
+// of a topic, and one may overtake the other, unless the broker gives all events of a subject to
+// one process, as Kafka does by its partitions.
 type Consumer struct {
 	Broker Broker
 	Topics []string
@@ -34,8 +39,9 @@ type Consumer struct {
 	Lanes int // how many events are handled at once; 0 means 16
 	Batch int // how many messages are taken and not done with; 0 means 256
 	Tries int // how often an event is handled at most; 0 means 5
-	// Pause is the pause before the second try; 0 means 100 ms. Each one after it is five times as
-	// long, up to 30 s.
+	// Pause is the pause before the second try; 0 means 1 s. Each one after it is five times as
+	// long, up to 30 s. Together they are longer than a minute: so long a dead process may hold the
+	// lock of an instance.
 	Pause time.Duration
 	Log   *slog.Logger // nil means slog.Default
 }
@@ -49,11 +55,11 @@ type Letter struct {
 	Err          error  // of the last try
 }
 
-// A Rejection is an error that another try does not change. [Reject] makes one, and so can any type
-// with this method.
+// A Rejection is an error that knows whether another try changes anything. [Reject] makes one, and
+// so can any type with this method.
 type Rejection interface {
 	error
-	Rejects()
+	Rejects() bool // it returns true if another try is of no use
 }
 
 // Reject returns an error by which a handler rejects an event: it becomes a dead letter at once.
@@ -61,13 +67,24 @@ func Reject(err error) error { return rejection{err} }
 
 type rejection struct{ error }
 
-func (rejection) Rejects()        {}
+func (rejection) Rejects() bool   { return true }
 func (r rejection) Unwrap() error { return r.error }
 
-// rejects reports whether an error has a Rejection in its chain.
+// rejects reports whether another try is of no use. The outermost error that knows it counts; of
+// joined errors all must say so.
 func rejects(err error) bool {
-	var r Rejection
-	return errors.As(err, &r)
+	switch e := err.(type) { //nolint:errorlint // the chain is walked here
+	case nil:
+		return false
+	case Rejection:
+		return e.Rejects()
+	case interface{ Unwrap() []error }:
+		all := e.Unwrap()
+		return len(all) > 0 && !slices.ContainsFunc(all, func(err error) bool {
+			return !rejects(err)
+		})
+	}
+	return rejects(errors.Unwrap(err))
 }
 
 // Run consumes until ctx ends, and returns when no handler is called any more. It subscribes again
@@ -108,6 +125,9 @@ func (c *Consumer) subscribe(ctx context.Context, topic string, w *lanes) {
 // attempt does the next thing for a message. It returns how long to wait before it is called again;
 // below 0 when the message is done with.
 func (c *Consumer) attempt(ctx context.Context, j *job) time.Duration {
+	if most := deliveries * or(c.Tries, 5); j.last == nil && j.tries == 0 && j.Attempt > most {
+		j.last = fmt.Errorf("the event was delivered %d times, and no try has ended", j.Attempt-1)
+	}
 	if j.last == nil && j.Bad == nil {
 		j.tries++
 		err := guard.Call(func() error { return c.Handle(ctx, j.Event) })
@@ -117,7 +137,7 @@ func (c *Consumer) attempt(ctx context.Context, j *job) time.Duration {
 			return -1
 		case ctx.Err() != nil: // it was interrupted: the broker delivers it again
 			return -1
-		case !rejects(err) && max(j.tries, j.Attempt) < or(c.Tries, 5):
+		case !rejects(err) && j.tries < or(c.Tries, 5):
 			c.log().WarnContext(ctx, "bus: event failed", "topic", j.topic, "id", j.Event.ID,
 				"try", j.tries, "error", err)
 			return c.pause(j.tries)
@@ -138,17 +158,22 @@ func (c *Consumer) attempt(ctx context.Context, j *job) time.Duration {
 	return -1
 }
 
-// done lets the broker forget a message. If it fails, the message comes again.
+// done lets the broker forget a message, also when the consumer stops. If it fails, the message
+// comes again.
 func (c *Consumer) done(ctx context.Context, j *job) {
-	if err := guard.Call(func() error { return j.Done(ctx) }); err != nil && ctx.Err() == nil {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), maxDone)
+	defer cancel()
+	if err := guard.Call(func() error { return j.Done(ctx) }); err != nil {
 		c.log().WarnContext(ctx, "bus: acknowledgement failed", "topic", j.topic,
 			"id", j.Event.ID, "error", err)
 	}
 }
 
 const (
-	firstPause = 100 * time.Millisecond
+	firstPause = time.Second
 	maxPause   = 30 * time.Second
+	maxDone    = 5 * time.Second
+	deliveries = 4 // for each try: an event that is delivered more often kills its processes
 )
 
 // pause returns the pause after the n-th try.

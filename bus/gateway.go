@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/event"
@@ -26,8 +27,9 @@ import (
 //		Field: "order.id",
 //	}))
 //
-// An event that comes twice starts one run and is sent once: its runs know it by their IDs, and its
-// signals by the key of the event, as long as the runs are kept. Many goroutines may use a gateway.
+// An event that comes twice starts one run and is sent once. A run is known by its workflow ID, for
+// as long as the route says, and a signal by the key of its event, as long as the run is kept. Many
+// goroutines may use a gateway.
 type Gateway struct {
 	mu     sync.Mutex
 	routes map[string][]Registration // by type of event
@@ -47,6 +49,9 @@ type Route struct {
 	Field string
 	// ID returns the workflow ID, instead of Field.
 	ID func(e *event.Event) (string, error)
+	// Known is how long after the end of its run an event that comes again starts no other one.
+	// Zero means 24 hours.
+	Known time.Duration
 	// If is a condition: other events go past this route. Nil means all events.
 	If func(e *event.Event) bool
 }
@@ -118,7 +123,7 @@ func (g *Gateway) register(r Registration) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	all := slices.DeleteFunc(slices.Clone(g.routes[r.Type]), func(o Registration) bool {
-		return o.Effect == r.Effect && o.Name == r.Name && (r.Name != "" || o.Field == r.Field)
+		return o.Effect == r.Effect && o.Name == r.Name && o.Field == r.Field
 	})
 	g.routes[r.Type] = append(all, r)
 	return nil
@@ -194,6 +199,9 @@ func (r *Registration) take(ctx context.Context, c *perdure.Client, e *event.Eve
 	}
 	id, err := r.id(e)
 	if err != nil {
+		if r.Effect == EffectWake {
+			return nil // nobody waits for it
+		}
 		return Reject(err)
 	}
 	data := e.Data
@@ -202,7 +210,8 @@ func (r *Registration) take(ctx context.Context, c *perdure.Client, e *event.Eve
 	}
 	switch r.Effect {
 	case EffectStart:
-		_, err = c.Start(ctx, r.Name, data, perdure.ID(id))
+		_, err = c.Start(ctx, r.Name, data, perdure.ID(id), perdure.Dedup(or(r.route.Known,
+			24*time.Hour)))
 	case EffectSignal:
 		_, err = c.Send(ctx, id, r.Name, data, perdure.SendKey(e.Key()))
 	default:

@@ -84,7 +84,9 @@ func (l *lanes) work(attempt func(context.Context, *job) time.Duration) {
 		select {
 		case <-l.ctx.Done():
 		case key := <-l.ready:
-			switch wait := attempt(l.ctx, l.first(key)); {
+			wait := attempt(l.ctx, l.first(key))
+			switch {
+			case l.ctx.Err() != nil: // nothing follows an event that was interrupted
 			case wait < 0:
 				l.next(key)
 			default:

@@ -25,6 +25,9 @@ type content struct {
 	Tries int          `json:"tries"`
 	Event *event.Event `json:"event,omitempty"`
 	Raw   []byte       `json:"raw,omitempty"` // of a message that is no event
+	// Size is that of the data, or of Raw, if the store takes nothing so large: then it is not
+	// there.
+	Size int `json:"size,omitempty"`
 }
 
 // Prefix begins the workflow of a letter in the store; the group follows.
@@ -35,16 +38,31 @@ const Prefix = "bus."
 func (s Letters) Keep(ctx context.Context, l Letter) error {
 	c := content{Topic: l.Topic, Group: l.Group, Tries: l.Tries, Raw: l.Raw}
 	id := "" // each message that is no event has its own letter
-	if l.Raw == nil {
+	if l.Event.Check() == nil {
 		c.Event, id = &l.Event, l.Event.Key()
 	}
+	err := s.add(ctx, id, l, c)
+	if journal.CodeOf(err) != journal.CodeTooLarge {
+		return err
+	}
+	c.Size, c.Raw = len(l.Event.Data)+len(l.Raw), nil
+	if c.Event != nil {
+		small := l.Event
+		small.Data = nil
+		c.Event = &small
+	}
+	return s.add(ctx, id, l, c)
+}
+
+func (s Letters) add(ctx context.Context, id string, l Letter, c content) error {
 	input, err := json.Marshal(c)
 	if err != nil {
 		return err
 	}
+	kind := fmt.Sprintf("%T", l.Err)
 	_, err = s.Admin.AddDeadLetter(ctx, deadletter.Letter{
 		Workflow: name(Prefix + l.Group), WorkflowID: id, Step: name(l.Topic),
-		Error: guard.Text(l.Err), Type: fmt.Sprintf("%T", l.Err), Input: input,
+		Error: or(guard.Text(l.Err), kind), Type: kind, Input: input,
 	})
 	return err
 }
@@ -71,6 +89,10 @@ func (s Letters) Replay(ctx context.Context, id string,
 	var c content
 	if err := json.Unmarshal(l.Input, &c); err != nil || !strings.HasPrefix(l.Workflow, Prefix) {
 		return fmt.Errorf("bus: letter %s is not of a consumer", id)
+	}
+	if c.Size > 0 {
+		return Reject(fmt.Errorf("bus: letter %s has no data: it was too large, with %d bytes", id,
+			c.Size))
 	}
 	if c.Event == nil {
 		return Reject(errors.New("bus: letter " + id + " has a message that is no event"))

@@ -3,6 +3,7 @@ package bus
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"time"
 
 	"github.com/perdure/perdure"
@@ -27,20 +28,24 @@ type End struct {
 }
 
 // Lifecycle returns a listener that publishes one event at the end of each logical run: none where
-// a run continues as new. The store keeps it until the broker has accepted it. Add it to an engine
+// a run continues as new. The store keeps it until the broker has accepted it, or has refused it
+// for good. Add it to an engine
 // with [perdure.Engine.Listen] before its Run.
-func Lifecycle(b Broker, topic string) perdure.Listener {
+func Lifecycle(s Sender, topic string) perdure.Listener {
 	return perdure.Listener{Call: func(ctx context.Context, e perdure.Ended) error {
 		out := []event.Event{ended(e)}
 		for pause := firstPause; ; pause = min(2*pause, maxPause) {
-			err := guard.Call(func() error { return b.Publish(ctx, topic, out) })
-			if err == nil || ctx.Err() != nil { // the next engine publishes what was cut off
-				return err
+			err := guard.Call(func() error { return s.Publish(ctx, topic, out) })
+			if err == nil || never(err) || ctx.Err() != nil {
+				return err // the next engine publishes what was cut off
 			}
 			rest(ctx, pause)
 		}
 	}}
 }
+
+// maxError is how much of an error an [End] has, in bytes.
+const maxError = 4096
 
 // ended returns the event of an end. Its ID is always the same.
 func ended(e perdure.Ended) event.Event {
@@ -51,6 +56,7 @@ func ended(e perdure.Ended) event.Event {
 	}
 	if e.Err != nil {
 		end.Error = guard.Text(e.Err)
+		end.Error = strings.ToValidUTF8(end.Error[:min(len(end.Error), maxError)], "")
 	}
 	data, _ := json.Marshal(end) //nolint:errchkjson // texts and a time
 	return event.Event{

@@ -1,9 +1,11 @@
 package bus
 
 import (
+	"bytes"
 	"container/list"
 	"context"
 	"fmt"
+	"maps"
 	"sync"
 
 	"github.com/perdure/perdure/event"
@@ -65,6 +67,7 @@ func (l *Local) group(topic, name string) *group {
 
 func (g *group) add(events []event.Event) {
 	for _, e := range events {
+		e.Data, e.Extensions = bytes.Clone(e.Data), maps.Clone(e.Extensions) // nobody shares them
 		g.parcels.PushBack(&parcel{event: e})
 	}
 	g.wake()

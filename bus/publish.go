@@ -3,25 +3,48 @@ package bus
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/event"
 )
 
-// Publisher returns a publisher for the options of an engine. It sends what runs emit to a broker,
-// at least once, and the events of one run in order. An event goes to its own topic, and to that
-// topic if it has none. A slow or dead broker holds up no run: the store keeps the events.
-func Publisher(b Broker, topic string) func(context.Context, perdure.Event) error {
-	return func(ctx context.Context, e perdure.Event) error {
-		return Relay(func(ctx context.Context, out event.Event) error {
-			return b.Publish(ctx, or(e.Topic, topic), []event.Event{out})
-		})(ctx, e)
-	}
+// An Outbound sends what runs emit to a broker. Its method Publish is a publisher for the options
+// of an engine: at least once, and the events of one run in order. A slow or dead broker holds up
+// no run: the store keeps the events. An event that the broker never will take becomes a dead
+// letter, and the events of its run after it follow.
+type Outbound struct {
+	To    Sender
+	Topic string // of events that have none of their own
+	// DeadLetter keeps an event that the broker never will take. It returns nil when that is
+	// durable.
+	DeadLetter func(ctx context.Context, l Letter) error
 }
 
+// Publish sends an event.
+func (o Outbound) Publish(ctx context.Context, e perdure.Event) error {
+	out, err := FromRun(e)
+	topic := or(e.Topic, o.Topic)
+	if err == nil {
+		err = o.To.Publish(ctx, topic, []event.Event{out})
+	}
+	if o.DeadLetter == nil || !never(err) {
+		return err
+	}
+	return o.DeadLetter(ctx, Letter{
+		Topic: topic, Group: e.Workflow, Event: out, Tries: 1, Err: err,
+	})
+}
+
+// never reports whether a broker never will take an event, by its error.
+func never(err error) bool { return rejects(err) || errors.Is(err, ErrTooLarge) }
+
 // Relay returns a publisher for the options of an engine that passes what runs emit to a handler in
-// the same process, as [Publisher] sends it to a broker: at least once, and the events of one run
+// the same process, as an [Outbound] sends it to a broker: at least once, and the events of one run
 // in order. The store of the engine is then the bus.
 func Relay(handle func(context.Context, event.Event) error) func(context.Context,
 	perdure.Event) error {
@@ -71,8 +94,17 @@ func FromRun(e perdure.Event) (event.Event, error) {
 		ExtStatus: status, ExtKind: e.Kind, ExtKey: e.Key,
 	} {
 		if value != "" {
-			out.Extensions[name] = value
+			out.Extensions[name] = printable(value)
 		}
 	}
 	return out, nil
+}
+
+// printable returns a text as an attribute can have it: what cannot be in one is escaped, as Go
+// does in quotes.
+func printable(s string) string {
+	if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		s = strconv.QuoteToASCII(s)
+	}
+	return s
 }

@@ -50,6 +50,10 @@ func (d *dead) Publish(ctx context.Context, topic string, events []event.Event) 
 	return err
 }
 
+func outbound(b bus.Broker) func(context.Context, perdure.Event) error {
+	return bus.Outbound{To: b, Topic: "out"}.Publish
+}
+
 // heard returns the events of a topic, each once, in the order of their first arrival.
 func heard(t *testing.T, b bus.Broker, topic string) (all []event.Event) {
 	t.Helper()
@@ -91,7 +95,7 @@ func TestAPublisherSendsEachEventOfARunInOrder(t *testing.T) {
 			}
 			return 0, nil
 		})
-		w := world.With(t, perdure.Options{Publisher: bus.Publisher(b, "out")}, talks)
+		w := world.With(t, perdure.Options{Publisher: outbound(b)}, talks)
 		for i := range runs {
 			world.Must[*perdure.Run[int]](t)(talks.Start(t.Context(), w.Engine, i,
 				perdure.ID(fmt.Sprint("r", i))))
@@ -139,7 +143,7 @@ func TestAnEventOfAPatternHasItsFieldsAsExtensions(t *testing.T) {
 				pattern.EmitEvent(ctx, perdure.Event{Type: "raw", Data: []byte("{")}),
 			)
 		})
-		w := world.With(t, perdure.Options{Publisher: bus.Publisher(b, "out")}, emits)
+		w := world.With(t, perdure.Options{Publisher: outbound(b)}, emits)
 		world.Must[*perdure.Run[int]](t)(emits.Start(t.Context(), w.Engine, 1, perdure.ID("a")))
 		own, out := heard(t, b, "own"), heard(t, b, "out")
 		w.End()

@@ -55,8 +55,10 @@ func (ch Chart[C]) Handle(ctx context.Context, t *Turn) error {
 	}
 	if !found {
 		err = ch.enter(ctx, t, &p, ch.Start)
+	} else if s, is := ch.States[p.At]; is {
+		err = ch.take(ctx, t, &p, s.On[t.Event.Type])
 	} else {
-		err = ch.take(ctx, t, &p, ch.States[p.At].On[t.Event.Type])
+		err = noState(p.At)
 	}
 	if err != nil {
 		return err
@@ -108,7 +110,7 @@ func (ch Chart[C]) take(ctx context.Context, t *Turn, p *place[C], all []Transit
 func (ch Chart[C]) enter(ctx context.Context, t *Turn, p *place[C], name string) error {
 	s, found := ch.States[name]
 	if !found {
-		return fmt.Errorf("there is no state %q", name)
+		return noState(name)
 	}
 	p.At = name
 	if s.Entry == nil {
@@ -116,6 +118,8 @@ func (ch Chart[C]) enter(ctx context.Context, t *Turn, p *place[C], name string)
 	}
 	return s.Entry(ctx, t, &p.Data)
 }
+
+func noState(name string) error { return fmt.Errorf("there is no state %q", name) }
 
 // Check returns all defects of the chart, joined; nil if it has none.
 func (ch Chart[C]) Check() error {

@@ -20,7 +20,7 @@ const (
 	EventHandled   Outcome = "handled"   // the handler was called, and its result is stored
 	EventAccepted  Outcome = "accepted"  // a [Durable] has it, and handles it in its turn
 	EventDuplicate Outcome = "duplicate" // the event was consumed before
-	EventIgnored   Outcome = "ignored"   // there is no such instance, or it has ended
+	EventIgnored   Outcome = "ignored"   // no such instance, or it has ended; or for another one
 	EventFailed    Outcome = "failed"    // the handler has returned an error, and that is stored
 )
 
@@ -34,8 +34,8 @@ type Violation struct {
 // Error returns the ID of the event and its defects.
 func (v *Violation) Error() string { return "orchestrator: event " + v.ID + ": " + v.Err.Error() }
 
-// Rejects makes a violation an error that another try does not change, for consumers of a bus.
-func (v *Violation) Rejects() {}
+// Rejects returns true, by which consumers of a bus see that another try does not change it.
+func (v *Violation) Rejects() bool { return true }
 
 // Unwrap returns the defects.
 func (v *Violation) Unwrap() error { return v.Err }
@@ -82,7 +82,9 @@ func (o *Orchestrator) admit(last, next *Record, e *event.Event) (Outcome, *Vers
 			event.ExtParent, p, next.Parent)}
 	}
 	versions := versions(o.Versions)
-	switch {
+	switch to := e.Extensions[event.ExtTo]; {
+	case to != "" && to != o.Source:
+		return EventIgnored, nil, nil
 	case next.has(e):
 		return EventDuplicate, nil, nil
 	case next.Ended != "", last == nil && !versions.creates(e.Type):
@@ -129,7 +131,7 @@ func (o *Orchestrator) execute(ctx context.Context, v *Version, r Record, e *eve
 			next.Ended, next.Unclean = InstanceFinished, true
 		}
 	}
-	events, err := emitted(t.emits, v, e, o.Source)
+	events, err := emitted(t.emits, v, e, o.Source, now)
 	if err != nil {
 		return decision{}, &Violation{e.ID, err}
 	}
@@ -160,12 +162,15 @@ func interrupted(ctx context.Context, failed error) error {
 }
 
 // emitted returns the events of a handler with their own attributes, or all their defects.
-func emitted(all []event.Event, v *Version, from *event.Event, source string) ([]event.Event,
-	error) {
+func emitted(all []event.Event, v *Version, from *event.Event, source string, now time.Time) (
+	[]event.Event, error) {
 	events := make([]event.Event, len(all))
 	var errs []error
 	for i := range all {
 		e := follow(i+1, all[i], from, source)
+		if e.Time.IsZero() {
+			e.Time = now
+		}
 		if err := errors.Join(e.Check(), check(&e, v.Emits, "emits")); err != nil {
 			errs = append(errs, fmt.Errorf("event %d of the handler, %.100q: %w", i+1, e.Type, err))
 		}

@@ -42,12 +42,14 @@ const (
 // Count counts a notice.
 func (c *Counter) Count(_ context.Context, n Notice) {
 	name := string(n.Outcome)
-	switch v := (*Violation)(nil); {
+	var v *Violation
+	var failed *TransactionError
+	switch {
 	case n.CleanUp && n.Err != nil:
 		name = CountUnclean
 	case n.CleanUp:
 		name = CountCleanUps
-	case errors.As(n.Err, &v):
+	case errors.As(n.Err, &v) && !errors.As(n.Err, &failed):
 		name = CountViolations
 	case n.Err != nil:
 		name = CountErrors

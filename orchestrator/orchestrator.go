@@ -63,6 +63,9 @@ func (e *TransactionError) Error() string {
 // Unwrap returns the reason.
 func (e *TransactionError) Unwrap() error { return e.Err }
 
+// Rejects returns false, by which consumers of a bus see that another try may work.
+func (e *TransactionError) Rejects() bool { return false }
+
 // ErrLocked is the reason of a [TransactionError] if another process handles an event of the
 // subject.
 var ErrLocked = errors.New("another process has the lock")
@@ -140,17 +143,20 @@ func (h *handling) do() (out Outcome, err error) {
 		return "", h.fails("read", err)
 	}
 	var last *Record
+	about := begun(h.of)
 	if h.last != nil {
 		last = &h.last.Value
+		about = *last
 	}
+	h.meta = &Metadata{subject, To(about.Parent), To(about.Initiator), h.Source}
 	d, err := h.decide(h.ctx, last, h.of, time.Now().UTC())
-	if err != nil {
-		if v := (*Violation)(nil); !errors.As(err, &v) {
-			err = h.fails("handle", err)
-		}
+	if v := (*Violation)(nil); errors.As(err, &v) {
+		_ = h.settle() // what earlier events have left; the next event sees to it otherwise
 		return "", err
 	}
-	h.meta = &Metadata{subject, To(d.next.Parent), To(d.next.Initiator), h.Source}
+	if err != nil {
+		return "", h.fails("handle", err)
+	}
 	if d.Outcome == EventHandled || d.Outcome == EventFailed {
 		h.prev = h.last
 		if err := h.write(d.next); err != nil {
@@ -172,12 +178,12 @@ func (h *handling) write(next Record) error {
 
 // cleanUp lets the memory clean up after the final state. Its error stops nothing.
 func (h *handling) cleanUp() {
-	cleaner, is := h.memory.(Cleaner[Record])
+	cleaner, is := h.Memory.(Cleaner[Record])
 	if !is {
 		return
 	}
 	c := Change[Record]{Next: h.last.Value, Prev: h.prev, Lock: h.token}
-	err := cleaner.Cleanup(h.ctx, h.of.Subject, c, h.meta)
+	err := guard.Call(func() error { return cleaner.Cleanup(h.ctx, h.of.Subject, c, h.meta) })
 	if err == nil { // the memory may have written the record
 		h.last, err = h.memory.Read(h.ctx, h.of.Subject, h.meta)
 	}

@@ -2,8 +2,9 @@ package orchestrator
 
 import (
 	"cmp"
+	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
-	"slices"
 	"time"
 
 	"github.com/perdure/perdure/event"
@@ -25,15 +26,9 @@ type Record struct {
 	Outbox []event.Event `json:"outbox,omitempty"`
 	// Unclean means that the instance has finished, and the memory may not have cleaned up yet.
 	Unclean bool `json:"unclean,omitempty"`
-	// Seen are the events that were consumed, the oldest first.
-	Seen []Seen `json:"seen,omitempty"`
-}
-
-// A Seen is an event that was consumed.
-type Seen struct {
-	Source string    `json:"source"`
-	ID     string    `json:"id"`
-	At     time.Time `json:"at"`
+	// Seen has when each event was consumed, in seconds since 1970, by a short form of the event's
+	// key. An event takes some 30 bytes of it, for as long as it is remembered.
+	Seen map[string]int64 `json:"seen,omitempty"`
 }
 
 // An End is how an instance has ended; empty while it goes on.
@@ -61,16 +56,24 @@ func (r Record) Rest() Record {
 
 // has reports whether an event was consumed.
 func (r *Record) has(e *event.Event) bool {
-	return slices.ContainsFunc(r.Seen, func(s Seen) bool {
-		return s.ID == e.ID && s.Source == e.Source
-	})
+	_, found := r.Seen[short(e)]
+	return found
+}
+
+// short returns a short form of an event's key: 96 bits of it.
+func short(e *event.Event) string {
+	key, _ := hex.DecodeString(e.Key()) // it is hexadecimal
+	return base64.RawURLEncoding.EncodeToString(key[:12])
 }
 
 // consumes returns the record after an event, without the events that are forgotten by now.
 func (r Record) consumes(e *event.Event, now time.Time, remember time.Duration) Record {
-	r.Seen = slices.DeleteFunc(slices.Clone(r.Seen), func(s Seen) bool {
-		return now.Sub(s.At) > remember
-	})
-	r.Seen = append(r.Seen, Seen{e.Source, e.ID, now})
+	seen := map[string]int64{short(e): now.Unix()}
+	for key, at := range r.Seen {
+		if now.Sub(time.Unix(at, 0)) <= remember {
+			seen[key] = at
+		}
+	}
+	r.Seen = seen
 	return r
 }

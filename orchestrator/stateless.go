@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/perdure/perdure/event"
 	"github.com/perdure/perdure/internal/guard"
@@ -59,6 +60,9 @@ func (s *Stateless) On(ctx context.Context, e event.Event) (Outcome, error) {
 // answer calls the handler of the event's version, and returns what follows. The error is a
 // [Violation], or the event has to be delivered again.
 func (s *Stateless) answer(ctx context.Context, e *event.Event) (Outcome, []event.Event, error) {
+	if to := e.Extensions[event.ExtTo]; to != "" && to != s.Source {
+		return EventIgnored, nil, nil
+	}
 	v, err := versions(s.Versions).of(e.Schema)
 	if err == nil {
 		err = check(e, v.Accepts, "accepts")
@@ -73,13 +77,16 @@ func (s *Stateless) answer(ctx context.Context, e *event.Event) (Outcome, []even
 		return "", nil, err
 	}
 	if failed != nil {
-		out, t.emits = EventFailed, []event.Event{systemError(failed)}
+		out, t.emits = EventFailed, nil
+		if e.Type != SystemError { // two handlers would answer each other's errors for ever
+			t.Emit(systemError(failed))
+		}
 	}
 	all := slices.Clone(t.emits)
 	for i := range all {
 		all[i] = with(all[i], map[string]string{event.ExtTo: to})
 	}
-	events, err := emitted(all, v, e, s.Source)
+	events, err := emitted(all, v, e, s.Source, time.Now().UTC())
 	if err != nil {
 		return "", nil, &Violation{e.ID, err}
 	}
