@@ -109,8 +109,10 @@ var plan = map[string]permit{
 	"bus": {
 		own: "/ admin deadletter event internal/guard internal/sealed journal",
 	},
-	"bus/brokertest":          {own: "bus event"},
-	"orchestrator":            {own: "/ deadletter event internal/guard journal pattern"},
+	"bus/brokertest": {own: "bus event"},
+	"orchestrator": {
+		own: "/ deadletter definition event internal/guard internal/sealed journal pattern",
+	},
 	"orchestrator/memorytest": {own: "orchestrator"},
 	// the drivers are for its tests
 	"orchestrator/sqlmemory": {
@@ -246,14 +248,14 @@ var plan = map[string]permit{
 	// generated programs, and the judge of their runs
 	"internal/torture/program": {},
 	"internal/torture/play": {
-		own: "/ admin alert approval backpressure barrier batch callback dag deadletter effect " +
-			"internal/torture/program job journal limit machine pattern report saga schedule tcc " +
-			"update",
+		own: "/ admin alert approval backpressure barrier batch bus callback dag deadletter " +
+			"effect event internal/torture/program job journal limit machine orchestrator " +
+			"pattern report saga schedule tcc update",
 	},
 	"internal/torture/world": {own: "internal/torture/play"},
 	"internal/torture/actor": {
-		own: "/ admin alert approval batch deadletter internal/torture/play " +
-			"internal/torture/program journal limit schedule",
+		own: "/ admin alert approval batch deadletter event internal/torture/play " +
+			"internal/torture/program journal limit orchestrator schedule",
 	},
 	"internal/torture/judge": {
 		own: "alert internal/torture/actor internal/torture/play internal/torture/program " +

@@ -170,6 +170,13 @@ func (l *lab) torture(seed uint64, programs []*program.Program, deaths int,
 		}
 	})
 	keeping.Go(func() {
+		if _, err := d.Tell(ctx, "told", over); err != nil {
+			l.mu.Lock()
+			bad = append(bad, err.Error())
+			l.mu.Unlock()
+		}
+	})
+	keeping.Go(func() {
 		if err := d.Alarm(ctx, over); err != nil {
 			l.mu.Lock()
 			bad = append(bad, err.Error())

@@ -182,6 +182,15 @@ func (s *supervisor) round(ctx context.Context, programs []*program.Program) (*r
 		}
 	})
 	keeping.Go(func() {
+		prefix := fmt.Sprintf("e%d-%d", s.Seed, s.report.Rounds)
+		ids, err := d.Tell(dealing, prefix, over)
+		mu.Lock()
+		defer mu.Unlock()
+		if r.beside = append(r.beside, ids...); err != nil {
+			r.wrong = append(r.wrong, err.Error())
+		}
+	})
+	keeping.Go(func() {
 		if err := d.Alarm(dealing, over); err != nil {
 			mu.Lock()
 			defer mu.Unlock()

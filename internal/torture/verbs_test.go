@@ -170,6 +170,19 @@ var none = map[string]string{
 	"a start that waits for the end": "perdure.Client.Execute dag.Graph.Execute " +
 		"saga.Saga.Execute saga.Composition.Execute tcc.TCC.Execute tcc.Composition.Execute " +
 		"perdure.Run.*",
+	"errors, outcomes and notices": "orchestrator.*.Error orchestrator.*.Unwrap " +
+		"orchestrator.*.Rejects orchestrator.Counter.* orchestrator.Reference.* orchestrator.To",
+	"memories, which have a suite and crash tests of their own": "orchestrator.Orchestrator.* " +
+		"orchestrator.Local.* orchestrator.Insist orchestrator.Deleting.* " +
+		"orchestrator.Archiving.* orchestrator.Retaining.* orchestrator.Record.* " +
+		"orchestrator.Stateless.On orchestrator.Chart.*",
+	"what turns are made of": "orchestrator.Turn.Begin orchestrator.Turn.Emit " +
+		"orchestrator.Durable.Children",
+	"brokers, which have a suite of their own, and what is around them": "bus.Local.* " +
+		"bus.Consumer.Run bus.Encode bus.Decode bus.Done bus.Field bus.FromRun bus.Letters.* " +
+		"bus.Lifecycle bus.Outbound.* bus.Reject bus.Relay bus.Router.Handle " +
+		"bus.Gateway.Counts bus.Gateway.Handles bus.Gateway.Registrations bus.Gateway.Signal " +
+		"bus.Gateway.Starts",
 	"what answers questions":          "dag.Graph.Query dag.Graph.Answer",
 	"functions made of functions":     "pattern.NoResult",
 	"what has no end":                 "schedule.Declare",
@@ -203,7 +216,7 @@ func TestEveryVerbIsPlayed(t *testing.T) {
 			"/backpressure", module + "/pattern", module + "/admin", module + "/limit",
 		module + "/schedule", module + "/batch", module + "/alert", module + "/callback",
 		module + "/update", module + "/approval",
-		module + "/machine",
+		module + "/machine", module + "/orchestrator", module + "/bus",
 	} {
 		verbs := s.verbs(t, path)
 		if len(verbs) < 5 {

@@ -128,6 +128,7 @@ func (e *Env) Definitions() []perdure.Definition {
 		batch.Workflow(), alert.Workflow(alert.Options{Mail: e}),
 	}
 	out = append(append(out, e.defineMerged()...), e.defineCounted()...)
+	out = append(out, defineEvents()...)
 	for _, name := range slices.Sorted(maps.Keys(e.declared)) {
 		out = append(out, e.declared[name])
 	}
