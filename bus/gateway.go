@@ -87,9 +87,31 @@ type starts struct {
 	route Route
 }
 
-// ApplyToWorkflow registers the workflow.
+// ApplyToWorkflow registers the workflow, whose outline then has the type of the event.
 func (s starts) ApplyToWorkflow(w *sealed.Workflow) error {
+	w.Outline.Trigger, w.Outline.IDField = s.kind, s.route.Field
 	return s.Start(s.kind, w.Name, s.route)
+}
+
+// Adopt registers the workflows that name the event which starts them (About.Trigger), with the field
+// for the workflow ID. all is what [perdure.Engine.Workflows] returns.
+func (g *Gateway) Adopt(all []perdure.Registered) error {
+	var errs []error
+	for _, w := range all {
+		if kind := w.Outline.Trigger; kind != "" && !g.has(kind, w.Name) {
+			errs = append(errs, g.Start(kind, w.Name, Route{Field: w.Outline.IDField}))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// has reports whether events of a type start a workflow.
+func (g *Gateway) has(kind, workflow string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.ContainsFunc(g.routes[kind], func(r Registration) bool {
+		return r.Effect == EffectStart && r.Name == workflow
+	})
 }
 
 // Start makes events of a type start runs of a workflow, by its name.

@@ -94,6 +94,34 @@ func TestEventsStartAndSignalRuns(t *testing.T) {
 	}
 }
 
+// spec: F-11
+func TestAWorkflowThatNamesItsTriggerIsAdopted(t *testing.T) {
+	g := bus.NewGateway()
+	does := func(_ context.Context, o order) (string, error) { return o.ID, nil }
+	named := perdure.Define("named", does, perdure.About{Trigger: "order.placed", IDField: "id"})
+	other := perdure.Define("other", does)
+	own := perdure.Define("own", does, g.Starts("order.placed", bus.Route{}))
+	perduretest.Test(t, func(env *perduretest.Env) {
+		if err := g.Adopt(env.Engine().Workflows()); err != nil {
+			t.Error(err)
+		}
+		for _, r := range env.Engine().Workflows() {
+			if want := r.Name == "other"; (r.Outline.Trigger == "") != want {
+				t.Errorf("%s has the trigger %q", r.Name, r.Outline.Trigger)
+			}
+		}
+		e := with("1", "order.placed", `{"id": "o-1"}`)
+		if err := g.On(env.Context(), env.Engine().Client, e); err != nil {
+			t.Error(err)
+		}
+		perduretest.Get(env, named, "o-1").Returns("o-1")
+		perduretest.Get(env, own, "1").Returns("o-1")
+	}, named, other, own)
+	if all := g.Registrations(); len(all) != 2 {
+		t.Errorf("%+v", all)
+	}
+}
+
 // spec: F-11, L-20
 func TestAnEventThatCannotFindItsRunIsRejected(t *testing.T) {
 	g, fulfil, audit := shop()
