@@ -40,6 +40,7 @@ const (
 	ExtTo        = "to"            // the only one that the event is for
 	ExtCause     = "causationid"   // the ID of the event that this one follows from
 	ExtTrace     = "traceparent"   // see W3C Trace Context
+	ExtState     = "tracestate"    // belongs to traceparent
 )
 
 // Kind is the kind ([perdure.Event].Kind) of what a run emits that is an event of this package: its

@@ -296,3 +296,35 @@ func TestAHandlerThatAsksForTheEventAgainBreaksNothing(t *testing.T) {
 		}
 	}
 }
+
+// spec: A-17
+func TestTheStateOfATraceStaysWithIt(t *testing.T) {
+	own, got := "", ""
+	s := orchestrator.Stateless{
+		Source: "/pay",
+		Versions: []orchestrator.Version{{
+			Handle: func(_ context.Context, t *orchestrator.Turn) error {
+				x := map[string]string{}
+				if own != "" {
+					x[event.ExtTrace] = own
+				}
+				t.Emit(event.Event{Type: "b", Extensions: x})
+				return nil
+			},
+		}},
+		Publish: func(_ context.Context, events []event.Event) error {
+			x := events[0].Extensions
+			got = x[event.ExtTrace] + " " + x[event.ExtState]
+			return nil
+		},
+	}
+	e := event.Event{ID: "1", Source: "/s", Type: "a", Subject: "x", Extensions: map[string]string{
+		event.ExtTrace: "00-1-2-01", event.ExtState: "a=1",
+	}}
+	for what, want := range map[string]string{"": "00-1-2-01 a=1", "00-3-4-01": "00-3-4-01 "} {
+		own = what
+		if _, err := s.On(t.Context(), e); err != nil || got != want {
+			t.Errorf("with %q, what follows has %q, want %q (%v)", own, got, want, err)
+		}
+	}
+}

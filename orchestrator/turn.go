@@ -88,7 +88,10 @@ func follow(n int, e event.Event, from *event.Event, source string) event.Event 
 	if e.Subject == "" {
 		e.Subject = from.Subject
 	}
-	return with(e, map[string]string{
-		event.ExtCause: from.ID, event.ExtTrace: from.Extensions[event.ExtTrace],
-	})
+	more := map[string]string{event.ExtCause: from.ID}
+	if e.Extensions[event.ExtTrace] == "" { // else it has a trace of its own
+		more[event.ExtTrace] = from.Extensions[event.ExtTrace]
+		more[event.ExtState] = from.Extensions[event.ExtState]
+	}
+	return with(e, more)
 }
