@@ -110,6 +110,15 @@ var plan = map[string]permit{
 		own: "/ admin deadletter event internal/guard internal/sealed journal",
 	},
 	"bus/brokertest": {own: "bus event"},
+	// the client and the events of the SDK are for its tests
+	"bus/webhook": {
+		own: "bus event internal/guard",
+		others: "github.com/cloudevents/sdk-go/v2/binding " +
+			"github.com/cloudevents/sdk-go/v2/binding/format " +
+			"github.com/cloudevents/sdk-go/v2/binding/spec " +
+			"github.com/cloudevents/sdk-go/v2/client github.com/cloudevents/sdk-go/v2/event " +
+			"github.com/cloudevents/sdk-go/v2/protocol/http",
+	},
 	"orchestrator": {
 		own: "/ deadletter definition event internal/guard internal/sealed journal pattern",
 	},
