@@ -134,6 +134,14 @@ var plan = map[string]permit{
 	"orchestrator/redismemory": {
 		own: "orchestrator", others: "github.com/redis/go-redis/v9",
 	},
+	// the SDK is for its tests
+	"orchestrator/trace": {
+		own: "event internal/guard orchestrator",
+		others: "go.opentelemetry.io/otel go.opentelemetry.io/otel/attribute " +
+			"go.opentelemetry.io/otel/codes go.opentelemetry.io/otel/propagation " +
+			"go.opentelemetry.io/otel/sdk/trace go.opentelemetry.io/otel/sdk/trace/tracetest " +
+			"go.opentelemetry.io/otel/trace go.opentelemetry.io/otel/trace/noop",
+	},
 	"schedule": {
 		own: "/ internal/cron internal/failure internal/kernel internal/sealed journal store",
 	},
