@@ -70,9 +70,9 @@ type rejection struct{ error }
 func (rejection) Rejects() bool   { return true }
 func (r rejection) Unwrap() error { return r.error }
 
-// rejects reports whether another try is of no use. The outermost error that knows it counts; of
-// joined errors all must say so.
-func rejects(err error) bool {
+// Rejects reports whether another try is of no use, by an error of a handler. The outermost error
+// in the chain that knows it counts; of joined errors all must reject.
+func Rejects(err error) bool {
 	switch e := err.(type) { //nolint:errorlint // the chain is walked here
 	case nil:
 		return false
@@ -81,10 +81,10 @@ func rejects(err error) bool {
 	case interface{ Unwrap() []error }:
 		all := e.Unwrap()
 		return len(all) > 0 && !slices.ContainsFunc(all, func(err error) bool {
-			return !rejects(err)
+			return !Rejects(err)
 		})
 	}
-	return rejects(errors.Unwrap(err))
+	return Rejects(errors.Unwrap(err))
 }
 
 // Run consumes until ctx ends, and returns when no handler is called any more. It subscribes again
@@ -137,7 +137,7 @@ func (c *Consumer) attempt(ctx context.Context, j *job) time.Duration {
 			return -1
 		case ctx.Err() != nil: // it was interrupted: the broker delivers it again
 			return -1
-		case !rejects(err) && j.tries < or(c.Tries, 5):
+		case !Rejects(err) && j.tries < or(c.Tries, 5):
 			c.log().WarnContext(ctx, "bus: event failed", "topic", j.topic, "id", j.Event.ID,
 				"try", j.tries, "error", err)
 			return c.pause(j.tries)

@@ -93,8 +93,8 @@ func (s starts) ApplyToWorkflow(w *sealed.Workflow) error {
 	return s.Start(s.kind, w.Name, s.route)
 }
 
-// Adopt registers the workflows that name the event which starts them (About.Trigger), with the field
-// for the workflow ID. all is what [perdure.Engine.Workflows] returns.
+// Adopt registers the workflows that name the event which starts them (About.Trigger), with the
+// field for the workflow ID. all is what [perdure.Engine.Workflows] returns.
 func (g *Gateway) Adopt(all []perdure.Registered) error {
 	var errs []error
 	for _, w := range all {

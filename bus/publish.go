@@ -41,7 +41,7 @@ func (o Outbound) Publish(ctx context.Context, e perdure.Event) error {
 }
 
 // never reports whether a broker never will take an event, by its error.
-func never(err error) bool { return rejects(err) || errors.Is(err, ErrTooLarge) }
+func never(err error) bool { return Rejects(err) || errors.Is(err, ErrTooLarge) }
 
 // Relay returns a publisher for the options of an engine that passes what runs emit to a handler in
 // the same process, as an [Outbound] sends it to a broker: at least once, and the events of one run

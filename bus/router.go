@@ -72,7 +72,7 @@ func toWhom(to string) string {
 // it is no rejection.
 func worst(all []error) error {
 	for _, err := range all {
-		if !rejects(err) {
+		if !Rejects(err) {
 			return err
 		}
 	}

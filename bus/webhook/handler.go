@@ -193,8 +193,7 @@ func (h *Handler) handle(ctx context.Context, events []event.Event) *refusal {
 func (h *Handler) one(ctx context.Context, e event.Event) (rejects bool, err error) {
 	err = guard.Call(func() error {
 		err := h.Handle(ctx, e)
-		r := bus.Rejection(nil)
-		rejects = errors.As(err, &r)
+		rejects = bus.Rejects(err)
 		return err
 	})
 	return rejects && guard.AbortOf(err) == nil, err
