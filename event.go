@@ -30,6 +30,7 @@ type Event struct {
 	Status RunStatus // of the run at that time
 	Topic  string
 	Key    string // by which a topic is partitioned
+	Trace  string // the header traceparent of the run when it emitted the event; empty for none
 }
 
 func eventOf(e kernel.Event) Event {
@@ -37,7 +38,7 @@ func eventOf(e kernel.Event) Event {
 		ID: e.ID, Type: e.Type, RunID: string(e.Head.ID), WorkflowID: e.Head.WorkflowID,
 		Workflow: e.Head.Workflow, Pattern: e.Head.Pattern,
 		Step: e.Step, At: e.At, Data: e.Data, Kind: e.Execution, Status: e.Status, Topic: e.Topic,
-		Key: e.Key,
+		Key: e.Key, Trace: e.Trace,
 	}
 }
 

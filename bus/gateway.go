@@ -61,7 +61,8 @@ type Effect string
 
 // The effects.
 const (
-	EffectStart  Effect = "start"  // it starts a run of a workflow, with the data as its input
+	// It starts a run of a workflow, with the data as its input, and its traceparent as a header.
+	EffectStart  Effect = "start"
 	EffectSignal Effect = "signal" // it is sent to a run as a signal, with the data as its payload
 	EffectWake   Effect = "wake"   // it wakes the waits whose value a field of its data has
 )
@@ -232,8 +233,11 @@ func (r *Registration) take(ctx context.Context, c *perdure.Client, e *event.Eve
 	}
 	switch r.Effect {
 	case EffectStart:
-		_, err = c.Start(ctx, r.Name, data, perdure.ID(id), perdure.Dedup(or(r.route.Known,
-			24*time.Hour)))
+		opts := []perdure.StartOption{perdure.ID(id), perdure.Dedup(or(r.route.Known, 24*time.Hour))}
+		if trace := e.Extensions[event.ExtTrace]; trace != "" {
+			opts = append(opts, perdure.Headers{event.ExtTrace: trace})
+		}
+		_, err = c.Start(ctx, r.Name, data, opts...)
 	case EffectSignal:
 		_, err = c.Send(ctx, id, r.Name, data, perdure.SendKey(e.Key()))
 	default:

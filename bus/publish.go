@@ -91,7 +91,7 @@ func FromRun(e perdure.Event) (event.Event, error) {
 	}
 	for name, value := range map[string]string{
 		ExtWorkflow: e.Workflow, ExtRun: e.RunID, ExtPattern: e.Pattern.String(), ExtStep: e.Step,
-		ExtStatus: status, ExtKind: e.Kind, ExtKey: e.Key,
+		ExtStatus: status, ExtKind: e.Kind, ExtKey: e.Key, event.ExtTrace: e.Trace,
 	} {
 		if value != "" {
 			out.Extensions[name] = printable(value)

@@ -163,6 +163,37 @@ func TestAnEventOfAPatternHasItsFieldsAsExtensions(t *testing.T) {
 	})
 }
 
+// spec: A-17, F-11
+func TestATraceGoesOnThroughARun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+		b, g := &bus.Local{}, bus.NewGateway()
+		child := perdure.Define("child", func(ctx context.Context, _ int) (int, error) {
+			return 0, perdure.Do(ctx, "emit", func(ctx context.Context) error {
+				return perdure.Emit(ctx, "inner", 1)
+			})
+		})
+		w := world.With(t, perdure.Options{Publisher: outbound(b)}, child, perdure.Define("traced",
+			func(ctx context.Context, n int) (int, error) {
+				if err := perdure.Emit(ctx, "outer", n); err != nil {
+					return 0, err
+				}
+				return child.Child(ctx, 1).Await(ctx)
+			}, g.Starts("begin", bus.Route{})))
+		e := with("1", "begin", "1")
+		e.Extensions = map[string]string{event.ExtTrace: trace}
+		if err := g.On(t.Context(), w.Engine.Client, e); err != nil {
+			t.Fatal(err)
+		}
+		all := heard(t, b, "out")
+		w.End()
+		if len(all) != 2 || all[0].Extensions[event.ExtTrace] != trace ||
+			all[1].Extensions[event.ExtTrace] != trace {
+			t.Errorf("%+v", all)
+		}
+	})
+}
+
 // spec: R-30
 func TestOneLifecycleEventForEachLogicalRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

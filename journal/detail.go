@@ -179,6 +179,7 @@ type EventDetail struct {
 	Execution string `json:"tells,omitempty"`
 	Topic     string `json:"topic,omitempty"`   // the topic of the event
 	Routing   string `json:"routing,omitempty"` // the routing key within the topic
+	Trace     string `json:"trace,omitempty"`   // the header traceparent of the run
 }
 
 // Misplaced returns the name of a part or field of the detail that entries of this kind do not

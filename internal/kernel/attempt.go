@@ -575,6 +575,7 @@ func Emit(ctx context.Context, d journal.Detail, data []byte) error {
 		return emitNote(ctx, d, data)
 	}
 	r := a.op.run
+	d.Trace = r.trace()
 	spill, f := a.spillOver("event "+d.Event, data)
 	if f != nil {
 		return &journal.Error{Code: f.Code, Op: "emit " + d.Event, Message: f.Message}
@@ -590,13 +591,23 @@ func Emit(ctx context.Context, d journal.Detail, data []byte) error {
 	return nil
 }
 
+// traceHeader is the header of a run that its events carry on, by W3C Trace Context.
+const traceHeader = "traceparent"
+
+// trace returns the trace that the run belongs to; empty for none.
+func (r *run) trace() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.values.allHeaders()[traceHeader]
+}
+
 // emitNote records an event of workflow code. The event's ID is made of its place in the journal.
 func emitNote(ctx context.Context, d journal.Detail, data []byte) error {
 	s, err := scopeOf(ctx, call{"emit", d.Event})
 	if err != nil {
 		return err
 	}
-	d.Tell = s.run.k.subscribed()
+	d.Tell, d.Trace = s.run.k.subscribed(), s.run.trace()
 	return noted(TakeNote(ctx, Note{
 		Kind: journal.EventEmitted, Name: eventNote, Detail: &d,
 		Produce: func() ([]byte, *journal.Failure) { return data, nil },

@@ -61,6 +61,7 @@ type Event struct {
 	Data []byte
 
 	Execution, Topic, Key string
+	Trace                 string         // the header traceparent of the run; empty for none
 	Status                journal.Status // the status of the run, if the event has one
 }
 
@@ -424,7 +425,7 @@ func (a *dispatcher) publish(o *telling) error {
 	e := Event{
 		ID: d.Message, Type: d.Event, Head: o.Head, Step: o.Entry.Op.String(), At: o.Entry.At,
 		Data:      o.Entry.Data,
-		Execution: d.Execution, Topic: d.Topic, Key: d.Routing, Status: d.Outcome,
+		Execution: d.Execution, Topic: d.Topic, Key: d.Routing, Status: d.Outcome, Trace: d.Trace,
 	}
 	if o.Entry.Op.Name == eventNote {
 		e.Step = d.Reason
