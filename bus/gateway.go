@@ -233,7 +233,8 @@ func (r *Registration) take(ctx context.Context, c *perdure.Client, e *event.Eve
 	}
 	switch r.Effect {
 	case EffectStart:
-		opts := []perdure.StartOption{perdure.ID(id), perdure.Dedup(or(r.route.Known, 24*time.Hour))}
+		known := perdure.Dedup(or(r.route.Known, 24*time.Hour))
+		opts := []perdure.StartOption{perdure.ID(id), known}
 		if trace := e.Extensions[event.ExtTrace]; trace != "" {
 			opts = append(opts, perdure.Headers{event.ExtTrace: trace})
 		}

@@ -575,7 +575,7 @@ func Emit(ctx context.Context, d journal.Detail, data []byte) error {
 		return emitNote(ctx, d, data)
 	}
 	r := a.op.run
-	d.Trace = r.trace()
+	d.Trace = traceOf(r)
 	spill, f := a.spillOver("event "+d.Event, data)
 	if f != nil {
 		return &journal.Error{Code: f.Code, Op: "emit " + d.Event, Message: f.Message}
@@ -594,8 +594,8 @@ func Emit(ctx context.Context, d journal.Detail, data []byte) error {
 // traceHeader is the header of a run that its events carry on, by W3C Trace Context.
 const traceHeader = "traceparent"
 
-// trace returns the trace that the run belongs to; empty for none.
-func (r *run) trace() string {
+// traceOf returns the trace that a run belongs to; empty for none.
+func traceOf(r *run) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.values.allHeaders()[traceHeader]
@@ -607,7 +607,7 @@ func emitNote(ctx context.Context, d journal.Detail, data []byte) error {
 	if err != nil {
 		return err
 	}
-	d.Tell, d.Trace = s.run.k.subscribed(), s.run.trace()
+	d.Tell, d.Trace = s.run.k.subscribed(), traceOf(s.run)
 	return noted(TakeNote(ctx, Note{
 		Kind: journal.EventEmitted, Name: eventNote, Detail: &d,
 		Produce: func() ([]byte, *journal.Failure) { return data, nil },
