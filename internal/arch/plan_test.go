@@ -36,6 +36,9 @@ var plan = map[string]permit{
 	// events in and out
 	"bus":            {own: "event"},
 	"bus/brokertest": {own: "bus event"},
+	"bus/natsbus": {
+		own: "bus event", others: "github.com/nats-io/nats.go github.com/nats-io/nats.go/jetstream",
+	},
 	// keeping
 	"store":        {own: "journal"},
 	"store/memory": {own: "journal store"},
@@ -205,6 +208,7 @@ var plan = map[string]permit{
 	"internal/arch": {},
 	// helpers of tests
 	"internal/faultproxy":  {},
+	"internal/outage":      {own: "bus event"},
 	"internal/testpg":      {},
 	"internal/testserver":  {},
 	"internal/patterntest": {own: "/ admin deadletter perduretest report"},
