@@ -1,4 +1,5 @@
-// Package brokertest proves that a broker keeps the contract of [bus.Broker]:
+// Package brokertest proves that a broker keeps the contract of [bus.Broker], with up to 100
+// messages of a subscriber that are not done with:
 //
 //	func TestMine(t *testing.T) {
 //		brokertest.Run(t, func(t *testing.T) brokertest.World {

@@ -120,7 +120,7 @@ func keepOrder(s *stage) error {
 	if err != nil {
 		return err
 	}
-	sent := numbered(120)
+	sent := numbered(95)
 	for from, n := 0, 1; from < len(sent); from, n = from+n, n%30+7 {
 		if err := s.sendBatch("order", sent[from:min(from+n, len(sent))]); err != nil {
 			return err
@@ -426,7 +426,7 @@ func heldBack(s *stage) error {
 	if err != nil {
 		return err
 	}
-	sent := numbered(300)
+	sent := numbered(100)
 	if err := s.sendBatch("held", sent); err != nil {
 		return err
 	}

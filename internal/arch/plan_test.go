@@ -39,6 +39,7 @@ var plan = map[string]permit{
 	"bus/natsbus": {
 		own: "bus event", others: "github.com/nats-io/nats.go github.com/nats-io/nats.go/jetstream",
 	},
+	"bus/amqpbus":  {own: "bus event", others: "github.com/rabbitmq/amqp091-go"},
 	"bus/redisbus": {own: "bus event", others: "github.com/redis/go-redis/v9"},
 	// keeping
 	"store":        {own: "journal"},
