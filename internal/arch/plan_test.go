@@ -40,6 +40,11 @@ var plan = map[string]permit{
 		own: "bus event", others: "github.com/nats-io/nats.go github.com/nats-io/nats.go/jetstream",
 	},
 	"bus/amqpbus":  {own: "bus event", others: "github.com/rabbitmq/amqp091-go"},
+	"bus/kafkabus": {
+		own: "bus event", others: "github.com/twmb/franz-go/pkg/kerr " +
+			"github.com/twmb/franz-go/pkg/kfake github.com/twmb/franz-go/pkg/kgo " +
+			"github.com/twmb/franz-go/pkg/kmsg",
+	},
 	"bus/redisbus": {own: "bus event", others: "github.com/redis/go-redis/v9"},
 	// keeping
 	"store":        {own: "journal"},

@@ -140,9 +140,7 @@ func (o Test) publish(ctx context.Context, l *ledger, b bus.Broker) {
 				l.acknowledged[e.ID] = true
 			}
 		})
-		if err != nil || i < 50 {
-			pause(ctx)
-		}
+		pause(ctx, 2*time.Millisecond) // else there is too much to deliver in the end
 	}
 }
 
@@ -159,14 +157,14 @@ func (o Test) subscribe(ctx context.Context, l *ledger, b bus.Broker) {
 			l.subscriptions++
 			l.subscribeErrors = append(l.subscribeErrors, err)
 		})
-		pause(ctx)
+		pause(ctx, 20*time.Millisecond)
 	}
 }
 
 // pause is between two tries.
-func pause(ctx context.Context) {
+func pause(ctx context.Context, d time.Duration) {
 	select {
-	case <-time.After(20 * time.Millisecond):
+	case <-time.After(d):
 	case <-ctx.Done():
 	}
 }
