@@ -367,8 +367,12 @@ func doneIsDone(s *stage) error {
 	if s.Positions {
 		spare = second
 	}
-	got, err = s.again("done").onlyGets(rest, spare...)
-	return errors.Join(err, twice(got), s.finish(got...))
+	r = s.again("done")
+	got, err = r.onlyGets(rest, spare...)
+	if err = errors.Join(err, twice(got), s.finish(got...)); err != nil {
+		return err
+	}
+	return r.quiet()
 }
 
 func doneAnywhere(s *stage) error {

@@ -3,7 +3,8 @@
 // A topic is the Kafka topic of that name, with two dots for each slash: orders/paid is
 // orders..paid. The server makes it if its auto.create.topics.enable allows that; better make it
 // before, with the partitions and replicas that it should have. An event is a record whose key is
-// the subject of the event, or its source if it has none. A group is the consumer group GROUP:TOPIC.
+// the subject of the event, or its source if it has none. A group is the consumer group
+// GROUP:TOPIC.
 //
 // Publish returns when all replicas in sync have the events: min.insync.replicas of the topic says
 // how many these are at least. Kafka writes to the disk later, and counts on the replicas.

@@ -37,7 +37,7 @@ func connect(t *testing.T, addr string) jetstream.JetStream {
 	return js
 }
 
-func quick() natsbus.Options { return natsbus.Options{AckWait: 2 * time.Second} }
+func quick() natsbus.Options { return natsbus.Options{AckWait: time.Second} }
 
 // number makes names that no other test has.
 var number atomic.Int64
@@ -48,8 +48,8 @@ func TestABrokerOnNATSKeepsTheContract(t *testing.T) {
 	brokertest.Run(t, func(t *testing.T) brokertest.World {
 		raw := connect(t, s.Addr()).Conn()
 		return brokertest.World{
-			Prefix: fmt.Sprint("world", number.Add(1), "/"),
-			Open:   func() bus.Broker { return natsbus.New(connect(t, s.Addr()), quick()) },
+			Prefix: fmt.Sprint("world", number.Add(1), "/"), Redelivers: 2 * quick().AckWait,
+			Open: func() bus.Broker { return natsbus.New(connect(t, s.Addr()), quick()) },
 			Raw: func(_ context.Context, topic string, data []byte) error {
 				return raw.Publish(topic, data)
 			},

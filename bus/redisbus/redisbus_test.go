@@ -28,7 +28,7 @@ func connect(t *testing.T, addr string) *redis.Client {
 	return c
 }
 
-func quick() redisbus.Options { return redisbus.Options{Idle: 2 * time.Second} }
+func quick() redisbus.Options { return redisbus.Options{Idle: time.Second} }
 
 // number makes names that no other test has.
 var number atomic.Int64
@@ -39,8 +39,8 @@ func TestABrokerOnRedisKeepsTheContract(t *testing.T) {
 	raw := connect(t, s.Addr())
 	brokertest.Run(t, func(t *testing.T) brokertest.World {
 		return brokertest.World{
-			Prefix: fmt.Sprint("world", number.Add(1), "/"),
-			Open:   func() bus.Broker { return redisbus.New(connect(t, s.Addr()), quick()) },
+			Prefix: fmt.Sprint("world", number.Add(1), "/"), Redelivers: 2 * quick().Idle,
+			Open: func() bus.Broker { return redisbus.New(connect(t, s.Addr()), quick()) },
 			Raw: func(ctx context.Context, topic string, data []byte) error {
 				return raw.XAdd(ctx, &redis.XAddArgs{
 					Stream: topic, Values: []any{"event", data},

@@ -39,7 +39,7 @@ var plan = map[string]permit{
 	"bus/natsbus": {
 		own: "bus event", others: "github.com/nats-io/nats.go github.com/nats-io/nats.go/jetstream",
 	},
-	"bus/amqpbus":  {own: "bus event", others: "github.com/rabbitmq/amqp091-go"},
+	"bus/amqpbus": {own: "bus event", others: "github.com/rabbitmq/amqp091-go"},
 	"bus/kafkabus": {
 		own: "bus event", others: "github.com/twmb/franz-go/pkg/kerr " +
 			"github.com/twmb/franz-go/pkg/kfake github.com/twmb/franz-go/pkg/kgo " +
