@@ -24,6 +24,7 @@ type Broker interface {
 	// Subscribe calls deliver for each message of a topic, one after the other, until ctx ends or
 	// the broker fails. A message that is not done with is delivered again, at the latest to the
 	// next subscriber of the group. While deliver does not return, no more messages are delivered.
+	// A broker may also wait while a subscriber is not done with some hundred messages.
 	//
 	// A group that subscribes for the first time gets what is published from then on; what the
 	// broker still has from before, too, if it has it.

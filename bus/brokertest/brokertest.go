@@ -1,4 +1,5 @@
-// Package brokertest proves that a broker keeps the contract of [bus.Broker]:
+// Package brokertest proves that a broker keeps the contract of [bus.Broker], with up to 100
+// messages of a subscriber that are not done with:
 //
 //	func TestMine(t *testing.T) {
 //		brokertest.Run(t, func(t *testing.T) brokertest.World {
@@ -32,6 +33,9 @@ type World struct {
 	// Patience limits each wait for what must come. Zero means a minute. It is longer than a broker
 	// needs to deliver again what somebody has left.
 	Patience time.Duration
+	// Redelivers is the time after which the broker delivers again what it has not heard of. The
+	// suite waits that long for what must not come. Zero means that the broker knows at once.
+	Redelivers time.Duration
 	// Positions is set if the broker keeps a position for a group. What comes after the first
 	// message that is not done with may then be delivered again, and members who come and go may
 	// get what others have got.
@@ -312,6 +316,21 @@ func (r *reader) onlyGets(want []event.Event, spare ...event.Event) ([]bus.Messa
 func (s *stage) last(topic string) (event.Event, error) {
 	e := event.Event{ID: fmt.Sprint(s.probes.Add(1)), Source: "/last", Type: "last"}
 	return e, s.send(topic, e)
+}
+
+// quiet proves that nothing comes that the broker only has not heard of.
+func (r *reader) quiet() error {
+	if r.Redelivers == 0 {
+		return nil
+	}
+	select {
+	case m := <-r.inbox:
+		return fmt.Errorf("%s: event %q comes, and should not", r, key(m.Event))
+	case <-r.ended:
+		return fmt.Errorf("%s: Subscribe has returned too early: %w", r, r.err)
+	case <-time.After(r.Redelivers):
+		return nil
+	}
 }
 
 // finish is done with messages.

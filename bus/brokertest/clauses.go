@@ -120,7 +120,7 @@ func keepOrder(s *stage) error {
 	if err != nil {
 		return err
 	}
-	sent := numbered(120)
+	sent := numbered(95)
 	for from, n := 0, 1; from < len(sent); from, n = from+n, n%30+7 {
 		if err := s.sendBatch("order", sent[from:min(from+n, len(sent))]); err != nil {
 			return err
@@ -367,8 +367,12 @@ func doneIsDone(s *stage) error {
 	if s.Positions {
 		spare = second
 	}
-	got, err = s.again("done").onlyGets(rest, spare...)
-	return errors.Join(err, twice(got), s.finish(got...))
+	r = s.again("done")
+	got, err = r.onlyGets(rest, spare...)
+	if err = errors.Join(err, twice(got), s.finish(got...)); err != nil {
+		return err
+	}
+	return r.quiet()
 }
 
 func doneAnywhere(s *stage) error {
@@ -426,7 +430,7 @@ func heldBack(s *stage) error {
 	if err != nil {
 		return err
 	}
-	sent := numbered(300)
+	sent := numbered(100)
 	if err := s.sendBatch("held", sent); err != nil {
 		return err
 	}

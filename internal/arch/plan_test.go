@@ -109,6 +109,16 @@ var plan = map[string]permit{
 	"bus": {
 		own: "/ admin deadletter event internal/guard internal/sealed journal",
 	},
+	"bus/natsbus": {
+		own: "bus event", others: "github.com/nats-io/nats.go github.com/nats-io/nats.go/jetstream",
+	},
+	"bus/amqpbus": {own: "bus event", others: "github.com/rabbitmq/amqp091-go"},
+	"bus/kafkabus": {
+		own: "bus event", others: "github.com/twmb/franz-go/pkg/kerr " +
+			"github.com/twmb/franz-go/pkg/kfake github.com/twmb/franz-go/pkg/kgo " +
+			"github.com/twmb/franz-go/pkg/kmsg",
+	},
+	"bus/redisbus":   {own: "bus event", others: "github.com/redis/go-redis/v9"},
 	"bus/brokertest": {own: "bus event"},
 	// the client and the events of the SDK are for its tests
 	"bus/webhook": {
@@ -243,6 +253,7 @@ var plan = map[string]permit{
 	"internal/arch": {},
 	// helpers of tests
 	"internal/faultproxy":  {},
+	"internal/outage":      {own: "bus event"},
 	"internal/testpg":      {},
 	"internal/testserver":  {},
 	"internal/patterntest": {own: "/ admin deadletter perduretest report"},

@@ -48,8 +48,8 @@ exec "$1"
 `
 
 // RabbitMQ starts a RabbitMQ server. Its start takes some seconds. Its user is guest, with the
-// password guest.
-func RabbitMQ(t testing.TB) *Server {
+// password guest. Settings are lines of its rabbitmq.conf.
+func RabbitMQ(t testing.TB, settings ...string) *Server {
 	t.Helper()
 	var names int // ports of the name server and of the node
 	return start(t, program{
@@ -64,9 +64,10 @@ func RabbitMQ(t testing.TB) *Server {
 			if err := os.WriteFile(none, []byte("[].\n"), 0o600); err != nil {
 				return nil, nil, err
 			}
-			settings := filepath.Join(s.dir, "rabbitmq.conf")
+			conf := filepath.Join(s.dir, "rabbitmq.conf")
 			said := fmt.Sprintf("listeners.tcp.default = 127.0.0.1:%d\n", s.port)
-			if err := os.WriteFile(settings, []byte(said), 0o600); err != nil {
+			said += strings.Join(append(settings, ""), "\n")
+			if err := os.WriteFile(conf, []byte(said), 0o600); err != nil {
 				return nil, nil, err
 			}
 			return []string{"/bin/sh", "-c", rabbit, "sh", s.path}, []string{
@@ -74,7 +75,7 @@ func RabbitMQ(t testing.TB) *Server {
 				"ERL_EPMD_ADDRESS=127.0.0.1",
 				"RABBITMQ_DIST_PORT=" + strconv.Itoa(freePort(s.t)),
 				fmt.Sprintf("RABBITMQ_NODENAME=test%d@localhost", s.port),
-				"RABBITMQ_NODE_PORT=", "RABBITMQ_CONFIG_FILE=" + settings,
+				"RABBITMQ_NODE_PORT=", "RABBITMQ_CONFIG_FILE=" + conf,
 				"RABBITMQ_CONF_ENV_FILE=" + none + ".env", "RABBITMQ_ENABLED_PLUGINS_FILE=" + none,
 				"RABBITMQ_MNESIA_BASE=" + filepath.Join(s.dir, "mnesia"),
 				"RABBITMQ_LOG_BASE=" + s.dir, "RABBITMQ_LOGS=-",

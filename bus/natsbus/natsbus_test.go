@@ -1,0 +1,258 @@
+package natsbus_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/perdure/perdure/bus"
+	"github.com/perdure/perdure/bus/brokertest"
+	"github.com/perdure/perdure/bus/natsbus"
+	"github.com/perdure/perdure/event"
+	"github.com/perdure/perdure/internal/faultproxy"
+	"github.com/perdure/perdure/internal/outage"
+	"github.com/perdure/perdure/internal/testserver"
+)
+
+// connect returns a connection of a process of its own, as an application makes it.
+func connect(t *testing.T, addr string) jetstream.JetStream {
+	t.Helper()
+	c, err := nats.Connect("nats://"+addr, nats.MaxReconnects(-1),
+		nats.ReconnectWait(20*time.Millisecond), nats.PingInterval(time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	js, err := jetstream.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return js
+}
+
+func quick() natsbus.Options { return natsbus.Options{AckWait: time.Second} }
+
+// number makes names that no other test has.
+var number atomic.Int64
+
+// spec: F-10
+func TestABrokerOnNATSKeepsTheContract(t *testing.T) {
+	s := testserver.NATS(t)
+	brokertest.Run(t, func(t *testing.T) brokertest.World {
+		raw := connect(t, s.Addr()).Conn()
+		return brokertest.World{
+			Prefix: fmt.Sprint("world", number.Add(1), "/"), Redelivers: 2 * quick().AckWait,
+			Open: func() bus.Broker { return natsbus.New(connect(t, s.Addr()), quick()) },
+			Raw: func(_ context.Context, topic string, data []byte) error {
+				return raw.Publish(topic, data)
+			},
+		}
+	})
+}
+
+// spec: F-10
+func TestWhatNATSAcknowledgesSurvivesAKill(t *testing.T) {
+	s := testserver.NATS(t)
+	outage.Test{
+		Open:  func() bus.Broker { return natsbus.New(connect(t, s.Addr()), quick()) },
+		Topic: "killed", Down: s.Kill, Up: s.Restart,
+	}.Bear(t)
+}
+
+// spec: F-10
+func TestACutNetworkToNATSLosesNothing(t *testing.T) {
+	s := testserver.NATS(t)
+	p := faultproxy.New(t, s.Addr())
+	outage.Test{
+		Open:  func() bus.Broker { return natsbus.New(connect(t, p.Addr()), quick()) },
+		Topic: "cut", Up: p.Heal,
+		Down: func() {
+			p.Refuse()
+			p.Cut()
+		},
+	}.Bear(t)
+	outage.Test{
+		Open:  func() bus.Broker { return natsbus.New(connect(t, p.Addr()), quick()) },
+		Topic: "swallowed", Down: p.Blackhole, Up: p.Heal,
+	}.Bear(t)
+}
+
+func numbered(id string) event.Event { return event.Event{ID: id, Source: "/s", Type: "t"} }
+
+// receive subscribes until the context ends, and sends what comes.
+func receive(ctx context.Context, b bus.Broker, topic, group string) (<-chan bus.Message,
+	<-chan error) {
+	come, ended := make(chan bus.Message), make(chan error, 1)
+	go func() {
+		ended <- b.Subscribe(ctx, topic, group, func(m bus.Message) {
+			select {
+			case come <- m:
+			case <-ctx.Done():
+			}
+		})
+	}()
+	return come, ended
+}
+
+// next is done with the next message.
+func next(t *testing.T, come <-chan bus.Message) bus.Message {
+	t.Helper()
+	select {
+	case m := <-come:
+		if err := m.Done(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return m
+	case <-time.After(time.Minute):
+		t.Fatal("nothing comes")
+	}
+	return bus.Message{}
+}
+
+func publish(t *testing.T, b bus.Broker, topic string, events ...event.Event) {
+	t.Helper()
+	if err := b.Publish(t.Context(), topic, events); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// spec: F-10
+func TestAnEventThatIsPublishedAgainIsStoredOnce(t *testing.T) {
+	s := testserver.NATS(t)
+	js := connect(t, s.Addr())
+	// One stream has both topics: an event may be sent to each of them.
+	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{
+		Name: "OURS", Subjects: []string{"twice.*"},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	b := natsbus.New(js, quick())
+	again := natsbus.New(connect(t, s.Addr()), quick())
+	publish(t, b, "twice.a", numbered("1"), numbered("2"))
+	publish(t, again, "twice.a", numbered("1"), numbered("2"), numbered("3"))
+	publish(t, again, "twice.b", numbered("1"), numbered("9"))
+	for topic, want := range map[string][]string{
+		"twice.a": {"1", "2", "3"}, "twice.b": {"1", "9"},
+	} {
+		come, _ := receive(t.Context(), b, topic, "g")
+		for _, id := range want {
+			if m := next(t, come); m.Event.ID != id {
+				t.Errorf("%s: %s comes, want %s", topic, m.Event.ID, id)
+			}
+		}
+	}
+	stream, err := js.Stream(t.Context(), "OURS")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := stream.CachedInfo().State.Msgs; n != 5 {
+		t.Errorf("%d messages are stored, want 5", n)
+	}
+}
+
+// spec: F-10
+func TestAnEventThatNATSNeverTakesIsTooLarge(t *testing.T) {
+	s := testserver.NATS(t)
+	js := connect(t, s.Addr())
+	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{
+		Name: "SMALL", Subjects: []string{"small"}, MaxMsgSize: 1000,
+	}); err != nil {
+		t.Fatal(err)
+	}
+	b := natsbus.New(js, quick())
+	for topic, size := range map[string]int{"large": 2 << 20, "small": 2000} {
+		e := numbered("1")
+		e.Data = []byte(`"` + strings.Repeat("x", size) + `"`)
+		err := b.Publish(t.Context(), topic, []event.Event{e})
+		if !errors.Is(err, bus.ErrTooLarge) || !strings.Contains(err.Error(), topic) {
+			t.Errorf("%s: %v", topic, err)
+		}
+		publish(t, b, topic, numbered("2"))
+	}
+}
+
+// spec: F-10
+func TestATopicThatIsNoSubjectIsRefused(t *testing.T) {
+	b := natsbus.New(connect(t, testserver.NATS(t).Addr()), quick())
+	for _, topic := range []string{"", ".", "a..b", ".a", "a.", "a b", "a.*", ">", "ä"} {
+		p := b.Publish(t.Context(), topic, []event.Event{numbered("1")})
+		s := b.Subscribe(t.Context(), topic, "g", func(bus.Message) {})
+		for _, err := range []error{p, s} {
+			if err == nil || !strings.Contains(err.Error(), "not valid") {
+				t.Errorf("topic %q: %v", topic, err)
+			}
+		}
+	}
+}
+
+// spec: F-10
+func TestAMessageIsNotTakenFromASubscriberThatLives(t *testing.T) {
+	s := testserver.NATS(t)
+	short := natsbus.Options{AckWait: 300 * time.Millisecond}
+	js := connect(t, s.Addr())
+	one, other := natsbus.New(js, short), natsbus.New(connect(t, s.Addr()), short)
+	publish(t, one, "held", numbered("1"))
+	held, ended := receive(t.Context(), one, "held", "g")
+	first := <-held
+	come, _ := receive(t.Context(), other, "held", "g")
+	// A plain consumer with the same AckWait has the event again and again meanwhile.
+	c, err := js.CreateConsumer(t.Context(), "held", jetstream.ConsumerConfig{
+		AckWait: short.AckWait, AckPolicy: jetstream.AckExplicitPolicy,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 4 {
+		if _, err := c.Next(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	publish(t, one, "held", numbered("2"))
+	select {
+	case m := <-held:
+		err = m.Done(t.Context())
+	case m := <-come:
+		if m.Event.ID != "2" {
+			t.Errorf("%s comes to another member while the first one has it", m.Event.ID)
+		}
+		err = m.Done(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	js.Conn().Close() // as when its process dies
+	if m := next(t, come); m.Event.ID != "1" || m.Attempt < 2 {
+		t.Errorf("%s comes as attempt %d after the death of a member", m.Event.ID, m.Attempt)
+	}
+	if err := <-ended; err == nil || first.Done(t.Context()) == nil {
+		t.Errorf("the subscription ends with %v, and Done without an error", err)
+	}
+}
+
+// spec: F-10
+func TestHeadersSayWhatIsInAMessage(t *testing.T) {
+	js := connect(t, testserver.NATS(t).Addr())
+	trace := "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	e := numbered("1")
+	e.Extensions = map[string]string{event.ExtTrace: trace}
+	publish(t, natsbus.New(js, quick()), "headers/a", e)
+	c, err := js.CreateConsumer(t.Context(), "headers=2Fa", jetstream.ConsumerConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := c.Next()
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := m.Headers()
+	if h.Get("content-type") != bus.ContentType || h.Get("traceparent") != trace {
+		t.Errorf("%v", h)
+	}
+}

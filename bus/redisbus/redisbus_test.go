@@ -1,0 +1,248 @@
+package redisbus_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/perdure/perdure/bus"
+	"github.com/perdure/perdure/bus/brokertest"
+	"github.com/perdure/perdure/bus/redisbus"
+	"github.com/perdure/perdure/event"
+	"github.com/perdure/perdure/internal/faultproxy"
+	"github.com/perdure/perdure/internal/outage"
+	"github.com/perdure/perdure/internal/testserver"
+)
+
+// connect returns a client of a process of its own, as an application makes it.
+func connect(t *testing.T, addr string) *redis.Client {
+	t.Helper()
+	c := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true})
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+func quick() redisbus.Options { return redisbus.Options{Idle: time.Second} }
+
+// number makes names that no other test has.
+var number atomic.Int64
+
+// spec: F-10
+func TestABrokerOnRedisKeepsTheContract(t *testing.T) {
+	s := testserver.Redis(t)
+	raw := connect(t, s.Addr())
+	brokertest.Run(t, func(t *testing.T) brokertest.World {
+		return brokertest.World{
+			Prefix: fmt.Sprint("world", number.Add(1), "/"), Redelivers: 2 * quick().Idle,
+			Open: func() bus.Broker { return redisbus.New(connect(t, s.Addr()), quick()) },
+			Raw: func(ctx context.Context, topic string, data []byte) error {
+				return raw.XAdd(ctx, &redis.XAddArgs{
+					Stream: topic, Values: []any{"event", data},
+				}).Err()
+			},
+		}
+	})
+}
+
+// spec: F-10
+func TestWhatRedisAcknowledgesSurvivesAKill(t *testing.T) {
+	s := testserver.Redis(t)
+	outage.Test{
+		Open:  func() bus.Broker { return redisbus.New(connect(t, s.Addr()), quick()) },
+		Topic: "killed", Down: s.Kill, Up: s.Restart,
+	}.Bear(t)
+}
+
+// spec: F-10
+func TestACutNetworkToRedisLosesNothing(t *testing.T) {
+	s := testserver.Redis(t)
+	p := faultproxy.New(t, s.Addr())
+	open := func() bus.Broker { return redisbus.New(connect(t, p.Addr()), quick()) }
+	outage.Test{
+		Open: open, Topic: "cut", Up: p.Heal,
+		Down: func() {
+			p.Refuse()
+			p.Cut()
+		},
+	}.Bear(t)
+	outage.Test{Open: open, Topic: "swallowed", Down: p.Blackhole, Up: p.Heal}.Bear(t)
+}
+
+func numbered(id string) event.Event { return event.Event{ID: id, Source: "/s", Type: "t"} }
+
+// receive subscribes until the context ends, and sends what comes.
+func receive(ctx context.Context, b bus.Broker, topic, group string) (<-chan bus.Message,
+	<-chan error) {
+	come, ended := make(chan bus.Message), make(chan error, 1)
+	go func() {
+		ended <- b.Subscribe(ctx, topic, group, func(m bus.Message) {
+			select {
+			case come <- m:
+			case <-ctx.Done():
+			}
+		})
+	}()
+	return come, ended
+}
+
+// next is done with the next message.
+func next(t *testing.T, come <-chan bus.Message) bus.Message {
+	t.Helper()
+	select {
+	case m := <-come:
+		if err := m.Done(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return m
+	case <-time.After(time.Minute):
+		t.Fatal("nothing comes")
+	}
+	return bus.Message{}
+}
+
+func publish(t *testing.T, b bus.Broker, topic string, events ...event.Event) {
+	t.Helper()
+	if err := b.Publish(t.Context(), topic, events); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// spec: F-10
+func TestAnEntryWithoutAnEventIsBad(t *testing.T) {
+	c := connect(t, testserver.Redis(t).Addr())
+	add := &redis.XAddArgs{Stream: "bad", Values: []any{"a", "1"}}
+	if err := c.XAdd(t.Context(), add).Err(); err != nil {
+		t.Fatal(err)
+	}
+	come, _ := receive(t.Context(), redisbus.New(c, quick()), "bad", "g")
+	if m := next(t, come); m.Bad == nil || string(m.Raw) != `{"a":"1"}` {
+		t.Errorf("%+v, %s", m, m.Raw)
+	}
+}
+
+// spec: F-10
+func TestAnEventThatRedisNeverTakesIsTooLarge(t *testing.T) {
+	c := connect(t, testserver.Redis(t, "--proto-max-bulk-len", "1mb").Addr())
+	b := redisbus.New(c, redisbus.Options{MaxSize: 1 << 20})
+	e := numbered("1")
+	e.Data = []byte(`"` + strings.Repeat("x", 2<<20) + `"`)
+	err := b.Publish(t.Context(), "large", []event.Event{numbered("0"), e})
+	if !errors.Is(err, bus.ErrTooLarge) || !strings.Contains(err.Error(), "large") {
+		t.Error(err)
+	}
+	publish(t, b, "large", numbered("2"))
+	come, _ := receive(t.Context(), b, "large", "g")
+	if m := next(t, come); m.Event.ID != "2" {
+		t.Errorf("%s comes: the batch is not refused as a whole", m.Event.ID)
+	}
+}
+
+// spec: F-10
+func TestAStreamIsTrimmedIfThatIsAskedFor(t *testing.T) {
+	c := connect(t, testserver.Redis(t).Addr())
+	old := &redis.XAddArgs{Values: []any{"event", "{}"}}
+	for topic, o := range map[string]redisbus.Options{
+		"none": {}, "age": {MaxAge: time.Hour}, "length": {MaxLen: 500},
+	} {
+		for i := range 1000 { // Redis removes them by the hundred
+			old.Stream, old.ID = topic, fmt.Sprint(i+1, "-0") // of 1970
+			if err := c.XAdd(t.Context(), old).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		publish(t, redisbus.New(c, o), topic, numbered("1"))
+		n, err := c.XLen(t.Context(), topic).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		low, high := map[string]int64{"none": 1001, "age": 1, "length": 500}[topic],
+			map[string]int64{"none": 1001, "age": 200, "length": 700}[topic]
+		if n < low || n > high {
+			t.Errorf("%s: %d events are left, want %d to %d", topic, n, low, high)
+		}
+	}
+}
+
+// spec: F-10
+func TestAMessageIsNotTakenFromASubscriberThatLives(t *testing.T) {
+	s := testserver.Redis(t)
+	short := redisbus.Options{Idle: 300 * time.Millisecond}
+	c := connect(t, s.Addr())
+	one, other := redisbus.New(c, short), redisbus.New(connect(t, s.Addr()), short)
+	publish(t, one, "held", numbered("1"))
+	held, ended := receive(t.Context(), one, "held", "g")
+	first := <-held
+	come, _ := receive(t.Context(), other, "held", "g")
+	// A consumer that is not heard of loses its message meanwhile.
+	if err := c.XGroupCreate(t.Context(), "held", "silent", "0").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.XReadGroup(t.Context(), &redis.XReadGroupArgs{
+		Group: "silent", Consumer: "x", Streams: []string{"held", ">"},
+	}).Err(); err != nil {
+		t.Fatal(err)
+	}
+	lost, _ := receive(t.Context(), other, "held", "silent")
+	if m := next(t, lost); m.Event.ID != "1" || m.Attempt != 2 {
+		t.Errorf("%s comes as attempt %d after the death of a member", m.Event.ID, m.Attempt)
+	}
+	publish(t, one, "held", numbered("2"))
+	var m bus.Message
+	select {
+	case m = <-held:
+	case m = <-come:
+	}
+	if err := m.Done(t.Context()); err != nil || m.Event.ID != "2" {
+		t.Errorf("%s comes to another member while the first one has it; %v", m.Event.ID, err)
+	}
+	_ = c.Close() // as when its process dies
+	if m := next(t, come); m.Event.ID != "1" || m.Attempt < 2 {
+		t.Errorf("%s comes as attempt %d after the death of a member", m.Event.ID, m.Attempt)
+	}
+	if err := <-ended; err == nil || first.Done(t.Context()) == nil {
+		t.Errorf("the subscription ends with %v, and Done without an error", err)
+	}
+}
+
+// spec: F-10
+func TestASubscriberLeavesNoConsumerBehind(t *testing.T) {
+	c := connect(t, testserver.Redis(t).Addr())
+	b := redisbus.New(c, quick())
+	publish(t, b, "left", numbered("1"))
+	for range 3 {
+		ctx, cancel := context.WithCancel(t.Context())
+		come, ended := receive(ctx, b, "left", "g")
+		if m := <-come; m.Event.ID != "1" {
+			t.Errorf("%s comes", m.Event.ID)
+		}
+		cancel()
+		<-ended
+	}
+	all, err := c.XInfoConsumers(t.Context(), "left", "g").Result()
+	if err != nil || len(all) != 1 || all[0].Name != "left" || all[0].Pending != 1 {
+		t.Errorf("the consumers are %+v, %v", all, err)
+	}
+}
+
+// spec: F-10
+func TestHeadersSayWhatIsInAMessage(t *testing.T) {
+	c := connect(t, testserver.Redis(t).Addr())
+	trace := "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	e := numbered("1")
+	e.Extensions = map[string]string{event.ExtTrace: trace}
+	publish(t, redisbus.New(c, quick()), "headers", e)
+	all, err := c.XRange(t.Context(), "headers", "-", "+").Result()
+	if err != nil || len(all) != 1 {
+		t.Fatal(all, err)
+	}
+	h := all[0].Values
+	if h["content-type"] != bus.ContentType || h["traceparent"] != trace {
+		t.Errorf("%v", h)
+	}
+}
