@@ -42,7 +42,8 @@ import (
 // delivered, and when it was handled, which may come again after a crash.
 type Durable struct {
 	*perdure.Workflow[Instance, json.RawMessage]
-	def Orchestrator
+	def  Orchestrator
+	open openRuns
 }
 
 // An Instance is the input of a run. Only [Durable.On] and the run itself make one.
@@ -322,29 +323,48 @@ func (d *Durable) deliver(ctx context.Context, c perdure.Caller, e *event.Event)
 	if err != nil {
 		return "", err
 	}
-	for {
-		run, err := d.Get(ctx, c, id)
-		if journal.CodeOf(err) == journal.CodeNotFound {
+	for known := (instanceKey{client.FrontEnd, id}); ; {
+		run := d.open.get(known)
+		guessed := run != ""
+		if !guessed {
 			var out Outcome
-			if run, out, err = d.begin(ctx, c, id, e); run == nil {
+			if run, out, err = d.find(ctx, c, id, e); run == "" {
 				return out, err
 			}
 		}
-		if err != nil {
-			return "", err
-		}
-		got, err := events.Send(ctx, c, run.RunID(), data, perdure.SendKey(e.Key()))
+		got, err := events.Send(ctx, c, run, data, perdure.SendKey(e.Key()))
 		switch {
 		case err != nil:
 			return "", err
+		case got.NotDelivered:
+			d.open.set(known, "")
+			if !guessed && got.Status != journal.ContinuedAsNew {
+				return EventIgnored, nil
+			}
 		case got.Duplicate:
 			return EventDuplicate, nil
-		case !got.NotDelivered:
+		default:
+			d.open.set(known, run)
 			return EventAccepted, nil
-		case got.Status != journal.ContinuedAsNew:
-			return EventIgnored, nil
 		}
 	}
+}
+
+// find returns the ID of the last run of an instance. If there is none, it starts one with its
+// first event, and returns the outcome.
+func (d *Durable) find(ctx context.Context, c perdure.Caller, id string, e *event.Event) (string,
+	Outcome, error) {
+	run, err := d.Get(ctx, c, id)
+	if journal.CodeOf(err) == journal.CodeNotFound {
+		var out Outcome
+		if run, out, err = d.begin(ctx, c, id, e); run == nil {
+			return "", out, err
+		}
+	}
+	if err != nil {
+		return "", "", err
+	}
+	return run.RunID(), "", nil
 }
 
 // begin starts the run of an instance with its first event. It returns the run if there was one

@@ -130,7 +130,8 @@ var plan = map[string]permit{
 			"github.com/cloudevents/sdk-go/v2/protocol/http",
 	},
 	"orchestrator": {
-		own: "/ deadletter definition event internal/guard internal/sealed journal pattern",
+		own: "/ deadletter definition event internal/guard internal/kernel internal/sealed " +
+			"journal pattern",
 	},
 	"orchestrator/memorytest": {own: "orchestrator"},
 	// the drivers are for its tests
