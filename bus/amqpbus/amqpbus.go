@@ -13,6 +13,10 @@
 // again comes earlier or later. A group with several members has no order. An event that is
 // published twice is delivered twice.
 //
+// A server of version 3.10 that is killed within seconds after a group's first subscription has the
+// queue after its restart, and no leader for it: the subscription then fails until somebody deletes
+// the queue. Publish fails meanwhile, too.
+//
 // A message is delivered again when the connection of its subscriber ends. A server closes the
 // subscription of a group that is not done with a message within its consumer_timeout, which is 30
 // minutes unless it is set.

@@ -90,6 +90,21 @@ func keepsTheContract(t *testing.T, s *testserver.Server) {
 }
 
 func survivesAKill(t *testing.T, s *testserver.Server) {
+	// A server writes down some seconds later that there is a quorum queue. One that is killed
+	// before does not find its leader any more. So the queue is there before, and the server has
+	// stopped once.
+	ctx, cancel := context.WithCancel(t.Context())
+	come, ended := receive(ctx, open(t, s, amqpbus.Options{}), "killed", "g")
+	b := open(t, s, amqpbus.Options{NeedGroup: true})
+	for b.Publish(t.Context(), "killed", []event.Event{numbered("first")}) != nil {
+		if t.Context().Err() != nil {
+			t.Fatal("there is no group")
+		}
+	}
+	next(t, come)
+	cancel()
+	<-ended
+	s.Restart()
 	outage.Test{
 		Open:  func() bus.Broker { return open(t, s, amqpbus.Options{}) },
 		Topic: "killed", Down: s.Kill, Up: s.Restart, Try: 5 * time.Second,

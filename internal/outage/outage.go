@@ -34,7 +34,7 @@ type ledger struct {
 	failed          int
 	changed         chan struct{} // closed, and made anew, at each entry
 	subscriptions   int
-	subscribeErrors []error
+	subscribeErrors []error // the last ones
 }
 
 func (l *ledger) enter(entry func()) {
@@ -156,6 +156,7 @@ func (o Test) subscribe(ctx context.Context, l *ledger, b bus.Broker) {
 		l.enter(func() {
 			l.subscriptions++
 			l.subscribeErrors = append(l.subscribeErrors, err)
+			l.subscribeErrors = l.subscribeErrors[max(0, len(l.subscribeErrors)-5):]
 		})
 		pause(ctx, 20*time.Millisecond)
 	}

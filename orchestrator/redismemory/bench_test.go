@@ -15,8 +15,8 @@ import (
 	"github.com/perdure/perdure/orchestrator/redismemory"
 )
 
-// BenchmarkEventsOnRedis handles events of 1,000 subjects on Redis with appendfsync everysec, 128 at
-// a time. Each event changes the state and emits one event.
+// BenchmarkEventsOnRedis handles events of some 1,000 subjects on Redis with appendfsync everysec,
+// 128 at a time. Each event changes the state and emits one event.
 func BenchmarkEventsOnRedis(b *testing.B) {
 	const subjects, atOnce = 1000, 128
 	s := testserver.Redis(b, "--appendfsync", "everysec")
