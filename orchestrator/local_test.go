@@ -169,3 +169,11 @@ func TestTheSuiteFindsBrokenMemories(t *testing.T) {
 		})
 	}
 }
+
+// spec: A-9
+func TestNoEventIsLostOrDoubledWhereverAProcessDies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &orchestrator.Local[orchestrator.Record]{}
+		memorytest.RunOrder(t, func() orchestrator.Memory[orchestrator.Record] { return m })
+	})
+}

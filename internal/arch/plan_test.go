@@ -133,7 +133,7 @@ var plan = map[string]permit{
 		own: "/ deadletter definition event internal/guard internal/kernel internal/sealed " +
 			"journal pattern",
 	},
-	"orchestrator/memorytest": {own: "orchestrator"},
+	"orchestrator/memorytest": {own: "event orchestrator"},
 	// the drivers are for its tests
 	"orchestrator/sqlmemory": {
 		own: "orchestrator", others: "github.com/jackc/pgx/v5/stdlib modernc.org/sqlite",

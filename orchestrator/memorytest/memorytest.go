@@ -9,8 +9,8 @@
 //		})
 //	}
 //
-// The check of an application's memory lasts about twenty seconds, since locks have to
-// pass.
+// The check of an application's memory lasts about twenty seconds, since locks have to pass.
+// [RunOrder] checks an orchestrator over it, whose process dies at each of its calls.
 package memorytest
 
 import (

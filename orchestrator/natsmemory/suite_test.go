@@ -290,3 +290,13 @@ func BenchmarkEvent(b *testing.B) {
 		}
 	}
 }
+
+// spec
+func TestNoEventIsLostOrDoubledOnNATSWhereverAProcessDies(t *testing.T) {
+	js := connect(t, server(t, "max_payload: 8MB").Addr())
+	m, err := natsmemory.Open[orchestrator.Record](t.Context(), js, natsmemory.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	memorytest.RunOrder(t, func() orchestrator.Memory[orchestrator.Record] { return m })
+}

@@ -357,3 +357,11 @@ func TestAStateThatCannotBeReadIsAnError(t *testing.T) {
 		}
 	}
 }
+
+// spec
+func TestNoEventIsLostOrDoubledOnRedisWhereverAProcessDies(t *testing.T) {
+	c := to(t, testserver.Redis(t))
+	memorytest.RunOrder(t, func() orchestrator.Memory[orchestrator.Record] {
+		return redismemory.New[orchestrator.Record](c, redismemory.Options{})
+	})
+}

@@ -525,3 +525,15 @@ func TestAnAnswerThatIsLostIsFoundOut(t *testing.T) {
 		t.Errorf("a lock of which nobody knows is taken: %d, %v", got, err)
 	}
 }
+
+// spec
+func TestNoEventIsLostOrDoubledInADatabaseWhereverAProcessDies(t *testing.T) {
+	onBoth(t, func(t *testing.T, begin func(testing.TB) base) {
+		b := begin(t)
+		m, err := sqlmemory.Open[orchestrator.Record](t.Context(), b.db(t), b.dialect)
+		if err != nil {
+			t.Fatal(err)
+		}
+		memorytest.RunOrder(t, func() orchestrator.Memory[orchestrator.Record] { return m })
+	})
+}
