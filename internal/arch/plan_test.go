@@ -234,6 +234,7 @@ var plan = map[string]permit{
 	"examples/internal/terminal": {},
 	// the code of the how-to pages
 	"docs/howto/alerts":       {own: anyPublic},
+	"docs/howto/events":       {own: anyPublic},
 	"docs/howto/mending":      {own: anyPublic},
 	"docs/howto/jobs":         {own: anyPublic},
 	"docs/howto/limits":       {own: anyPublic},
