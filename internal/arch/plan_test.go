@@ -210,6 +210,10 @@ var plan = map[string]permit{
 	"examples/onboarding": {
 		own: "/ approval examples/internal/kill examples/internal/ledger examples/onboarding/staff",
 	},
+	"examples/kafka": {
+		own:    "/ admin bus bus/kafkabus event store/sqlite",
+		others: "github.com/twmb/franz-go/pkg/kfake github.com/twmb/franz-go/pkg/kgo",
+	},
 	"examples/events": {
 		own: "/ bus event examples/events/shop examples/internal/kill examples/internal/ledger " +
 			"examples/internal/noise orchestrator",
