@@ -30,7 +30,10 @@ type Notice struct {
 	Rows       int
 	Err        string
 	Reason     string
-	Benign     bool // the failure was expected, or a participant has refused its try for good
+	// Change is the name of the change of state, such as OrderFailed or ShipOrderRetrying; empty
+	// if the notice is about none. Package bus has the names of a workflow's own.
+	Change string
+	Benign bool // the failure was expected, or a participant has refused its try for good
 
 	// DeadLettered is set in RunEnded if the run has written a dead letter.
 	DeadLettered bool

@@ -107,7 +107,7 @@ var plan = map[string]permit{
 	"filter": {own: "/ journal"},
 	// events in and out
 	"bus": {
-		own: "/ admin deadletter event internal/guard internal/sealed journal",
+		own: "/ admin deadletter event internal/guard internal/sealed journal observe",
 	},
 	"bus/natsbus": {
 		own: "bus event", others: "github.com/nats-io/nats.go github.com/nats-io/nats.go/jetstream",

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/observe"
 	"github.com/perdure/perdure/store"
 )
 
@@ -163,6 +164,9 @@ func (r *run) terminate(t termination) {
 	}
 	r.deadline.stop()
 	r.endBy(t.end)
+	if r.follows() && e.Kind != journal.RunContinued {
+		r.append(changeOf(r, &e, observe.Outcome(observe.RunEnded, e.Status.String())))
+	}
 	r.endHead(
 		&e, r.last()+1,
 		r.deadLetters.keep(r.start, e.Status, r.head().Keep, r.k.cfg.KeepDeadLettered),

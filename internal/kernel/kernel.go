@@ -93,6 +93,7 @@ type Workflow struct {
 	Gather *Gather
 	// Listeners are told when a run has ended.
 	Listeners []*Listener
+	Changes   *observe.Changes // the names of its runs' changes of state; nil for the usual ones
 	// Next is the retry policy of steps that have none. See Work.
 	Next func(n int, f *journal.Failure) (time.Duration, bool)
 	// Panics returns how long after the n-th panic in a row of the run's code the code is replayed;

@@ -31,6 +31,9 @@ type log struct {
 	standing
 	reservation
 
+	// more returns the entry that follows an entry, if one does; nil if none ever does
+	more func(*journal.Entry) (journal.Entry, bool)
+
 	gate    *gate    // counts the bytes that are not durable
 	buffers *buffers // for entries
 
@@ -113,8 +116,27 @@ func (l *log) writeHead() {
 // log, or another attempt has it.
 func (l *log) reserve(a *attempt) bool { return l.onWay == 0 && l.keep(a) }
 
-// append adds an entry and returns its sequence.
+// append adds an entry, and the event that follows from it. It returns the sequence of the entry.
 func (l *log) append(e journal.Entry) int64 {
+	seq := l.put(e)
+	if l.more == nil {
+		return seq
+	}
+	e.Seq = seq
+	if next, is := l.more(&e); is {
+		l.put(next)
+	}
+	return seq
+}
+
+// follow lets an entry follow each entry for which more returns one.
+func (l *log) follow(more func(*journal.Entry) (journal.Entry, bool)) { l.more = more }
+
+// follows reports whether entries follow others.
+func (l *log) follows() bool { return l.more != nil }
+
+// put adds an entry and returns its sequence.
+func (l *log) put(e journal.Entry) int64 {
 	e.Detail = l.marks.of(&e)
 	if seq := l.slot; seq != 0 {
 		l.slot = 0
@@ -142,6 +164,9 @@ func (l *log) outside(e journal.Entry) int64 {
 	seq := l.append(e)
 	if l.opened == seq-1 {
 		l.opened = seq
+		if l.seq == seq+1 { // the entry that follows
+			l.opened = l.seq
+		}
 	}
 	return seq
 }

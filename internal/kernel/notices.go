@@ -1,6 +1,8 @@
 package kernel
 
 import (
+	"encoding/json"
+	"strconv"
 	"time"
 
 	"github.com/perdure/perdure/internal/guard"
@@ -195,7 +197,24 @@ func (a *attempt) tellBegun() {
 	n := r.observed.notice(kind)
 	n.Phase = a.op.work.Phase
 	n.At, n.Step, n.Attempt = a.began, a.op.path(), a.n
+	r.observed.nameChange(&n, a.op.id.Name, false)
 	r.k.observe(n)
+}
+
+// nameChange names the change of state that a notice is about.
+func (v *observed) nameChange(n *observe.Notice, step string, timedOut bool) {
+	outcome := observe.Outcome(n.Kind, n.Status)
+	if timedOut {
+		outcome = observe.TimedOut
+	}
+	if outcome == "" {
+		return
+	}
+	var c observe.Changes
+	if def := v.run.def; def != nil && def.Changes != nil {
+		c = *def.Changes
+	}
+	n.Change = c.Of(n.Workflow, step, outcome)
 }
 
 // noticeOf returns the notice of that kind about an entry.
@@ -225,6 +244,7 @@ func (v *observed) noticeOf(kind observe.Kind, e *journal.Entry) observe.Notice 
 	default:
 		n.Step = path
 	}
+	v.nameChange(&n, e.Op.Name, e.Kind == journal.StepTimedOut)
 	if kind == observe.RunEnded || kind == observe.CompositionEnded {
 		n.Took = max(e.At.Sub(r.created()), 0) // a successor may begin just after now
 	}
@@ -327,5 +347,61 @@ func (v observers) tellStart(h journal.Head) {
 			Workflow: h.Workflow,
 			Pattern:  h.Pattern.String(), Status: journal.Trying.String(), Phase: journal.PhaseTry,
 		})
+	}
+}
+
+// changed returns the event of the change of state that an entry of the run is about. It returns
+// false if it is about none, or about the end of the run, whose event comes before its entry.
+func changed(r *run, e *journal.Entry) (journal.Entry, bool) {
+	outcome := observe.Outcome(noticeOf[e.Kind], "")
+	switch {
+	case e.Kind == journal.RunClaimed && e.Seq == 2: // a front end has started the run
+		outcome = observe.Started
+	case e.Kind == journal.StepTimedOut:
+		outcome = observe.TimedOut
+	case outcome == "", noticeOf[e.Kind] == observe.RunEnded, kindOf(e) == observe.StepProgressed:
+		return journal.Entry{}, false
+	}
+	return changeOf(r, e, outcome), true
+}
+
+// A change is the data of an event about a change of state.
+type change struct {
+	Workflow   string `json:"workflow"`
+	WorkflowID string `json:"workflow_id"`
+	RunID      string `json:"run_id"`
+	Step       string `json:"step,omitempty"`
+	Outcome    string `json:"outcome"`
+	Attempt    int    `json:"attempt,omitempty"`
+	Reason     string `json:"reason,omitempty"`
+}
+
+// changeOf returns the event of an outcome that an entry is about, or comes before.
+func changeOf(r *run, e *journal.Entry, outcome string) journal.Entry {
+	h := r.head()
+	c := change{
+		Workflow: h.Workflow, WorkflowID: h.WorkflowID, RunID: string(h.ID), Outcome: outcome,
+	}
+	if !e.Op.IsZero() {
+		c.Step = e.Op.String()
+	}
+	if d := e.Detail; d != nil {
+		c.Attempt, c.Reason = d.Attempt, d.Reason
+		if d.Failure != nil {
+			c.Reason = d.Failure.Text()
+		}
+	}
+	data, _ := json.Marshal(c) //nolint:errchkjson // texts and a number
+	return journal.Entry{
+		Kind: journal.EventEmitted, Op: e.Op, Data: data, Detail: &journal.Detail{
+			EventDetail: journal.EventDetail{
+				Event:     r.def.Changes.Of(h.Workflow, e.Op.Name, outcome),
+				Execution: observe.ChangeKind, Trace: r.values.allHeaders()[traceHeader],
+			},
+			Tell: r.k.subscribed(),
+			MessageDetail: journal.MessageDetail{
+				Message: string(h.ID) + "/change/" + strconv.FormatInt(r.last()+1, 10),
+			},
+		},
 	}
 }

@@ -56,6 +56,9 @@ func (k *Kernel) newRun(head journal.Head, def *Workflow, m *memo) *run {
 	first := journal.Status(0)
 	if def != nil {
 		first = def.First
+		if def.Changes != nil && def.Changes.Publish {
+			r.follow(func(e *journal.Entry) (journal.Entry, bool) { return changed(r, e) })
+		}
 	}
 	r.values = newValues(first, m)
 	r.ending = newEnding(m)

@@ -63,5 +63,5 @@ func defineEvents() []perdure.Definition {
 		func(ctx context.Context, asked Heard) (int, error) {
 			told, err := bus.Wait[Heard](ctx, "torture.told", "id", asked.ID)
 			return told.Value, err
-		}, keep)}
+		}, keep, bus.Changes{Publish: true})}
 }
