@@ -182,7 +182,7 @@ var none = map[string]string{
 		"bus.Consumer.Run bus.Encode bus.Decode bus.Done bus.Field bus.FromRun bus.Letters.* " +
 		"bus.Lifecycle bus.Outbound.* bus.Reject bus.Relay bus.Router.Handle " +
 		"bus.Gateway.Adopt bus.Rejects bus.Gateway.Counts bus.Gateway.Handles bus.Gateway.Registrations bus.Gateway.Signal " +
-		"bus.Gateway.Starts",
+		"bus.Gateway.Starts bus.Changes.ApplyTo*",
 	"what answers questions":          "dag.Graph.Query dag.Graph.Answer",
 	"functions made of functions":     "pattern.NoResult",
 	"what has no end":                 "schedule.Declare",
