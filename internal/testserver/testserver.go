@@ -229,7 +229,19 @@ func (s *Server) end(sig syscall.Signal) error {
 	}
 	s.gone = nil
 	_ = signalGroup(pid, syscall.SIGKILL) // what the process has left
-	return err
+	return errors.Join(err, s.silent())
+}
+
+// silent waits until nobody serves at the address of the server any more.
+func (s *Server) silent() error {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+		c, err := net.DialTimeout("tcp", s.Addr(), time.Second)
+		if err != nil {
+			return nil
+		}
+		_ = c.Close()
+	}
+	return errors.New("the server serves after its end")
 }
 
 // remove ends the server with its test.

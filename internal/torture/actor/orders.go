@@ -133,6 +133,11 @@ func (x *dealing) order(ctx context.Context, s perdure.Status) error {
 		_, err := admin.New(c).Preview(ctx, run, do)
 		return err
 	})
+	if do.Action == journal.ActionFork && is(err, journal.CodeNotFound) {
+		// A run that goes on from another one has what was done within a step, and may have ended
+		// before it came to the step.
+		do.Step, err = x.other(ctx, run, do.Step)
+	}
 	if err != nil {
 		return err
 	}
@@ -179,6 +184,20 @@ func (x *dealing) unstick(ctx context.Context, id string) error {
 
 // forward matches the paths of the steps of declarations.
 var forward = regexp.MustCompile(`(^|/)(try:)?step\d+$`)
+
+// other returns the path of the first step of a declaration but one.
+func (x *dealing) other(ctx context.Context, run, but string) (path string, err error) {
+	err = x.insist(ctx, "describe", func(c *perdure.Client) error {
+		d, err := c.Describe(ctx, run)
+		for _, s := range d.State.Steps {
+			if path == "" && forward.MatchString(s.Path) && s.Path != but {
+				path = s.Path
+			}
+		}
+		return err
+	})
+	return path, err
+}
 
 // step returns the path of a step of a declaration; that of its first one if the run has not come
 // to the step.
