@@ -77,6 +77,9 @@ func (b *Broker) take(ctx context.Context, c jetstream.Consumer, wait jetstream.
 		return all, there.Error()
 	}
 	m, err := wait.Next(jetstream.NextContext(ctx))
+	if errors.Is(err, jetstream.ErrNoHeartbeat) { // a busy machine; a dead server answers nothing
+		return nil, nil
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -131,7 +131,7 @@ func consume(ctx context.Context, at kgo.Opt, engine *perdure.Engine, want int) 
 		n = len(runs)
 	}
 	stop()
-	<-ended
+	_ = <-ended // of its context
 	if n != want {
 		return errors.New("the runs do not end")
 	}
