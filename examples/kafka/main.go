@@ -118,8 +118,8 @@ func consume(ctx context.Context, at kgo.Opt, engine *perdure.Engine, want int) 
 		DeadLetter: bus.Letters{Admin: admin.New(engine)}.Keep,
 	}
 	here, stop := context.WithTimeout(ctx, time.Minute)
-	ended := make(chan error, 1)
-	go func() { ended <- consumer.Run(here) }()
+	var consuming sync.WaitGroup
+	consuming.Go(func() { _ = consumer.Run(here) })
 	n := 0
 	for ; n < want && here.Err() == nil; time.Sleep(50 * time.Millisecond) {
 		runs, _, err := engine.List(ctx, perdure.Query{
@@ -131,7 +131,7 @@ func consume(ctx context.Context, at kgo.Opt, engine *perdure.Engine, want int) 
 		n = len(runs)
 	}
 	stop()
-	_ = <-ended // of its context
+	consuming.Wait()
 	if n != want {
 		return errors.New("the runs do not end")
 	}

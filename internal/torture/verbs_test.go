@@ -181,7 +181,8 @@ var none = map[string]string{
 	"brokers, which have a suite of their own, and what is around them": "bus.Local.* " +
 		"bus.Consumer.Run bus.Encode bus.Decode bus.Done bus.Field bus.FromRun bus.Letters.* " +
 		"bus.Lifecycle bus.Outbound.* bus.Reject bus.Relay bus.Router.Handle " +
-		"bus.Gateway.Adopt bus.Rejects bus.Gateway.Counts bus.Gateway.Handles bus.Gateway.Registrations bus.Gateway.Signal " +
+		"bus.Gateway.Adopt bus.Rejects bus.Gateway.Counts bus.Gateway.Handles " +
+		"bus.Gateway.Registrations bus.Gateway.Signal " +
 		"bus.Gateway.Starts bus.Changes.ApplyTo*",
 	"what answers questions":          "dag.Graph.Query dag.Graph.Answer",
 	"functions made of functions":     "pattern.NoResult",
