@@ -210,6 +210,7 @@ var plan = map[string]permit{
 	"examples/onboarding": {
 		own: "/ approval examples/internal/kill examples/internal/ledger examples/onboarding/staff",
 	},
+	"examples/researcher": {own: "/ bus event orchestrator store/sqlite"},
 	"examples/kafka": {
 		own:    "/ admin bus bus/kafkabus event store/sqlite",
 		others: "github.com/twmb/franz-go/pkg/kfake github.com/twmb/franz-go/pkg/kgo",

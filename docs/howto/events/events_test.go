@@ -3,7 +3,9 @@ package howto
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -13,6 +15,8 @@ import (
 	"github.com/perdure/perdure/admin"
 	"github.com/perdure/perdure/bus"
 	"github.com/perdure/perdure/event"
+	"github.com/perdure/perdure/orchestrator"
+	"github.com/perdure/perdure/orchestrator/memorytest"
 	"github.com/perdure/perdure/store/memory"
 )
 
@@ -77,4 +81,43 @@ func TestThePageIsRight(t *testing.T) {
 		stop()
 		all.Wait()
 	})
+}
+
+// spec, P-15
+func TestTheMemoryOfThePageKeepsTheContract(t *testing.T) {
+	for _, c := range memorytest.Cases() {
+		t.Run(c.Name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := &Shelf[memorytest.Value]{}
+				if err := c.Check(t.Context(), memorytest.World{
+					Open: func() orchestrator.Memory[memorytest.Value] { return m },
+				}); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		m := &Shelf[orchestrator.Record]{}
+		memorytest.RunOrder(t, func() orchestrator.Memory[orchestrator.Record] { return m })
+	})
+}
+
+// spec: A-1
+func TestTheMemoryOfThePageIsShort(t *testing.T) {
+	code, err := os.ReadFile("memory.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := 0
+	for l := range strings.Lines(string(code)) {
+		l = strings.TrimSpace(l)
+		if l != "" && l != "}" && l != "})" && !strings.HasPrefix(l, "//") {
+			lines++
+		}
+	}
+	if lines >= 60 {
+		t.Errorf("it has %d lines of code", lines)
+	}
+	t.Logf("%d lines of code", lines)
 }
