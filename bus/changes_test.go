@@ -70,6 +70,10 @@ func TestEachChangeOfStateIsANamedEvent(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
+		if _, err := w.Engine.Retry(t.Context(), "fails"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
 		got, reasons := map[string][]string{}, map[string]string{}
 		runs := map[string][]string{} // by workflow ID
 		for _, e := range heard(t, b, "out") {
@@ -92,7 +96,8 @@ func TestEachChangeOfStateIsANamedEvent(t *testing.T) {
 		const begins = "OrderFulfilmentStarted ReserveRetrying ReserveStarted ReserveCompleted "
 		for id, want := range map[string]string{
 			"completes": begins + "OrderFulfilmentCompleted",
-			"fails":     begins + "ShipOrderFailed OrderFulfilmentFailed",
+			"fails": begins + "ShipOrderFailed OrderFulfilmentFailed OrderFulfilmentStarted " +
+				"ShipOrderFailed OrderFulfilmentFailed",
 			"waits":     begins + "OrderFulfilmentCancelled",
 			"times-out": begins + "ShipOrderStarted ShipOrderTimedOut OrderFulfilmentFailed",
 			"again": begins + "OrderFulfilmentStarted ReserveCompleted " +

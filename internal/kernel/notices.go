@@ -355,7 +355,7 @@ func (v observers) tellStart(h journal.Head) {
 func changed(r *run, e *journal.Entry) (journal.Entry, bool) {
 	outcome := observe.Outcome(noticeOf[e.Kind], "")
 	switch {
-	case e.Kind == journal.RunClaimed && e.Seq == 2: // a front end has started the run
+	case e.Kind == journal.RunClaimed && r.memo != nil && !r.memo.admitted: // the run begins
 		outcome = observe.Started
 	case e.Kind == journal.StepTimedOut:
 		outcome = observe.TimedOut
