@@ -2,6 +2,7 @@ package bus_test
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"github.com/perdure/perdure/internal/enginetest/world"
 	"github.com/perdure/perdure/observe"
 	"github.com/perdure/perdure/perduretest"
+	"github.com/perdure/perdure/store/sqlite"
 )
 
 // fulfils returns a workflow with steps that complete, are tried again, fail or time out, and whose
@@ -166,6 +168,42 @@ func TestARunWithChangesBearsCrashesEverywhere(t *testing.T) {
 			return fmt.Sprint(out, err)
 		}, w)
 	}
+}
+
+// A step with a transaction has its event in the commit of the transaction, also if it is tried
+// again: the transaction and its Completed are there once.
+//
+// spec: L-21
+func TestAStepWithATransactionHasItsChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, books := &bus.Local{}, &world.Till{}
+		def := perdure.Define("books", func(ctx context.Context, _ int) (int, error) {
+			return perdure.StepTx(ctx, "book", books, func(ctx context.Context, tx *sql.Tx) (int,
+				error) {
+				if n, _, _ := perdure.Attempt(ctx); n == 1 {
+					return 0, errNo
+				}
+				return world.Book(ctx, tx, 7)
+			})
+		}, bus.Changes{Publish: true})
+		w := world.NewShop(t, perdure.Options{
+			Drain: time.Second, Publisher: outbound(b),
+		}, def)
+		books.Transactions = sqlite.Transactions(w.DB)
+		run := world.Must[*perdure.Run[int]](t)(def.Start(t.Context(), w.Engine, 0))
+		if n, err := run.Result(t.Context()); n != 7 || err != nil || w.Invoices() != 1 {
+			t.Errorf("the run gives %d, %v, with %d invoices", n, err, w.Invoices())
+		}
+		time.Sleep(time.Minute)
+		var all []string
+		for _, e := range heard(t, b, "out") {
+			all = append(all, e.Type)
+		}
+		want := "BooksStarted BookRetrying BookStarted BookCompleted BooksCompleted"
+		if got := strings.Join(all, " "); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	})
 }
 
 func TestTheNamesOfChangesAreChecked(t *testing.T) {

@@ -163,7 +163,11 @@ func (c *Consumer) attempt(ctx context.Context, j *job) time.Duration {
 func (c *Consumer) done(ctx context.Context, j *job) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), maxDone)
 	defer cancel()
-	if err := guard.Call(func() error { return j.Done(ctx) }); err != nil {
+	err := guard.Call(func() error { return j.Done(ctx) })
+	for ; err != nil && ctx.Err() == nil; err = guard.Call(func() error { return j.Done(ctx) }) {
+		rest(ctx, firstPause)
+	}
+	if err != nil {
 		c.log().WarnContext(ctx, "bus: acknowledgement failed", "topic", j.topic,
 			"id", j.Event.ID, "error", err)
 	}
@@ -173,7 +177,9 @@ const (
 	firstPause = time.Second
 	maxPause   = 30 * time.Second
 	maxDone    = 5 * time.Second
-	deliveries = 4 // for each try: an event that is delivered more often kills its processes
+	// for each try: an event that is delivered more often kills its processes, or was taken by
+	// some that another event has killed
+	deliveries = 20
 )
 
 // pause returns the pause after the n-th try.

@@ -117,7 +117,7 @@ func (d *Durable) next(ctx context.Context, n int, empty bool) (*event.Event, er
 	for ; ; n++ {
 		var limit []perdure.WaitOption
 		if empty { // the first event was a violation
-			limit = append(limit, perdure.Within(d.remember()))
+			limit = append(limit, perdure.Within(max(emptyFor, d.remember())))
 		}
 		data, err := events.Wait(ctx, limit...)
 		if empty && journal.CodeOf(err) == journal.CodeTimedOut && ctx.Err() == nil {
@@ -137,6 +137,10 @@ func (d *Durable) next(ctx context.Context, n int, empty bool) (*event.Event, er
 		}
 	}
 }
+
+// emptyFor is how long a run waits for an event that creates an instance, when its first one was a
+// violation. After that, the subject has ended, as far as its run is kept.
+const emptyFor = 7 * 24 * time.Hour
 
 func (d *Durable) remember() time.Duration { return cmp.Or(d.def.Remember, 24*time.Hour) }
 

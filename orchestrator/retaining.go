@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
+	"log/slog"
+	"slices"
 	"time"
 )
 
@@ -16,6 +18,7 @@ type Retaining struct {
 	// Keep returns how long the state of an instance is kept after its end: by its final state, for
 	// example. Zero removes it at once, and below zero it is kept for ever.
 	Keep func(subject string, r Record) time.Duration
+	Log  *slog.Logger // nil means slog.Default
 }
 
 // DueSubjects is how the subjects of the lists of a [Retaining] begin. No instance has such a
@@ -110,8 +113,9 @@ func locked(ctx context.Context, m Memory[Record], subject string, f func(Token)
 }
 
 // Sweep removes the states whose time has passed for an hour or two, and returns how many. Call it
-// every hour or so, in any process: the hour in between allows clocks that differ. After an error,
-// the next call goes on where this one has stopped.
+// every hour or so, in any process: the hour in between allows clocks that differ. A state that
+// cannot be removed is tried again later. After an error, the next call goes on where this one has
+// stopped.
 func (r Retaining) Sweep(ctx context.Context) (removed int, err error) {
 	_, at, err := r.list(ctx, cursor)
 	if err != nil || len(at) == 0 {
@@ -139,21 +143,45 @@ func (r Retaining) Sweep(ctx context.Context) (removed int, err error) {
 	return removed, nil
 }
 
-// remove removes the states of the subjects in a list, and then the list.
+// remove removes the states of the subjects in a list, and empties the list.
 func (r Retaining) remove(ctx context.Context, list string) (removed int, err error) {
 	_, all, err := r.list(ctx, list)
 	if err != nil || len(all) == 0 {
 		return 0, err
 	}
 	m := Insist(r.Memory)
+	var later []string // what cannot be removed holds up nothing else
 	for _, subject := range all {
 		err := locked(ctx, m, subject, func(t Token) error {
 			return Deleting{r.Memory}.Cleanup(ctx, subject, Change[Record]{Lock: t}, nil)
 		})
+		if ctx.Err() != nil {
+			return removed, ctx.Err()
+		}
 		if err != nil {
-			return removed, fmt.Errorf("orchestrator: remove the state of %s: %w", subject, err)
+			r.log().WarnContext(ctx, "orchestrator: a state is not removed yet", "subject", subject,
+				"error", err)
+			later = append(later, subject)
+			continue
 		}
 		removed++
 	}
-	return removed, r.change(ctx, list, func([]string) []string { return nil })
+	if len(later) > 0 {
+		at := time.Now().Truncate(dueSlot).Add(dueSlot)
+		if err := r.change(ctx, dueSubject(at, 0), func(list []string) []string {
+			return append(list, later...)
+		}); err != nil {
+			return removed, err
+		}
+	}
+	return removed, r.change(ctx, list, func(now []string) []string {
+		return slices.DeleteFunc(now, func(s string) bool { return slices.Contains(all, s) })
+	})
+}
+
+func (r Retaining) log() *slog.Logger {
+	if r.Log == nil {
+		return slog.Default()
+	}
+	return r.Log
 }

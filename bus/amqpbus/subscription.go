@@ -37,6 +37,7 @@ func (b *Broker) subscribe(ctx context.Context, topic, group string,
 	defer func() { _ = conn.CloseDeadline(time.Now().Add(time.Second)) }()
 	// The calls that begin a subscription know no context.
 	begun := context.AfterFunc(ctx, func() { _ = conn.CloseDeadline(time.Now()) })
+	defer begun() // also where it does not begin: else ctx keeps the connection
 	ch, err := queue(conn, topic, topic+":"+group)
 	if err != nil {
 		return err

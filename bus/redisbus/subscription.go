@@ -38,6 +38,9 @@ func (b *Broker) Subscribe(ctx context.Context, topic, group string,
 		Broker: b, topic: topic, group: group, me: rand.Text(), open: map[string]bool{},
 	}
 	err := s.run(ctx, deliver)
+	if at, has := ctx.Deadline(); has && !time.Now().Before(at) {
+		<-ctx.Done() // a connection may see the end of the time first
+	}
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}

@@ -22,8 +22,8 @@ import (
 //
 // A sender tries once: who calls it repeats, as an engine does with its publisher. An error is a
 // [bus.Rejection] if another try does not change it: for an event with a defect, and for a status
-// of 400 to 499 other than 408, 425 and 429. For 413 it is a [bus.ErrTooLarge], too. Redirects are
-// not followed; they are errors.
+// of 400, 413, 415 or 422. For 413 it is a [bus.ErrTooLarge], too. Redirects are not followed; they
+// are errors.
 //
 // No error has the headers, the URL, or an answer that repeats a value of the headers or of the
 // URL's password and query. Its fields do not change once it has published.
@@ -155,13 +155,11 @@ func (s *Sender) judge(answer *http.Response, to *url.URL) error {
 	switch {
 	case code == http.StatusRequestEntityTooLarge:
 		return bus.Reject(fmt.Errorf("%w: %w", bus.ErrTooLarge, err))
-	case code == http.StatusRequestTimeout, code == http.StatusTooEarly,
-		code == http.StatusTooManyRequests:
-		return err
-	case code >= 400 && code <= 499:
+	case code == http.StatusBadRequest, code == http.StatusUnsupportedMediaType,
+		code == http.StatusUnprocessableEntity: // it is about the event
 		return bus.Reject(err)
 	}
-	return err
+	return err // a secret that is not valid yet, or a receiver that is not there, may pass
 }
 
 // quoted returns the beginning of an answer's body for an error. It is empty if the body is, and if

@@ -44,9 +44,10 @@ func TestTheErrorFollowsFromTheAnswer(t *testing.T) {
 	for code, want := range map[int]struct{ fails, rejects, large bool }{
 		200: {}, 202: {}, 204: {}, 299: {},
 		301: {fails: true}, 307: {fails: true}, 308: {fails: true},
-		400: {true, true, false}, 401: {true, true, false}, 404: {true, true, false},
-		408: {fails: true}, 410: {true, true, false}, 413: {true, true, true},
-		415: {true, true, false}, 425: {fails: true}, 429: {fails: true},
+		400: {true, true, false}, 401: {fails: true}, 403: {fails: true}, 404: {fails: true},
+		408: {fails: true}, 410: {fails: true}, 413: {true, true, true},
+		415: {true, true, false}, 422: {true, true, false}, 425: {fails: true},
+		429: {fails: true},
 		500: {fails: true}, 502: {fails: true}, 503: {fails: true},
 	} {
 		r.code, r.got = code, nil

@@ -10,7 +10,10 @@ import (
 	"flag"
 	"fmt"
 	"log"
+	"log/slog"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/perdure/perdure"
@@ -147,7 +150,10 @@ func run(ctx context.Context, dir string) error {
 		return err
 	}
 	// The outbox of the store is the bus: an event stays in it until it is handled.
-	engine, err = perdure.New(store, perdure.Options{Publisher: bus.Relay(router.Handle)})
+	engine, err = perdure.New(store, perdure.Options{
+		Publisher: bus.Relay(router.Handle),
+		Logger:    slog.New(slog.DiscardHandler), // each busy model would be a warning
+	})
 	if err == nil {
 		err = engine.Register(agent)
 	}
@@ -167,8 +173,11 @@ func run(ctx context.Context, dir string) error {
 			return err
 		}
 	}
+	var all []string
 	for range questions {
-		fmt.Println(<-answers)
+		all = append(all, <-answers)
 	}
+	slices.Sort(all)
+	fmt.Println(strings.Join(all, "\n"))
 	return nil
 }

@@ -171,6 +171,14 @@ func (l *log) outside(e journal.Entry) int64 {
 	return seq
 }
 
+// alone adds an entry from outside without the one that follows it.
+func (l *log) alone(e journal.Entry) {
+	more := l.more
+	l.more = nil
+	l.outside(e)
+	l.more = more
+}
+
 // restate records that the run's status is s from here on. It changes the last entry if that has
 // not been taken yet.
 func (l *log) restate(s journal.Status) {

@@ -359,6 +359,8 @@ func changed(r *run, e *journal.Entry) (journal.Entry, bool) {
 		outcome = observe.Started
 	case e.Kind == journal.StepTimedOut:
 		outcome = observe.TimedOut
+	case e.Kind == journal.RunStarted && e.Status == journal.Pending: // it begins later
+		return journal.Entry{}, false
 	case outcome == "", noticeOf[e.Kind] == observe.RunEnded, kindOf(e) == observe.StepProgressed:
 		return journal.Entry{}, false
 	}

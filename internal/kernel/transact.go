@@ -6,6 +6,7 @@ import (
 
 	"github.com/perdure/perdure/internal/guard"
 	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/observe"
 	"github.com/perdure/perdure/store"
 )
 
@@ -211,7 +212,10 @@ func (a *attempt) propose(data []byte, spill journal.Number) *proposal {
 		d.Attempt = a.n
 	}
 	e.Detail = o.mark(d)
-	r.outside(e)
+	if r.follows() { // before the result, which has to be the last entry
+		r.outside(changeOf(r, &e, observe.Completed))
+	}
+	r.alone(e)
 	o.outcome.At = r.lastTime()
 	o.settled = true
 	if free := r.tentatively(w); free || r.holder() == nil {
