@@ -152,11 +152,11 @@ func (s *Sender) judge(answer *http.Response, to *url.URL) error {
 	}
 	err := fmt.Errorf("the receiver answers %d %s%s", code, http.StatusText(code),
 		s.quoted(string(body), to))
-	switch {
-	case code == http.StatusRequestEntityTooLarge:
+	switch code {
+	case http.StatusRequestEntityTooLarge:
 		return bus.Reject(fmt.Errorf("%w: %w", bus.ErrTooLarge, err))
-	case code == http.StatusBadRequest, code == http.StatusUnsupportedMediaType,
-		code == http.StatusUnprocessableEntity: // it is about the event
+	case http.StatusBadRequest, http.StatusUnsupportedMediaType,
+		http.StatusUnprocessableEntity: // it is about the event
 		return bus.Reject(err)
 	}
 	return err // a secret that is not valid yet, or a receiver that is not there, may pass
