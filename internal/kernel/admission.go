@@ -223,6 +223,9 @@ func (d *admission) answered(asks []store.Ask) {
 		switch a := &asks[i]; a.Answer {
 		case store.Granted:
 		case store.InLine:
+			if d.gotSince(a) {
+				return
+			}
 			switch a.Slot {
 			case rules.OneSlot:
 				d.meet(a)
@@ -282,6 +285,21 @@ func (d *admission) waitFor(other journal.RunID, cause string, due time.Time) {
 	if wake := r.head().Wake; !wake.IsZero() {
 		r.whenDurable(effect{do: func() { r.k.wakeBy(wake) }})
 	}
+}
+
+// gotSince reports whether the run has got a slot since the store answered that it is in line for
+// it. If so, it asks again. A run that took the message and stood in line would not be woken.
+func (d *admission) gotSince(a *store.Ask) bool {
+	r := d.run
+	if r.inbox.find(func(e *journal.Entry) bool { return isGrant(e, a.Slot) }) == nil {
+		return false
+	}
+	r.append(journal.Entry{
+		Kind: journal.StatusChanged, Status: r.status(), Detail: d.takeGrant(&journal.Detail{}),
+	})
+	d.ask(d.asks, d.then)
+	r.seal()
+	return true
 }
 
 // takeGrant adds the message by which the run got a slot to the detail of the entry that is
@@ -386,7 +404,7 @@ func (d *admission) meet(a *store.Ask) {
 		line, err = d.line(a, most)
 		return err
 	}, func() {
-		if d.follows() {
+		if d.follows() || d.gotSince(a) {
 			return
 		}
 		var holder store.Slot

@@ -65,3 +65,52 @@ func TestAChildThatIsGatheredWhileItLooksHasNoSlot(t *testing.T) {
 		}
 	})
 }
+
+// A slowAfter answers a question about slots late: what it says may be out of date then.
+type slowAfter struct {
+	store.Store
+	wait func(q store.SlotQuery, line []store.Slot) time.Duration
+}
+
+func (e slowAfter) Slots(ctx context.Context, q store.SlotQuery) ([]store.Slot, error) {
+	line, err := e.Store.(store.SlotReader).Slots(ctx, q)
+	time.Sleep(e.wait(q, line))
+	return line, err
+}
+
+// A run that looks who has the slot may get it meanwhile. It must not stand in line then: nobody
+// would wake it.
+//
+// spec: B-9
+func TestARunThatGetsItsSlotWhileItLooksGoesOn(t *testing.T) {
+	for name, c := range map[string]limit.Control{
+		"debounce": {Debounce: limit.Debounce{Quiet: 10 * time.Second}},
+		"gather":   {Gather: limit.Gather{Within: 10 * time.Second}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			def := perdure.Define("index", func(_ context.Context, in []string) (string, error) {
+				return fmt.Sprint(in), nil
+			}, c)
+			w := &world.World{T: t, DB: memory.New(), Workflows: []perdure.Definition{def}}
+			w.Options.Build = "test"
+			w.Wrap = func(s store.Store) store.Store {
+				return slowAfter{s, func(_ store.SlotQuery, line []store.Slot) time.Duration {
+					if len(line) == 1 { // the first run sees itself alone, and takes nobody
+						return 2 * time.Second
+					}
+					return 10 * time.Second
+				}}
+			}
+			w.Begin()
+			defer w.End()
+			world.StartAndSettle(w, def, []string{"a"}, perdure.ID("a"))
+			time.Sleep(13 * time.Second) // it has looked once, and looks for its line now
+			second := world.StartAndSettle(w, def, []string{"b"}, perdure.ID("b"))
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			defer cancel()
+			if out, err := second.Result(ctx); err != nil || out != "[b]" {
+				t.Errorf("%s: %q, %v; it waits: %s", name, out, err, w.Describe("b").Why)
+			}
+		})
+	}
+}
