@@ -48,6 +48,14 @@ func with(id, kind, data string) event.Event {
 	return e
 }
 
+// routes delivers an event to a gateway.
+func routes(env *perduretest.Env, g *bus.Gateway, e event.Event) {
+	env.Helper()
+	if err := g.On(env.Context(), env.Engine().Client, e); err != nil {
+		env.Errorf("event %s: %v", e.ID, err)
+	}
+}
+
 // spec: F-11, L-20
 func TestEventsStartAndSignalRuns(t *testing.T) {
 	g, fulfil, audit := shop()
@@ -63,9 +71,7 @@ func TestEventsStartAndSignalRuns(t *testing.T) {
 			with("6", "strange", `{}`),
 			with("7", "other", `{}`),
 		} {
-			if err := g.On(env.Context(), env.Engine().Client, e); err != nil {
-				t.Errorf("event %s: %v", e.ID, err)
-			}
+			routes(env, g, e)
 			env.Settle()
 		}
 		for id, want := range map[string]string{"o-1": "o-1 5 5", "o-3": "o-3 6 7"} {
@@ -111,9 +117,7 @@ func TestAWorkflowThatNamesItsTriggerIsAdopted(t *testing.T) {
 			}
 		}
 		e := with("1", "order.placed", `{"id": "o-1"}`)
-		if err := g.On(env.Context(), env.Engine().Client, e); err != nil {
-			t.Error(err)
-		}
+		routes(env, g, e)
 		perduretest.Get(env, named, "o-1").Returns("o-1")
 		perduretest.Get(env, own, "1").Returns("o-1")
 	}, named, other, own)
@@ -226,9 +230,7 @@ func TestAnEventWakesTheWaitsThatAreOpen(t *testing.T) {
 		} {
 			for range 2 - i/2 { // the first two are delivered twice
 				e := with(fmt.Sprint(i), "stock", data)
-				if err := g.On(env.Context(), env.Engine().Client, e); err != nil {
-					t.Error(err)
-				}
+				routes(env, g, e)
 				env.Settle()
 			}
 			env.Crash()

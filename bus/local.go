@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 
 	"github.com/perdure/perdure/event"
@@ -66,11 +67,20 @@ func (l *Local) group(topic, name string) *group {
 }
 
 func (g *group) add(events []event.Event) {
-	for _, e := range events {
-		e.Data, e.Extensions = bytes.Clone(e.Data), maps.Clone(e.Extensions) // nobody shares them
+	for _, e := range copies(events) {
 		g.parcels.PushBack(&parcel{event: e})
 	}
 	g.wake()
+}
+
+// copies returns events that share nothing with those of the publisher or another group.
+func copies(events []event.Event) []event.Event {
+	all := slices.Clone(events)
+	for i := range all {
+		e := &all[i]
+		e.Data, e.Extensions = bytes.Clone(e.Data), maps.Clone(e.Extensions)
+	}
+	return all
 }
 
 func (g *group) wake() {
@@ -93,7 +103,7 @@ func (l *Local) Publish(ctx context.Context, name string, events []event.Event) 
 	}
 	t := l.topic(name)
 	if len(t.groups) == 0 {
-		t.early = append(t.early, events...)
+		t.early = append(t.early, copies(events)...)
 	}
 	for _, g := range t.groups {
 		g.add(events)

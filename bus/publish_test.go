@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -18,6 +19,8 @@ import (
 	"github.com/perdure/perdure/event"
 	"github.com/perdure/perdure/internal/enginetest/world"
 	"github.com/perdure/perdure/pattern"
+	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/store/memory"
 )
 
 // A dead is a broker that refuses events while it is down, and loses some answers.
@@ -299,5 +302,79 @@ func TestLettersAreInTheStoreAndAreReplayed(t *testing.T) {
 			t.Errorf("a message that is no event is replayed: %v", err)
 		}
 		w.End()
+	})
+}
+
+// The key of an event may be no valid attribute of a CloudEvent. It holds up no other event.
+//
+// spec: F-10
+func TestAKeyThatIsNoAttributeHoldsUpNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &bus.Local{}
+		w := perdure.Define("w", func(ctx context.Context, i int) (int, error) {
+			for _, key := range []string{"a\nb", "c", "d"}[i:] {
+				err := pattern.EmitEvent(ctx, perdure.Event{
+					Type: "x", Key: key, Data: []byte("1"),
+				})
+				if err != nil {
+					return 0, err
+				}
+			}
+			return 0, nil
+		})
+		engine, err := perdure.New(store.Store(memory.New()), perdure.Options{
+			Publisher: bus.Outbound{To: b, Topic: "t"}.Publish,
+			Logger:    slog.New(slog.DiscardHandler),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := engine.Register(w); err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- engine.Run(ctx) }()
+		var h handler
+		halt := runs(t, h.consumer(b))
+		for i := range 2 {
+			if _, err := w.Start(ctx, engine, i); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(24 * time.Hour)
+		if _, all := h.ids(); len(all) != 5 {
+			t.Errorf("after a day, %d of 5 events are published", len(all))
+		}
+		halt()
+		stop()
+		<-ended
+	})
+}
+
+type tooLarge struct {
+	bus.Local
+	calls int
+}
+
+func (b *tooLarge) Publish(context.Context, string, []event.Event) error {
+	b.calls++
+	return fmt.Errorf("publish: %w", bus.ErrTooLarge)
+}
+
+// The events of a lifecycle that a broker never takes are given up, not tried for ever.
+//
+// spec: R-30
+func TestLifecycleGivesUpWhatTheBrokerNeverTakes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &tooLarge{}
+		ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
+		defer cancel()
+		_ = bus.Lifecycle(b, "t").Call(ctx, perdure.Ended{
+			RunID: "r", Workflow: "w", WorkflowID: "i",
+		})
+		if ctx.Err() != nil {
+			t.Errorf("%d calls in a day", b.calls)
+		}
 	})
 }
