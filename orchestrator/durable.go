@@ -396,8 +396,7 @@ func (d *Durable) Children(ctx context.Context, c *perdure.Client, parent string
 	q := perdure.Query{
 		Workflow: d.Name(), Attributes: map[string]string{attributeParent: parent}, Limit: 1000,
 	}
-	var all []string
-	seen := map[string]bool{}
+	var all []string // a subject has several runs if one goes on with another
 	for {
 		page, next, err := c.List(ctx, q)
 		if err != nil {
@@ -405,15 +404,24 @@ func (d *Durable) Children(ctx context.Context, c *perdure.Client, parent string
 		}
 		for i := range page {
 			id, is := strings.CutPrefix(page[i].WorkflowID, d.Name()+":")
-			if subject, err := url.PathUnescape(id); is && err == nil && !seen[subject] {
-				seen[subject] = true
+			if subject, err := url.PathUnescape(id); is && err == nil {
 				all = append(all, subject)
 			}
 		}
 		if len(page) < q.Limit {
 			slices.Reverse(all) // the newest run is listed first
-			return all, nil
+			return firsts(all), nil
 		}
 		q.After = next
 	}
+}
+
+// firsts keeps the first of equal strings.
+func firsts(all []string) []string {
+	seen := map[string]bool{}
+	return slices.DeleteFunc(all, func(s string) bool {
+		again := seen[s]
+		seen[s] = true
+		return again
+	})
 }
