@@ -15,7 +15,7 @@ import (
 	"github.com/perdure/perdure/bus/amqpbus"
 	"github.com/perdure/perdure/bus/brokertest"
 	"github.com/perdure/perdure/event"
-	"github.com/perdure/perdure/internal/outage"
+	"github.com/perdure/perdure/internal/testbroker"
 	"github.com/perdure/perdure/internal/testserver"
 )
 
@@ -94,9 +94,9 @@ func keepsTheContract(t *testing.T, s *testserver.Server) {
 func survivesAKill(t *testing.T, s *testserver.Server) {
 	ctx, cancel := context.WithCancel(t.Context())
 	b := open(t, s, amqpbus.Options{NeedGroup: true})
-	_, ended := receive(ctx, b, "killed", "g")
+	_, ended := testbroker.Receive(ctx, b, "killed", "g")
 	for try := time.After(time.Minute); ; {
-		err := b.Publish(ctx, "killed", []event.Event{numbered("first")})
+		err := b.Publish(ctx, "killed", testbroker.Events("first"))
 		if err == nil {
 			break
 		}
@@ -109,80 +109,41 @@ func survivesAKill(t *testing.T, s *testserver.Server) {
 	cancel()
 	<-ended
 	s.Restart()
-	outage.Test{
+	testbroker.Outage{
 		Open:  func() bus.Broker { return open(t, s, amqpbus.Options{}) },
 		Topic: "killed", Down: s.Kill, Up: s.Restart, Try: 5 * time.Second,
 	}.Bear(t)
 }
 
-func numbered(id string) event.Event { return event.Event{ID: id, Source: "/s", Type: "t"} }
-
-// receive subscribes until the context ends, and sends what comes.
-func receive(ctx context.Context, b bus.Broker, topic, group string) (<-chan bus.Message,
-	<-chan error) {
-	come, ended := make(chan bus.Message), make(chan error, 1)
-	go func() {
-		ended <- b.Subscribe(ctx, topic, group, func(m bus.Message) {
-			select {
-			case come <- m:
-			case <-ctx.Done():
-			}
-		})
-	}()
-	return come, ended
-}
-
-// next is done with the next message.
-func next(t *testing.T, come <-chan bus.Message) bus.Message {
-	t.Helper()
-	select {
-	case m := <-come:
-		if err := m.Done(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		return m
-	case <-time.After(time.Minute):
-		t.Fatal("nothing comes")
-	}
-	return bus.Message{}
-}
-
-func publish(t *testing.T, b bus.Broker, topic string, events ...event.Event) {
-	t.Helper()
-	if err := b.Publish(t.Context(), topic, events); err != nil {
-		t.Fatal(err)
-	}
-}
-
 func refusesWhatIsLarge(t *testing.T, s *testserver.Server) {
 	b := open(t, s, amqpbus.Options{})
-	e := numbered("1")
+	e := testbroker.Event("1")
 	e.Data = []byte(`"` + strings.Repeat("x", 1_000_000) + `"`)
 	err := b.Publish(t.Context(), "large", []event.Event{e})
 	if !errors.Is(err, bus.ErrTooLarge) || !strings.Contains(err.Error(), "publish to large") {
 		t.Error(err)
 	}
-	publish(t, b, "large", numbered("2"))
+	testbroker.Publish(t, b, "large", testbroker.Event("2"))
 }
 
 func reportsThatThereIsNoGroup(t *testing.T, s *testserver.Server) {
 	b := open(t, s, amqpbus.Options{NeedGroup: true})
 	for range 3 {
-		err := b.Publish(t.Context(), "nobody", []event.Event{numbered("1"), numbered("2")})
+		err := b.Publish(t.Context(), "nobody", testbroker.Events("1", "2"))
 		if !errors.Is(err, amqpbus.ErrNoGroup) {
 			t.Fatal(err)
 		}
 	}
-	come, _ := receive(t.Context(), b, "nobody", "g")
-	for i := 0; b.Publish(t.Context(), "nobody", []event.Event{numbered("3")}) != nil; i++ {
+	come, _ := testbroker.Receive(t.Context(), b, "nobody", "g")
+	for i := 0; b.Publish(t.Context(), "nobody", testbroker.Events("3")) != nil; i++ {
 		if i > 10_000 {
 			t.Fatal("a group that has subscribed is not found")
 		}
 	}
-	if m := next(t, come); m.Event.ID != "3" {
+	if m := testbroker.Next(t, come); m.Event.ID != "3" {
 		t.Errorf("%s comes", m.Event.ID)
 	}
-	publish(t, open(t, s, amqpbus.Options{}), "still nobody", numbered("1"))
+	testbroker.Publish(t, open(t, s, amqpbus.Options{}), "still nobody", testbroker.Event("1"))
 }
 
 func refusesOtherTopics(t *testing.T, s *testserver.Server) {
@@ -204,7 +165,7 @@ func refusesOtherTopics(t *testing.T, s *testserver.Server) {
 func saysWhatIsInAMessage(t *testing.T, s *testserver.Server) {
 	ch := plain(t, s)
 	b := open(t, s, amqpbus.Options{})
-	publish(t, b, "headers") // makes the exchange
+	testbroker.Publish(t, b, "headers") // makes the exchange
 	if _, err := ch.QueueDeclare("q", false, true, true, false, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -212,9 +173,9 @@ func saysWhatIsInAMessage(t *testing.T, s *testserver.Server) {
 		t.Fatal(err)
 	}
 	trace := "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-	e := numbered("1")
+	e := testbroker.Event("1")
 	e.Extensions = map[string]string{event.ExtTrace: trace}
-	publish(t, b, "headers", e)
+	testbroker.Publish(t, b, "headers", e)
 	d, some, err := ch.Get("q", true)
 	if err != nil || !some {
 		t.Fatal(some, err)
@@ -233,7 +194,7 @@ func usesAQueueThatIsThere(t *testing.T, s *testserver.Server) {
 	}
 	b := open(t, s, amqpbus.Options{})
 	ctx, cancel := context.WithCancel(t.Context())
-	come, ended := receive(ctx, b, "old", "g")
+	come, ended := testbroker.Receive(ctx, b, "old", "g")
 	body := `{"specversion":"1.0","id":"1","source":"/s","type":"t"}`
 	err := ch.PublishWithContext(ctx, "", "old:g", false, false, amqp.Publishing{
 		Body: []byte(body),
@@ -246,16 +207,16 @@ func usesAQueueThatIsThere(t *testing.T, s *testserver.Server) {
 	}
 	cancel()
 	<-ended
-	come, _ = receive(t.Context(), b, "old", "g")
-	m := next(t, come)
+	come, _ = testbroker.Receive(t.Context(), b, "old", "g")
+	m := testbroker.Next(t, come)
 	if m.Attempt != 0 || m.Event.ID != "1" {
 		t.Errorf("%+v", m)
 	}
 	if err := m.Done(t.Context()); err != nil {
 		t.Error(err) // a second time changes nothing
 	}
-	publish(t, b, "old", numbered("2"))
-	if m := next(t, come); m.Event.ID != "2" {
+	testbroker.Publish(t, b, "old", testbroker.Event("2"))
+	if m := testbroker.Next(t, come); m.Event.ID != "2" {
 		t.Errorf("%+v", m)
 	}
 }
@@ -263,7 +224,7 @@ func usesAQueueThatIsThere(t *testing.T, s *testserver.Server) {
 func connectsAgain(t *testing.T, s *testserver.Server) {
 	b := open(t, s, amqpbus.Options{})
 	for range 3 {
-		publish(t, b, "again", numbered("1"))
+		testbroker.Publish(t, b, "again", testbroker.Event("1"))
 		if err := b.Close(); err != nil {
 			t.Error(err)
 		}

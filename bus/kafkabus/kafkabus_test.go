@@ -17,7 +17,7 @@ import (
 	"github.com/perdure/perdure/bus/brokertest"
 	"github.com/perdure/perdure/bus/kafkabus"
 	"github.com/perdure/perdure/event"
-	"github.com/perdure/perdure/internal/outage"
+	"github.com/perdure/perdure/internal/testbroker"
 )
 
 // number makes names that no other test has.
@@ -101,7 +101,7 @@ func restarts(t *testing.T) (addr string, down, up func()) {
 // spec: F-10
 func TestWhatKafkaAcknowledgesSurvivesARestart(t *testing.T) {
 	addr, down, up := restarts(t)
-	outage.Test{
+	testbroker.Outage{
 		Open:  func() bus.Broker { return open(t, []string{addr}, kafkabus.Options{}) },
 		Topic: "killed", Down: down, Up: up, Try: 5 * time.Second,
 	}.Bear(t)

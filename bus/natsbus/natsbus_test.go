@@ -17,7 +17,7 @@ import (
 	"github.com/perdure/perdure/bus/natsbus"
 	"github.com/perdure/perdure/event"
 	"github.com/perdure/perdure/internal/faultproxy"
-	"github.com/perdure/perdure/internal/outage"
+	"github.com/perdure/perdure/internal/testbroker"
 	"github.com/perdure/perdure/internal/testserver"
 )
 
@@ -60,7 +60,7 @@ func TestABrokerOnNATSKeepsTheContract(t *testing.T) {
 // spec: F-10
 func TestWhatNATSAcknowledgesSurvivesAKill(t *testing.T) {
 	s := testserver.NATS(t)
-	outage.Test{
+	testbroker.Outage{
 		Open:  func() bus.Broker { return natsbus.New(connect(t, s.Addr()), quick()) },
 		Topic: "killed", Down: s.Kill, Up: s.Restart,
 	}.Bear(t)
@@ -70,7 +70,7 @@ func TestWhatNATSAcknowledgesSurvivesAKill(t *testing.T) {
 func TestACutNetworkToNATSLosesNothing(t *testing.T) {
 	s := testserver.NATS(t)
 	p := faultproxy.New(t, s.Addr())
-	outage.Test{
+	testbroker.Outage{
 		Open:  func() bus.Broker { return natsbus.New(connect(t, p.Addr()), quick()) },
 		Topic: "cut", Up: p.Heal,
 		Down: func() {
@@ -78,49 +78,10 @@ func TestACutNetworkToNATSLosesNothing(t *testing.T) {
 			p.Cut()
 		},
 	}.Bear(t)
-	outage.Test{
+	testbroker.Outage{
 		Open:  func() bus.Broker { return natsbus.New(connect(t, p.Addr()), quick()) },
 		Topic: "swallowed", Down: p.Blackhole, Up: p.Heal,
 	}.Bear(t)
-}
-
-func numbered(id string) event.Event { return event.Event{ID: id, Source: "/s", Type: "t"} }
-
-// receive subscribes until the context ends, and sends what comes.
-func receive(ctx context.Context, b bus.Broker, topic, group string) (<-chan bus.Message,
-	<-chan error) {
-	come, ended := make(chan bus.Message), make(chan error, 1)
-	go func() {
-		ended <- b.Subscribe(ctx, topic, group, func(m bus.Message) {
-			select {
-			case come <- m:
-			case <-ctx.Done():
-			}
-		})
-	}()
-	return come, ended
-}
-
-// next is done with the next message.
-func next(t *testing.T, come <-chan bus.Message) bus.Message {
-	t.Helper()
-	select {
-	case m := <-come:
-		if err := m.Done(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		return m
-	case <-time.After(time.Minute):
-		t.Fatal("nothing comes")
-	}
-	return bus.Message{}
-}
-
-func publish(t *testing.T, b bus.Broker, topic string, events ...event.Event) {
-	t.Helper()
-	if err := b.Publish(t.Context(), topic, events); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // spec: F-10
@@ -135,15 +96,15 @@ func TestAnEventThatIsPublishedAgainIsStoredOnce(t *testing.T) {
 	}
 	b := natsbus.New(js, quick())
 	again := natsbus.New(connect(t, s.Addr()), quick())
-	publish(t, b, "twice.a", numbered("1"), numbered("2"))
-	publish(t, again, "twice.a", numbered("1"), numbered("2"), numbered("3"))
-	publish(t, again, "twice.b", numbered("1"), numbered("9"))
+	testbroker.Publish(t, b, "twice.a", testbroker.Events("1", "2")...)
+	testbroker.Publish(t, again, "twice.a", testbroker.Events("1", "2", "3")...)
+	testbroker.Publish(t, again, "twice.b", testbroker.Events("1", "9")...)
 	for topic, want := range map[string][]string{
 		"twice.a": {"1", "2", "3"}, "twice.b": {"1", "9"},
 	} {
-		come, _ := receive(t.Context(), b, topic, "g")
+		come, _ := testbroker.Receive(t.Context(), b, topic, "g")
 		for _, id := range want {
-			if m := next(t, come); m.Event.ID != id {
+			if m := testbroker.Next(t, come); m.Event.ID != id {
 				t.Errorf("%s: %s comes, want %s", topic, m.Event.ID, id)
 			}
 		}
@@ -168,13 +129,13 @@ func TestAnEventThatNATSNeverTakesIsTooLarge(t *testing.T) {
 	}
 	b := natsbus.New(js, quick())
 	for topic, size := range map[string]int{"large": 2 << 20, "small": 2000} {
-		e := numbered("1")
+		e := testbroker.Event("1")
 		e.Data = []byte(`"` + strings.Repeat("x", size) + `"`)
 		err := b.Publish(t.Context(), topic, []event.Event{e})
 		if !errors.Is(err, bus.ErrTooLarge) || !strings.Contains(err.Error(), topic) {
 			t.Errorf("%s: %v", topic, err)
 		}
-		publish(t, b, topic, numbered("2"))
+		testbroker.Publish(t, b, topic, testbroker.Event("2"))
 	}
 }
 
@@ -182,7 +143,7 @@ func TestAnEventThatNATSNeverTakesIsTooLarge(t *testing.T) {
 func TestATopicThatIsNoSubjectIsRefused(t *testing.T) {
 	b := natsbus.New(connect(t, testserver.NATS(t).Addr()), quick())
 	for _, topic := range []string{"", ".", "a..b", ".a", "a.", "a b", "a.*", ">", "ä"} {
-		p := b.Publish(t.Context(), topic, []event.Event{numbered("1")})
+		p := b.Publish(t.Context(), topic, testbroker.Events("1"))
 		s := b.Subscribe(t.Context(), topic, "g", func(bus.Message) {})
 		for _, err := range []error{p, s} {
 			if err == nil || !strings.Contains(err.Error(), "not valid") {
@@ -198,10 +159,10 @@ func TestAMessageIsNotTakenFromASubscriberThatLives(t *testing.T) {
 	short := natsbus.Options{AckWait: 300 * time.Millisecond}
 	js := connect(t, s.Addr())
 	one, other := natsbus.New(js, short), natsbus.New(connect(t, s.Addr()), short)
-	publish(t, one, "held", numbered("1"))
-	held, ended := receive(t.Context(), one, "held", "g")
+	testbroker.Publish(t, one, "held", testbroker.Event("1"))
+	held, ended := testbroker.Receive(t.Context(), one, "held", "g")
 	first := <-held
-	come, _ := receive(t.Context(), other, "held", "g")
+	come, _ := testbroker.Receive(t.Context(), other, "held", "g")
 	// A plain consumer with the same AckWait has the event again and again meanwhile.
 	c, err := js.CreateConsumer(t.Context(), "held", jetstream.ConsumerConfig{
 		AckWait: short.AckWait, AckPolicy: jetstream.AckExplicitPolicy,
@@ -220,7 +181,7 @@ func TestAMessageIsNotTakenFromASubscriberThatLives(t *testing.T) {
 	default:
 	}
 	js.Conn().Close() // as when its process dies
-	if m := next(t, come); m.Event.ID != "1" || m.Attempt < 2 {
+	if m := testbroker.Next(t, come); m.Event.ID != "1" || m.Attempt < 2 {
 		t.Errorf("%s comes as attempt %d after the death of a member", m.Event.ID, m.Attempt)
 	}
 	if err := <-ended; err == nil || first.Done(t.Context()) == nil {
@@ -232,9 +193,9 @@ func TestAMessageIsNotTakenFromASubscriberThatLives(t *testing.T) {
 func TestHeadersSayWhatIsInAMessage(t *testing.T) {
 	js := connect(t, testserver.NATS(t).Addr())
 	trace := "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-	e := numbered("1")
+	e := testbroker.Event("1")
 	e.Extensions = map[string]string{event.ExtTrace: trace}
-	publish(t, natsbus.New(js, quick()), "headers/a", e)
+	testbroker.Publish(t, natsbus.New(js, quick()), "headers/a", e)
 	c, err := js.CreateConsumer(t.Context(), "headers=2Fa", jetstream.ConsumerConfig{})
 	if err != nil {
 		t.Fatal(err)

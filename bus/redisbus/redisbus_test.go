@@ -16,7 +16,7 @@ import (
 	"github.com/perdure/perdure/bus/redisbus"
 	"github.com/perdure/perdure/event"
 	"github.com/perdure/perdure/internal/faultproxy"
-	"github.com/perdure/perdure/internal/outage"
+	"github.com/perdure/perdure/internal/testbroker"
 	"github.com/perdure/perdure/internal/testserver"
 )
 
@@ -53,7 +53,7 @@ func TestABrokerOnRedisKeepsTheContract(t *testing.T) {
 // spec: F-10
 func TestWhatRedisAcknowledgesSurvivesAKill(t *testing.T) {
 	s := testserver.Redis(t)
-	outage.Test{
+	testbroker.Outage{
 		Open:  func() bus.Broker { return redisbus.New(connect(t, s.Addr()), quick()) },
 		Topic: "killed", Down: s.Kill, Up: s.Restart,
 	}.Bear(t)
@@ -64,53 +64,14 @@ func TestACutNetworkToRedisLosesNothing(t *testing.T) {
 	s := testserver.Redis(t)
 	p := faultproxy.New(t, s.Addr())
 	open := func() bus.Broker { return redisbus.New(connect(t, p.Addr()), quick()) }
-	outage.Test{
+	testbroker.Outage{
 		Open: open, Topic: "cut", Up: p.Heal,
 		Down: func() {
 			p.Refuse()
 			p.Cut()
 		},
 	}.Bear(t)
-	outage.Test{Open: open, Topic: "swallowed", Down: p.Blackhole, Up: p.Heal}.Bear(t)
-}
-
-func numbered(id string) event.Event { return event.Event{ID: id, Source: "/s", Type: "t"} }
-
-// receive subscribes until the context ends, and sends what comes.
-func receive(ctx context.Context, b bus.Broker, topic, group string) (<-chan bus.Message,
-	<-chan error) {
-	come, ended := make(chan bus.Message), make(chan error, 1)
-	go func() {
-		ended <- b.Subscribe(ctx, topic, group, func(m bus.Message) {
-			select {
-			case come <- m:
-			case <-ctx.Done():
-			}
-		})
-	}()
-	return come, ended
-}
-
-// next is done with the next message.
-func next(t *testing.T, come <-chan bus.Message) bus.Message {
-	t.Helper()
-	select {
-	case m := <-come:
-		if err := m.Done(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		return m
-	case <-time.After(time.Minute):
-		t.Fatal("nothing comes")
-	}
-	return bus.Message{}
-}
-
-func publish(t *testing.T, b bus.Broker, topic string, events ...event.Event) {
-	t.Helper()
-	if err := b.Publish(t.Context(), topic, events); err != nil {
-		t.Fatal(err)
-	}
+	testbroker.Outage{Open: open, Topic: "swallowed", Down: p.Blackhole, Up: p.Heal}.Bear(t)
 }
 
 // spec: F-10
@@ -120,8 +81,8 @@ func TestAnEntryWithoutAnEventIsBad(t *testing.T) {
 	if err := c.XAdd(t.Context(), add).Err(); err != nil {
 		t.Fatal(err)
 	}
-	come, _ := receive(t.Context(), redisbus.New(c, quick()), "bad", "g")
-	if m := next(t, come); m.Bad == nil || string(m.Raw) != `{"a":"1"}` {
+	come, _ := testbroker.Receive(t.Context(), redisbus.New(c, quick()), "bad", "g")
+	if m := testbroker.Next(t, come); m.Bad == nil || string(m.Raw) != `{"a":"1"}` {
 		t.Errorf("%+v, %s", m, m.Raw)
 	}
 }
@@ -130,15 +91,15 @@ func TestAnEntryWithoutAnEventIsBad(t *testing.T) {
 func TestAnEventThatRedisNeverTakesIsTooLarge(t *testing.T) {
 	c := connect(t, testserver.Redis(t, "--proto-max-bulk-len", "1mb").Addr())
 	b := redisbus.New(c, redisbus.Options{MaxSize: 1 << 20})
-	e := numbered("1")
+	e := testbroker.Event("1")
 	e.Data = []byte(`"` + strings.Repeat("x", 2<<20) + `"`)
-	err := b.Publish(t.Context(), "large", []event.Event{numbered("0"), e})
+	err := b.Publish(t.Context(), "large", []event.Event{testbroker.Event("0"), e})
 	if !errors.Is(err, bus.ErrTooLarge) || !strings.Contains(err.Error(), "large") {
 		t.Error(err)
 	}
-	publish(t, b, "large", numbered("2"))
-	come, _ := receive(t.Context(), b, "large", "g")
-	if m := next(t, come); m.Event.ID != "2" {
+	testbroker.Publish(t, b, "large", testbroker.Event("2"))
+	come, _ := testbroker.Receive(t.Context(), b, "large", "g")
+	if m := testbroker.Next(t, come); m.Event.ID != "2" {
 		t.Errorf("%s comes: the batch is not refused as a whole", m.Event.ID)
 	}
 }
@@ -156,7 +117,7 @@ func TestAStreamIsTrimmedIfThatIsAskedFor(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		publish(t, redisbus.New(c, o), topic, numbered("1"))
+		testbroker.Publish(t, redisbus.New(c, o), topic, testbroker.Event("1"))
 		n, err := c.XLen(t.Context(), topic).Result()
 		if err != nil {
 			t.Fatal(err)
@@ -175,7 +136,7 @@ func TestAMessageIsNotTakenFromASubscriberThatLives(t *testing.T) {
 	short := redisbus.Options{Idle: 300 * time.Millisecond}
 	c := connect(t, s.Addr())
 	one, other := redisbus.New(c, short), redisbus.New(connect(t, s.Addr()), short)
-	publish(t, one, "held", numbered("1"))
+	testbroker.Publish(t, one, "held", testbroker.Event("1"))
 	held, ended := make(chan bus.Message, 1), make(chan error, 1)
 	free := make(chan struct{})
 	go func() {
@@ -185,7 +146,7 @@ func TestAMessageIsNotTakenFromASubscriberThatLives(t *testing.T) {
 		})
 	}()
 	first := <-held
-	come, _ := receive(t.Context(), other, "held", "g")
+	come, _ := testbroker.Receive(t.Context(), other, "held", "g")
 	// Consumers that are not heard of lose their messages meanwhile.
 	for _, silent := range []string{"silent", "more silent"} {
 		if err := c.XGroupCreate(t.Context(), "held", silent, "0").Err(); err != nil {
@@ -196,8 +157,8 @@ func TestAMessageIsNotTakenFromASubscriberThatLives(t *testing.T) {
 		}).Err(); err != nil {
 			t.Fatal(err)
 		}
-		lost, _ := receive(t.Context(), other, "held", silent)
-		if m := next(t, lost); m.Event.ID != "1" || m.Attempt != 2 {
+		lost, _ := testbroker.Receive(t.Context(), other, "held", silent)
+		if m := testbroker.Next(t, lost); m.Event.ID != "1" || m.Attempt != 2 {
 			t.Errorf("%s comes as attempt %d after the death of a member", m.Event.ID, m.Attempt)
 		}
 	}
@@ -208,7 +169,7 @@ func TestAMessageIsNotTakenFromASubscriberThatLives(t *testing.T) {
 	}
 	_ = c.Close() // as when its process dies
 	close(free)
-	if m := next(t, come); m.Event.ID != "1" || m.Attempt < 2 {
+	if m := testbroker.Next(t, come); m.Event.ID != "1" || m.Attempt < 2 {
 		t.Errorf("%s comes as attempt %d after the death of a member", m.Event.ID, m.Attempt)
 	}
 	if err := <-ended; err == nil || first.Done(t.Context()) == nil {
@@ -220,10 +181,10 @@ func TestAMessageIsNotTakenFromASubscriberThatLives(t *testing.T) {
 func TestASubscriberLeavesNoConsumerBehind(t *testing.T) {
 	c := connect(t, testserver.Redis(t).Addr())
 	b := redisbus.New(c, quick())
-	publish(t, b, "left", numbered("1"))
+	testbroker.Publish(t, b, "left", testbroker.Event("1"))
 	for range 3 {
 		ctx, cancel := context.WithCancel(t.Context())
-		come, ended := receive(ctx, b, "left", "g")
+		come, ended := testbroker.Receive(ctx, b, "left", "g")
 		if m := <-come; m.Event.ID != "1" {
 			t.Errorf("%s comes", m.Event.ID)
 		}
@@ -240,9 +201,9 @@ func TestASubscriberLeavesNoConsumerBehind(t *testing.T) {
 func TestHeadersSayWhatIsInAMessage(t *testing.T) {
 	c := connect(t, testserver.Redis(t).Addr())
 	trace := "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-	e := numbered("1")
+	e := testbroker.Event("1")
 	e.Extensions = map[string]string{event.ExtTrace: trace}
-	publish(t, redisbus.New(c, quick()), "headers", e)
+	testbroker.Publish(t, redisbus.New(c, quick()), "headers", e)
 	all, err := c.XRange(t.Context(), "headers", "-", "+").Result()
 	if err != nil || len(all) != 1 {
 		t.Fatal(all, err)

@@ -260,7 +260,7 @@ var plan = map[string]permit{
 	"internal/arch": {},
 	// helpers of tests
 	"internal/faultproxy":  {},
-	"internal/outage":      {own: "bus event"},
+	"internal/testbroker":  {own: "bus event"},
 	"internal/testpg":      {},
 	"internal/testserver":  {},
 	"internal/patterntest": {own: "/ admin deadletter perduretest report"},

@@ -1,6 +1,4 @@
-// Package outage is for the tests of brokers: their server, or the network, is gone for some time
-// while events are published, and a ledger knows which ones were acknowledged.
-package outage
+package testbroker
 
 import (
 	"context"
@@ -13,11 +11,12 @@ import (
 	"github.com/perdure/perdure/event"
 )
 
-// patience limits every wait.
+// patience limits every wait of an Outage.
 const patience = 2 * time.Minute
 
-// A Test is a broker that is to bear outages.
-type Test struct {
+// An Outage is a time in which the server of a broker, or the network to it, is gone while events
+// are published. A ledger knows which ones were acknowledged.
+type Outage struct {
 	Open  func() bus.Broker // as another process would have it
 	Topic string
 	// Down begins an outage: no publish works. Up ends it.
@@ -69,7 +68,7 @@ func (l *ledger) await(t testing.TB, what string, holds func() bool) {
 
 // Bear has a broker go through two outages under load. Each event that is acknowledged has to be
 // delivered, though Publish and Subscribe are only called again after an error.
-func (o Test) Bear(t testing.TB) {
+func (o Outage) Bear(t testing.TB) {
 	t.Helper()
 	if o.Try == 0 {
 		o.Try = 2 * time.Second
@@ -124,7 +123,7 @@ func (l *ledger) goesOn(t testing.TB, what string) {
 
 // publish publishes events until the context ends, and enters what it is told of them. What comes
 // before the first subscription may not be delivered.
-func (o Test) publish(ctx context.Context, l *ledger, b bus.Broker) {
+func (o Outage) publish(ctx context.Context, l *ledger, b bus.Broker) {
 	for i := 0; ctx.Err() == nil; i++ {
 		e := event.Event{
 			ID: fmt.Sprint(i), Source: "/outage", Type: "t", Subject: fmt.Sprint(i % 5),
@@ -145,7 +144,7 @@ func (o Test) publish(ctx context.Context, l *ledger, b bus.Broker) {
 }
 
 // subscribe subscribes again and again.
-func (o Test) subscribe(ctx context.Context, l *ledger, b bus.Broker) {
+func (o Outage) subscribe(ctx context.Context, l *ledger, b bus.Broker) {
 	for ctx.Err() == nil {
 		err := b.Subscribe(ctx, o.Topic, "g", func(m bus.Message) {
 			l.enter(func() { l.delivered[m.Event.ID]++ })
