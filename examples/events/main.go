@@ -53,7 +53,7 @@ func (o outside) Release(ctx context.Context, key, order string) error {
 	return o.Take(ctx, key, order, "reserved")
 }
 
-// Hear is the handler of what is sent to the shop.
+// Hear handles the events that are sent to the customers.
 func (o outside) Hear(ctx context.Context, e event.Event) error {
 	return o.Give(ctx, e.Key(), e.Subject, e.Type)
 }
