@@ -120,13 +120,10 @@ func open(path string, options Options) (*Store, error) {
 		}
 		return s, err
 	}
-	if s.writer, err = s.dialWriter(); err != nil {
+	if s.writer, err = s.dialWriter(migrate); err != nil {
 		return nil, err
 	}
-	if err = migrate(s.writer); err == nil {
-		err = s.openReaders()
-	}
-	if err != nil {
+	if err := s.openReaders(); err != nil {
 		return nil, errors.Join(err, s.writer.close())
 	}
 	return s, nil
@@ -207,15 +204,16 @@ func (s *Store) openReaders() error {
 	return nil
 }
 
-// dialWriter opens the connection for writing and sets the pragmas that make it durable.
-func (s *Store) dialWriter() (*conn, error) {
+// dialWriter opens the connection for writing, sets the pragmas that make it durable, and calls
+// last. All this waits for locks of others: even a read fails at once without a wait while another
+// process builds the index of the log.
+func (s *Store) dialWriter(last ...func(*conn) error) (*conn, error) {
 	c, err := dial(s.path, "rwc")
 	if err != nil {
 		return nil, explain(s.path, err)
 	}
-	for _, prepare := range []func(*conn) error{
-		patience, identify, durability, s.limits, impatience,
-	} {
+	steps := append([]func(*conn) error{patience, identify, durability, s.limits}, last...)
+	for _, prepare := range append(steps, impatience) {
 		if err := prepare(c); err != nil {
 			return nil, errors.Join(explain(s.path, err), c.close())
 		}

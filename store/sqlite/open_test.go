@@ -221,6 +221,27 @@ func TestManyOpenAtOnce(t *testing.T) {
 	}
 }
 
+// Two processes that open one new file at the same time wait for each other, also while one of them
+// looks for the schema.
+func TestWhoMigratesWaits(t *testing.T) {
+	s := &Store{path: filepath.Join(t.TempDir(), "runs.db")}
+	var waits driver.Value
+	c, err := s.dialWriter(func(c *conn) (err error) {
+		waits, err = c.value("pragma busy_timeout")
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.close()
+	if waits != busyFor.Milliseconds() {
+		t.Errorf("a migration waits for %v ms", waits)
+	}
+	if waits, err = c.value("pragma busy_timeout"); waits != int64(0) {
+		t.Errorf("SQLite waits for %v ms where begin is to try again (%v)", waits, err)
+	}
+}
+
 func TestVersions(t *testing.T) {
 	for version, want := range map[string]bool{
 		"3.53.4": true, "3.53.3": false, "3.53.10": true, "3.54.0": true, "4.0.0": true,
