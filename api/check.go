@@ -10,3 +10,12 @@ type Check struct {
 	IDs      []string `json:"ids"`                // some of them
 	Mend     []string `json:"mend"`               // the commands that mend it
 }
+
+// A Reason describes why a run does not go on.
+type Reason struct {
+	RunID      string `json:"run_id"`
+	WorkflowID string `json:"workflow_id"`
+	Status     string `json:"status"`
+	Why        string `json:"why"`
+	Waits      []Wait `json:"waits"`
+}

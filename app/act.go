@@ -18,6 +18,7 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/admin"
 	"github.com/perdure/perdure/api"
+	"github.com/perdure/perdure/internal/present"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
 )
@@ -285,7 +286,7 @@ workflow ID, the signal is kept for the next run that has it: unrouted list show
 			if err != nil {
 				return err
 			}
-			if err := one(out, cmd.OutOrStdout(), deliveryOf(d), func(w io.Writer) error {
+			if err := one(out, cmd.OutOrStdout(), present.Delivery(d), func(w io.Writer) error {
 				return printDelivery(w, id, d)
 			}); err != nil {
 				return err
@@ -315,17 +316,6 @@ func (c *client) warnUnheard(ctx context.Context, w io.Writer, d perdure.Deliver
 			names(waits))
 	}
 	return err
-}
-
-func deliveryOf(d perdure.Delivery) api.Delivery {
-	out := api.Delivery{
-		RunID: string(d.RunID), Number: d.Number, Duplicate: d.Duplicate, Unrouted: d.Unrouted,
-		NotDelivered: d.NotDelivered,
-	}
-	if d.Status != 0 {
-		out.Status = d.Status.String()
-	}
-	return out
 }
 
 func printDelivery(w io.Writer, id string, d perdure.Delivery) error {

@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/perdure/perdure/admin"
 	"github.com/perdure/perdure/alert"
 	"github.com/perdure/perdure/api"
+	"github.com/perdure/perdure/internal/present"
 	"github.com/perdure/perdure/journal"
 )
 
@@ -58,30 +58,6 @@ func alertText(a api.Alert) string {
 	return strings.Join(parts, " ")
 }
 
-func alertOf(s alert.Setting) api.Alert {
-	r, at := s.Rule, s.At
-	out := api.Alert{
-		Workflow: s.Workflow, Off: r.Off, InARow: r.InARow, Times: r.Times,
-		Within: spanText(r.Within), Longest: spanText(r.Longest),
-		LongestWait: spanText(r.LongestWait), To: r.To, By: s.Note.By, Reason: s.Note.Reason,
-		At: &at,
-	}
-	for _, c := range r.Causes {
-		out.Causes = append(out.Causes, string(c))
-	}
-	for _, s := range r.Statuses {
-		out.Statuses = append(out.Statuses, s.String())
-	}
-	return out
-}
-
-func spanText(d time.Duration) string {
-	if d == 0 {
-		return ""
-	}
-	return d.String()
-}
-
 // rule returns the rule that is set for a workflow, and reports whether there is one.
 func (c *client) rule(ctx context.Context, workflow string) (alert.Setting, bool, error) {
 	all, err := alert.List(ctx, c.Client)
@@ -116,7 +92,7 @@ func newAlertsList(db *database) *cobra.Command {
 			}
 			var all []api.Alert
 			for _, s := range set {
-				all = append(all, alertOf(s))
+				all = append(all, present.Alert(s))
 			}
 			return list(out, cmd.OutOrStdout(), all, alertColumns)
 		})
@@ -149,7 +125,7 @@ func newAlertsGet(db *database) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return printAlert(cmd, out, alertOf(s))
+			return printAlert(cmd, out, present.Alert(s))
 		})
 	}
 	return cmd
@@ -266,7 +242,7 @@ letter.`,
 			if err != nil {
 				return err
 			}
-			if err := printAlert(cmd, out, alertOf(s)); err != nil {
+			if err := printAlert(cmd, out, present.Alert(s)); err != nil {
 				return err
 			}
 			return c.warn(ctx, cmd.ErrOrStderr())
@@ -295,7 +271,7 @@ func newAlertsReset(db *database) *cobra.Command {
 			if err := alert.Reset(ctx, c.Client, name, signedNote(note)); err != nil {
 				return err
 			}
-			s := alertOf(alert.Setting{Workflow: name})
+			s := present.Alert(alert.Setting{Workflow: name})
 			s.At = nil
 			return one(out, cmd.OutOrStdout(), s, func(w io.Writer) error {
 				_, err := fmt.Fprintf(w, "no rule is set for %s\n", alertName(name))

@@ -14,6 +14,7 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/api"
 	"github.com/perdure/perdure/approval"
+	"github.com/perdure/perdure/internal/present"
 	"github.com/perdure/perdure/journal"
 )
 
@@ -53,24 +54,6 @@ var approvalColumns = []column[api.Approval]{
 	{"TITLE", func(a api.Approval) string { return a.Title }},
 }
 
-func approvalOf(p approval.Pending) api.Approval {
-	out := api.Approval{
-		RunID: p.RunID, WorkflowID: p.WorkflowID, Workflow: p.Workflow, Key: p.Key,
-		Title: p.Title, Roles: p.Roles, Asked: p.Asked, Age: p.Age.Round(time.Second).String(),
-		Quorum: p.Quorum, Of: p.Of, Form: api.Data(p.Form),
-	}
-	if due := p.Due; !due.IsZero() {
-		out.Due = &due
-	}
-	for _, d := range p.Decisions {
-		out.Decisions = append(out.Decisions, api.Decided{
-			Approved: d.Approved, By: d.By, Role: d.Role, Reason: d.Reason, Data: api.Data(d.Data),
-			At: d.At, Source: string(d.Source), AssertedBy: d.AssertedBy,
-		})
-	}
-	return out
-}
-
 func newApprovalsList(db *database) *cobra.Command {
 	var q approval.Query
 	cmd := &cobra.Command{
@@ -93,7 +76,7 @@ func newApprovalsList(db *database) *cobra.Command {
 			}
 			all := make([]api.Approval, len(open))
 			for i, p := range open {
-				all[i] = approvalOf(p)
+				all[i] = present.Approval(p)
 			}
 			if err := list(out, cmd.OutOrStdout(), all, approvalColumns); err != nil || !more {
 				return err
@@ -161,10 +144,7 @@ it. A decision that does not count is refused, and the run goes on asking.`,
 			if err != nil {
 				return w.undecided(bounded, err)
 			}
-			return one(out, cmd.OutOrStdout(), api.Receipt{
-				RunID: r.RunID, Key: r.Key, Status: string(r.Status), Approved: r.Approved,
-				Rejected: r.Rejected, Quorum: r.Quorum,
-			}, func(w io.Writer) error {
+			return one(out, cmd.OutOrStdout(), present.Receipt(r), func(w io.Writer) error {
 				_, err := fmt.Fprintln(w, r)
 				return err
 			})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/perdure/perdure/admin"
 	"github.com/perdure/perdure/api"
+	"github.com/perdure/perdure/internal/present"
 )
 
 func newWorkflowsVersions(db *database) *cobra.Command {
@@ -35,7 +36,7 @@ going, but a retry of them needs it. The command reads the journals of at most
 			if err != nil {
 				return err
 			}
-			v := versionsOf(got)
+			v := present.Versions(got)
 			return one(out, cmd.OutOrStdout(), v, func(w io.Writer) error {
 				return printVersions(w, v)
 			})
@@ -46,37 +47,6 @@ going, but a retry of them needs it. The command reads the journals of at most
 		return db.offer(cmd, typed, db.workflowNames)
 	}
 	return cmd
-}
-
-// shownRuns is the number of runs of each marker in JSON.
-const shownRuns = 10
-
-func versionsOf(v admin.Versions) api.Versions {
-	out := api.Versions{
-		Builds: []api.Build{}, Markers: []api.Marker{}, Partial: v.Partial,
-		PartialFailed: v.PartialFailed,
-	}
-	for _, b := range v.Builds {
-		engines := []int64{}
-		for _, id := range b.Engines {
-			engines = append(engines, int64(id))
-		}
-		out.Builds = append(out.Builds, api.Build{
-			Workflow: b.Workflow, Build: b.Build, Engines: engines, Open: b.Open,
-			Failed: b.Failed, MayGo: b.MayGo, Why: b.Why,
-		})
-	}
-	for _, m := range v.Markers {
-		ids := []string{}
-		for _, id := range m.Runs[:min(len(m.Runs), shownRuns)] {
-			ids = append(ids, string(id))
-		}
-		out.Markers = append(out.Markers, api.Marker{
-			Workflow: m.Workflow, Change: m.Change, Version: m.Version, Open: len(m.Runs),
-			Undecided: m.Undecided, Failed: m.Failed, MayGo: m.MayGo, Why: m.Why, Runs: ids,
-		})
-	}
-	return out
 }
 
 var buildColumns = []column[api.Build]{

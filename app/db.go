@@ -13,6 +13,7 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/api"
 	"github.com/perdure/perdure/internal/place"
+	"github.com/perdure/perdure/internal/present"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
 )
@@ -42,26 +43,13 @@ func newDBStatus(db *database) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			d := databaseOf(c.place.String(), info)
+			d := present.Database(c.place.String(), info)
 			return one(out, cmd.OutOrStdout(), d, func(w io.Writer) error {
 				return printDatabase(w, d)
 			})
 		})
 	}
 	return cmd
-}
-
-func databaseOf(at string, info store.Info) api.Database {
-	d := api.Database{
-		Store: at, Driver: info.Driver, Identity: info.Database, Schema: info.Schema,
-		Durability: info.Durability,
-		Bytes:      info.Bytes, Runs: info.Runs, Unrouted: info.Unrouted, Outbox: info.Outbox,
-		Engines: []api.Engine{},
-	}
-	for _, e := range info.Engines {
-		d.Engines = append(d.Engines, engineOf(e, info.Now))
-	}
-	return d
 }
 
 func printDatabase(w io.Writer, d api.Database) error {

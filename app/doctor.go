@@ -10,6 +10,7 @@ import (
 
 	"github.com/perdure/perdure/admin"
 	"github.com/perdure/perdure/api"
+	"github.com/perdure/perdure/internal/present"
 	"github.com/perdure/perdure/journal"
 )
 
@@ -46,7 +47,7 @@ check has failed; with --strict also after a warning.`,
 			var all []api.Check
 			wrong := 0
 			for _, check := range checks {
-				all = append(all, c.checkOf(check))
+				all = append(all, present.Check(check, c.place.Command))
 				if check.Health == admin.Failing || *strict && check.Health == admin.Warned {
 					wrong++
 				}
@@ -60,20 +61,6 @@ check has failed; with --strict also after a warning.`,
 	}
 	cmd.AddCommand(newDoctorStart(db))
 	return cmd
-}
-
-func (c *client) checkOf(check admin.Check) api.Check {
-	out := api.Check{
-		Name: check.Name, Health: string(check.Health), Evidence: check.Evidence,
-		Count: check.Count, AtLeast: check.AtLeast, IDs: check.IDs, Mend: []string{},
-	}
-	if out.IDs == nil {
-		out.IDs = []string{}
-	}
-	for _, command := range check.Mend {
-		out.Mend = append(out.Mend, c.place.Command(command))
-	}
-	return out
 }
 
 var checkColumns = []column[api.Check]{

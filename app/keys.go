@@ -7,6 +7,7 @@ import (
 
 	"github.com/perdure/perdure/admin"
 	"github.com/perdure/perdure/api"
+	"github.com/perdure/perdure/internal/present"
 )
 
 func (p *program) newKeys() *cobra.Command {
@@ -90,9 +91,7 @@ func (c *client) showKeys(ctx context.Context, cmd *cobra.Command, out *output) 
 	}
 	var all []api.Key
 	for _, k := range keys {
-		all = append(all, api.Key{
-			ID: k.ID, Signs: k.Signs, Made: k.Made.UTC(), By: k.Note.By, Reason: k.Note.Reason,
-		})
+		all = append(all, present.Key(k))
 	}
 	return list(out, cmd.OutOrStdout(), all, keyColumns)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/perdure/perdure/admin"
 	"github.com/perdure/perdure/api"
+	"github.com/perdure/perdure/internal/present"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/limit"
 )
@@ -69,29 +70,6 @@ func used(l api.Limit) (all api.LimitUse) {
 	return all
 }
 
-func limitOf(l admin.Limit) api.Limit {
-	out := api.Limit{Name: l.Name, By: l.Note.By, Reason: l.Note.Reason}
-	if l.Set != nil {
-		out.Concurrency, out.PerKey, out.Slots = l.Set.Concurrency, l.Set.PerKey, l.Set.Slots
-		at := l.At.UTC()
-		out.At = &at
-		if r := l.Set.Rate; r != nil {
-			out.Rate, out.Burst = rateText(*r), r.Burst
-		}
-	}
-	for _, u := range l.Uses {
-		out.Uses = append(out.Uses, api.LimitUse(u))
-	}
-	return out
-}
-
-func rateText(r limit.Rate) string {
-	if r.Tokens == 0 {
-		return "0"
-	}
-	return strconv.Itoa(r.Tokens) + "/" + r.Per.String()
-}
-
 // rateOf reads a rate, such as 10/1m. 0 is no limit.
 func rateOf(text string) (r limit.Rate, ok bool) {
 	if text == "0" {
@@ -138,7 +116,7 @@ slots or tokens of them or wait for some. Of a limit with many keys it reads at 
 func (c *client) limits(ctx context.Context) (all []api.Limit, err error) {
 	limits, err := admin.New(c.Client).Limits(ctx)
 	for _, l := range limits {
-		all = append(all, limitOf(l))
+		all = append(all, present.Limit(l))
 	}
 	return all, err
 }

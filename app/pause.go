@@ -8,6 +8,7 @@ import (
 
 	"github.com/perdure/perdure/admin"
 	"github.com/perdure/perdure/api"
+	"github.com/perdure/perdure/internal/present"
 )
 
 var pauseColumns = []column[api.Pause]{
@@ -98,9 +99,7 @@ func (c *client) showPauses(ctx context.Context, cmd *cobra.Command, out *output
 	}
 	var all []api.Pause
 	for _, p := range pauses {
-		all = append(all, api.Pause{
-			Workflow: p.Workflow, By: p.Note.By, Reason: p.Note.Reason, At: p.At.UTC(),
-		})
+		all = append(all, present.Pause(p))
 	}
 	if len(all) == 0 {
 		fmt.Fprintln(cmd.ErrOrStderr(), "no workflow is paused")

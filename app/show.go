@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/api"
+	"github.com/perdure/perdure/internal/present"
 	"github.com/perdure/perdure/journal"
 )
 
@@ -75,7 +75,7 @@ func showing(db *database, cmd *cobra.Command, record func(api.Description) any,
 	out := newOutput(cmd)
 	return aboutRun(db, cmd, out.check, db.read, func(ctx context.Context, c *client,
 		h journal.Head) error {
-		d, err := c.describe(ctx, h)
+		d, err := present.Describe(ctx, c.Client, string(h.ID))
 		if err != nil {
 			return err
 		}
@@ -183,34 +183,6 @@ var waitColumns = []column[api.Wait]{
 	}},
 }
 
-// describe returns everything about a run, with its output. For a damaged run it returns
-// the readable part, and sets Why to the damage.
-func (c *client) describe(ctx context.Context, h journal.Head) (api.Description, error) {
-	known, err := c.Describe(ctx, string(h.ID))
-	if journal.CodeOf(err) == journal.CodeCorrupt {
-		known.Why, err = err.Error(), nil
-	}
-	if err != nil {
-		return api.Description{}, err
-	}
-	known.State.Waits = known.Waits
-	d := api.DescriptionOf(known.Head, known.State)
-	d.Why, d.GoesOnAs = known.Why, api.OriginOf(journal.Origin{
-		Run: journal.RunID(known.GoesOnAs), Action: journal.Action(known.GoesOnBy),
-	})
-	for _, m := range known.Unread {
-		d.Unread = append(d.Unread, messageOf(m))
-	}
-	if known.Head.Status.IsTerminal() {
-		statuses, err := c.Statuses(ctx, string(h.ID))
-		if err != nil {
-			return api.Description{}, err
-		}
-		d.Output = api.Data(statuses[0].Output)
-	}
-	return d, nil
-}
-
 // last returns the last run of the chain that begins with h, and its description. A chain
 // goes on with each run that continues as new.
 func (c *client) last(ctx context.Context, h journal.Head) (journal.Head, api.Description, error) {
@@ -219,22 +191,12 @@ func (c *client) last(ctx context.Context, h journal.Head) (journal.Head, api.De
 		if err != nil {
 			return h, api.Description{}, err
 		}
-		d, err := c.describe(ctx, h)
+		d, err := present.Describe(ctx, c.Client, string(h.ID))
 		if err != nil || d.Successor == "" {
 			return h, d, err
 		}
 		id = d.Successor
 	}
-}
-
-func messageOf(m perdure.Message) api.Message {
-	out := api.Message{
-		Number: m.Number, Name: m.Name, ID: m.ID, To: m.To, Sent: m.Sent.UTC(), Data: m.Data,
-	}
-	if !m.Until.IsZero() {
-		out.Until = m.Until.UTC()
-	}
-	return out
 }
 
 func sorted[V any](m map[string]V) []string {

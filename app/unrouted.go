@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/perdure/perdure/api"
+	"github.com/perdure/perdure/internal/present"
 )
 
 func (p *program) newUnrouted() *cobra.Command {
@@ -57,7 +58,7 @@ with it gets them. They expire if none is started.`,
 			}
 			all := make([]api.Message, len(messages))
 			for i, m := range messages {
-				all[i] = messageOf(m)
+				all[i] = present.Message(m)
 			}
 			return list(out, cmd.OutOrStdout(), all, messageColumns)
 		})
@@ -89,7 +90,7 @@ func newUnroutedDeliver(db *database) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := one(out, cmd.OutOrStdout(), deliveryOf(d), func(w io.Writer) error {
+			if err := one(out, cmd.OutOrStdout(), present.Delivery(d), func(w io.Writer) error {
 				return printDelivery(w, args[1], d)
 			}); err != nil {
 				return err

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/perdure/perdure/api"
+	"github.com/perdure/perdure/internal/present"
 )
 
 func (p *program) newWhy() *cobra.Command {
@@ -16,39 +17,12 @@ that it waits for. ID is a run ID, a workflow ID or @latest.`,
 		Example: "  perdure why ord-1001\n  perdure why @latest -o json",
 	}
 	return showing(p.database(cmd), cmd, func(d api.Description) any {
-		return reasonOf(d)
+		return present.Reason(d)
 	}, printReason)
 }
 
-// A reason has the fields of a run that say why it does not go on.
-type reason struct {
-	RunID      string     `json:"run_id"`
-	WorkflowID string     `json:"workflow_id"`
-	Status     string     `json:"status"`
-	Why        string     `json:"why"`
-	Waits      []api.Wait `json:"waits"`
-}
-
-func reasonOf(d api.Description) reason {
-	r := reason{
-		RunID: d.RunID, WorkflowID: d.WorkflowID, Status: d.Status, Why: d.Why, Waits: d.Waits,
-	}
-	ended := !d.Ended.IsZero()
-	switch {
-	case r.Why != "":
-	case ended:
-		r.Why = "it has ended as " + d.Status
-	default:
-		r.Why = "it goes on"
-	}
-	if r.Waits == nil {
-		r.Waits = []api.Wait{}
-	}
-	return r
-}
-
 func printReason(w io.Writer, d api.Description) error {
-	r := reasonOf(d)
+	r := present.Reason(d)
 	err := fields(w, "run", r.RunID, "workflow ID", r.WorkflowID, "status", r.Status, "why", r.Why)
 	if err != nil {
 		return err

@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -11,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/perdure/perdure/api"
-	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/internal/present"
 )
 
 func (p *program) newWorkers() *cobra.Command {
@@ -47,7 +46,7 @@ that the engine has. A dead engine is listed until another one takes over its ru
 			}
 			all := make([]api.Engine, len(info.Engines))
 			for i, e := range info.Engines {
-				all[i] = engineOf(e, info.Now)
+				all[i] = present.Engine(e, info.Now)
 			}
 			if err := list(out, cmd.OutOrStdout(), all, engineColumns); err != nil || len(all) > 0 {
 				return err
@@ -58,31 +57,6 @@ that the engine has. A dead engine is listed until another one takes over its ru
 	}
 	return cmd
 }
-
-// engineOf returns an engine as JSON shows it. The rest of its lease is counted from now, a
-// time of the store's clock.
-func engineOf(e store.Engine, now time.Time) api.Engine {
-	told := api.Engine{
-		ID: int64(e.ID), Host: e.Host, PID: e.PID, Since: moment(e.Since), Build: e.Build,
-		Alive: !e.Expired,
-		Runs:  e.Runs, Slots: e.Slots, Seen: moment(e.Seen), Until: moment(e.Until),
-	}
-	if e.Workflows != nil {
-		told.Workflows = slices.DeleteFunc(slices.Clone(e.Workflows), func(name string) bool {
-			return strings.HasPrefix(name, reservedNames)
-		})
-	}
-	if d := e.Drain; !d.Until.IsZero() {
-		told.Drain = &api.Drain{Until: moment(d.Until), Runs: d.Runs, Steps: d.Steps}
-	}
-	if !e.Until.IsZero() {
-		told.Left = max(e.Until.Sub(now), 0).Round(time.Millisecond).Seconds()
-	}
-	return told
-}
-
-// reservedNames begin the names of workflows that engines have by themselves.
-const reservedNames = "perdure."
 
 var engineColumns = []column[api.Engine]{
 	{"ENGINE", func(e api.Engine) string { return strconv.FormatInt(e.ID, 10) }},

@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"io"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -11,6 +10,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/api"
+	"github.com/perdure/perdure/internal/present"
 	"github.com/perdure/perdure/journal"
 )
 
@@ -68,7 +68,8 @@ var workflowColumns = []column[api.Workflow]{
 func (d *database) workflows(cmd *cobra.Command) ([]api.Workflow, error) {
 	all := map[string]*api.Workflow{}
 	for _, r := range d.program.known {
-		all[r.Name] = workflowOf(r)
+		w := present.Workflow(r)
+		all[r.Name] = &w
 	}
 	at, err := d.place()
 	if err != nil {
@@ -87,35 +88,6 @@ func (d *database) workflows(cmd *cobra.Command) ([]api.Workflow, error) {
 		out = append(out, *all[name])
 	}
 	return out, nil
-}
-
-func workflowOf(r perdure.Registered) *api.Workflow {
-	w := &api.Workflow{
-		Name: r.Name, Here: true, Pattern: r.Pattern.String(), Version: r.Outline.Version,
-		Description: r.Outline.Description,
-		Trigger:     r.Outline.Trigger, Mode: r.Outline.Mode, IDField: r.Outline.IDField,
-		Input: api.Data(r.Outline.Input), Listeners: r.Listeners,
-	}
-	if r.Timeout > 0 {
-		w.Timeout = r.Timeout.String()
-	}
-	if r.Outline.Graph != nil {
-		for _, n := range r.Outline.Graph.Nodes {
-			w.Steps = append(w.Steps, api.Node{Name: n.Name, After: n.After})
-		}
-	}
-	if d := r.Outline.Diagram; d != nil {
-		for _, s := range d.States {
-			n := api.Node{Name: s.Name}
-			for _, e := range s.To {
-				if e.To != "" && !slices.Contains(n.To, e.To) {
-					n.To = append(n.To, e.To)
-				}
-			}
-			w.Steps = append(w.Steps, n)
-		}
-	}
-	return w
 }
 
 // count adds the numbers of runs to all.

@@ -187,9 +187,10 @@ var plan = map[string]permit{
 			"github.com/expr-lang/expr/conf github.com/expr-lang/expr/file " +
 			"github.com/expr-lang/expr/parser github.com/expr-lang/expr/types",
 	},
+	"internal/present": {own: "/ admin alert api approval journal limit store"},
 	// programs
 	"app": {
-		own:    anyPublic + " internal/place",
+		own:    anyPublic + " internal/place internal/present",
 		others: "github.com/spf13/cobra github.com/spf13/pflag golang.org/x/term",
 	},
 	"app/internal/bench":    {own: anyPublic + " internal/place"},
