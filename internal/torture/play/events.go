@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math/rand/v2"
+	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/bus"
@@ -32,7 +33,7 @@ var Tally = orchestrator.Define(orchestrator.Orchestrator{
 			}
 			t.Answer(event.Event{Type: "tally.added", Data: t.Event.Data})
 			if rand.IntN(10) == 0 {
-				return orchestrator.Again(ErrMeant)
+				return orchestrator.Again(perdure.RetryAfter(handlesAgain, ErrMeant))
 			}
 			if t.Event.Type == "tally.end" {
 				t.Finish()
@@ -41,6 +42,9 @@ var Tally = orchestrator.Define(orchestrator.Orchestrator{
 		},
 	}},
 }, keep)
+
+// handlesAgain is short because one instance may have 230 events, of which a tenth fail.
+const handlesAgain = 10 * time.Millisecond
 
 // Hears is the workflow that events start ([Inbound]), and that another event wakes.
 const Hears = "hears"
