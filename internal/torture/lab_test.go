@@ -279,7 +279,8 @@ func inMemory(t *testing.T) *lab {
 
 func onSQLite(t *testing.T) *lab {
 	path := filepath.Join(t.TempDir(), "t.db")
-	l := &lab{t: t, patience: time.Minute, ledger: &world.Ledger{}}
+	// In real time a seed takes ten seconds, and a minute on a busy machine.
+	l := &lab{t: t, patience: 4 * time.Minute, ledger: &world.Ledger{}}
 	l.open = func() store.Store {
 		s, err := sqlite.Open(path)
 		if err != nil {
