@@ -18,15 +18,17 @@ type Notice struct {
 	WorkflowID string
 	Workflow   string
 	Pattern    string
+	Trace      string // the header traceparent that the run was started with; empty for none
 	Status     string // status of the run
 	Step       string // path of the step or branch, or name of the participant
 	Phase      string // phase of a TCC
 	Signal     string // name of the signal
+	SentIn     string // in SignalDelivered: the trace context of the sender; empty for none
 	Timer      string // path of the timer or sleep
 	Other      string // run ID of the child or successor
 	Attempt    int
 	Took       time.Duration
-	Due        time.Time
+	Due        time.Time // of a retry, and when a timer that has fired was due
 	Rows       int
 	Err        string
 	Reason     string

@@ -229,6 +229,15 @@ func (a *activity) loadedRuns() []*run {
 	return all
 }
 
+// perPattern returns how many runs of each pattern are in memory.
+func (a *activity) perPattern() map[string]int {
+	n := map[string]int{}
+	for _, r := range a.loadedRuns() {
+		n[r.identity().Pattern.String()]++
+	}
+	return n
+}
+
 // loadedRun returns the activation of a run, or nil.
 func (a *activity) loadedRun(n journal.Number) *run {
 	a.mu.Lock()
