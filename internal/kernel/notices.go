@@ -20,7 +20,7 @@ import (
 type observed struct {
 	run     *run
 	paths   map[int64]shown          // by the number of a scope
-	due     map[journal.Op]time.Time // of timers that fired, until observers hear of it
+	due     map[journal.Op]time.Time // of timers that have fired, as yet untold
 	unheard bool                     // a client has made the run, and observers have not heard of it
 }
 
