@@ -5,6 +5,7 @@ package observe
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/perdure/perdure/internal/guard"
@@ -39,6 +40,14 @@ type Notice struct {
 
 	// DeadLettered is set in RunEnded if the run has written a dead letter.
 	DeadLettered bool
+}
+
+// Own reports whether the notice is about a run that an engine has started for itself.
+func (n *Notice) Own() bool { return strings.HasPrefix(n.Workflow, "perdure.") }
+
+// Succeeded reports whether a run or a step has ended as it should.
+func (n *Notice) Succeeded() bool {
+	return n.Kind == RunContinued || Outcome(n.Kind, n.Status) == Completed
 }
 
 // A Func receives notices. Notices of a run's entries come one at a time, in the order of its

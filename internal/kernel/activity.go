@@ -229,11 +229,13 @@ func (a *activity) loadedRuns() []*run {
 	return all
 }
 
-// perPattern returns how many runs of each pattern are in memory.
+// perPattern returns how many runs of each pattern are in memory, without the engine's own.
 func (a *activity) perPattern() map[string]int {
 	n := map[string]int{}
 	for _, r := range a.loadedRuns() {
-		n[r.identity().Pattern.String()]++
+		if h := r.identity(); !IsOwn(h.Workflow) {
+			n[h.Pattern.String()]++
+		}
 	}
 	return n
 }

@@ -21,7 +21,7 @@ type observed struct {
 	run     *run
 	paths   map[int64]shown          // by the number of a scope
 	due     map[journal.Op]time.Time // of timers that have fired, as yet untold
-	unheard bool                     // a client has made the run, and observers have not heard of it
+	unheard bool                     // a client has made the run, and nobody has heard of it
 }
 
 // fires records when a timer was due that fires now. It is called with the lock.
