@@ -29,6 +29,8 @@ type Options struct {
 	Build string
 	// Observers receive notices of what the engine does. Each gets only the kinds that it wants.
 	Observers []observe.Observer
+	// Trace connects runs with traces. Package telemetry sets it.
+	Trace observe.Trace
 	// Logger receives warnings: runs that are parked or end FAILED or TIMED_OUT, panics of workflow
 	// code, code that does not fit its journal or blocks, late results, dead letters. Nil means
 	// [slog.Default]. To switch it off, use slog.New(slog.DiscardHandler). For more, such as the
@@ -154,6 +156,7 @@ func New(s store.Store, o Options) (*Engine, error) {
 	cfg := kernel.Config{
 		Build: o.Build, Observers: observe.NewSet(
 			append(slices.Clip(o.Observers), observe.Log(o.Logger, slog.LevelWarn))),
+		Trace: o.Trace,
 		Self: store.Engine{
 			Host: host, PID: os.Getpid(), Build: o.Build, Slots: or(o.Capacity, defaultCapacity),
 			Since: time.Now(),
@@ -188,6 +191,9 @@ func New(s store.Store, o Options) (*Engine, error) {
 	k.BelongsTo(e)
 	return e, nil
 }
+
+// Load returns how much the engine has to do now, for metrics. It does not ask the store.
+func (e *Engine) Load() observe.Load { return e.k.Load() }
 
 // lookup returns a registered workflow by name.
 func (e *Engine) lookup(name string) *sealed.Workflow {

@@ -260,6 +260,27 @@ func ExampleOptions_around() {
 	// Hello, Ada <nil>
 }
 
+// Load is for metrics, such as those of package telemetry.
+func ExampleEngine_Load() {
+	nod := perdure.NewSignal[string]("nod")
+	greet := perdure.Define("greet", func(ctx context.Context, name string) (string, error) {
+		by, err := nod.Wait(ctx)
+		return "Hello, " + name + " and " + by, err
+	})
+	engine, stop := newEngineOn(memory.New(), perdure.Options{IdleTimeout: time.Hour}, greet)
+	defer stop()
+	ctx := context.Background()
+	run := startRun(engine, greet, "Ada")
+	fmt.Println(engine.Load().Runs)
+	if _, err := nod.Send(ctx, engine, run.ID(), "Bob"); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(run.Result(ctx))
+	// Output:
+	// map[WORKFLOW:1]
+	// Hello, Ada and Bob <nil>
+}
+
 // Runs that have ended are kept for a time, and then removed.
 func ExampleRetention() {
 	greet := perdure.Define("greet", func(_ context.Context, name string) (string, error) {

@@ -167,6 +167,8 @@ type MessageDetail struct {
 	// the same, of a message that an earlier run of the chain had: it counts already
 	Passed string `json:"passed,omitempty"`
 	To     string `json:"to,omitempty"` // the workflow ID of a message that found no run
+	// the trace context of the call that sent a signal, as in a header traceparent
+	SentIn string `json:"sent_in,omitempty"`
 	// how the run is to end: ActionTerminate, ActionJoin, or ActionCompensate if also a pattern
 	// undoes that does not do so by itself; empty for a plain cancel
 	Mode Action `json:"mode,omitempty"`

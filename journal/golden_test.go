@@ -88,6 +88,11 @@ var golden = map[string][]journal.Entry{
 
 	// Answers to callbacks.
 	"v1-answers.jsonl": goldenKinds(journal.AnswerReceived),
+
+	// The trace context of a sender.
+	"v1-fields-11.jsonl": alone(journal.Detail{MessageDetail: journal.MessageDetail{
+		SentIn: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+	}}, 1),
 }
 
 // The kinds in the order in which versions of the package added them.

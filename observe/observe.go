@@ -5,6 +5,7 @@ package observe
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/perdure/perdure/internal/guard"
@@ -18,15 +19,17 @@ type Notice struct {
 	WorkflowID string
 	Workflow   string
 	Pattern    string
+	Trace      string // the header traceparent that the run was started with; empty for none
 	Status     string // status of the run
 	Step       string // path of the step or branch, or name of the participant
 	Phase      string // phase of a TCC
 	Signal     string // name of the signal
+	SentIn     string // in SignalDelivered: the trace context of the sender; empty for none
 	Timer      string // path of the timer or sleep
 	Other      string // run ID of the child or successor
 	Attempt    int
 	Took       time.Duration
-	Due        time.Time
+	Due        time.Time // of a retry, and when a timer that has fired was due
 	Rows       int
 	Err        string
 	Reason     string
@@ -37,6 +40,14 @@ type Notice struct {
 
 	// DeadLettered is set in RunEnded if the run has written a dead letter.
 	DeadLettered bool
+}
+
+// Own reports whether the notice is about a run that an engine has started for itself.
+func (n *Notice) Own() bool { return strings.HasPrefix(n.Workflow, "perdure.") }
+
+// Succeeded reports whether a run or a step has ended as it should.
+func (n *Notice) Succeeded() bool {
+	return n.Kind == RunContinued || Outcome(n.Kind, n.Status) == Completed
 }
 
 // A Func receives notices. Notices of a run's entries come one at a time, in the order of its

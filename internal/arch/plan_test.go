@@ -27,7 +27,7 @@ var plan = map[string]permit{
 	"internal/lock":     {},
 	// words
 	"journal":      {},
-	"observe":      {own: "internal/guard"},
+	"observe":      {own: "internal/guard journal"},
 	"api":          {own: "journal"},
 	"event":        {},
 	"event/schema": {others: "github.com/santhosh-tekuri/jsonschema/v6"},

@@ -229,6 +229,17 @@ func (a *activity) loadedRuns() []*run {
 	return all
 }
 
+// perPattern returns how many runs of each pattern are in memory, without the engine's own.
+func (a *activity) perPattern() map[string]int {
+	n := map[string]int{}
+	for _, r := range a.loadedRuns() {
+		if h := r.identity(); !IsOwn(h.Workflow) {
+			n[h.Pattern.String()]++
+		}
+	}
+	return n
+}
+
 // loadedRun returns the activation of a run, or nil.
 func (a *activity) loadedRun(n journal.Number) *run {
 	a.mu.Lock()

@@ -553,6 +553,9 @@ func (s StepInfo) Attempt() (n int, last bool) {
 // Name returns the path of the step.
 func (s StepInfo) Name() string { return s.a.op.path() }
 
+// Trace returns the trace context that the step's run was started in; empty for none.
+func (s StepInfo) Trace() string { return traceIn(s.a.op.run.start) }
+
 // Phase returns the phase that the step is; empty for none.
 func (s StepInfo) Phase() string { return s.a.op.work.Phase }
 
@@ -589,16 +592,6 @@ func Emit(ctx context.Context, d journal.Detail, data []byte) error {
 	defer r.mu.Unlock()
 	a.events = append(a.events, e)
 	return nil
-}
-
-// traceHeader is the header of a run that its events carry on, by W3C Trace Context.
-const traceHeader = "traceparent"
-
-// traceOf returns the trace that a run belongs to; empty for none.
-func traceOf(r *run) string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.values.allHeaders()[traceHeader]
 }
 
 // emitNote records an event of workflow code. The event's ID is made of its place in the journal.

@@ -152,7 +152,8 @@ func (o *operation) create(c Child, spill journal.Number) error {
 		Detail: &journal.Detail{
 			CodeDetail: journal.CodeDetail{Build: r.k.cfg.Build},
 			StartDetail: journal.StartDetail{
-				Headers: r.values.inherited(c.Headers), Attributes: c.Attributes,
+				Headers:    r.k.trace.child(r, r.values.inherited(c.Headers)),
+				Attributes: c.Attributes,
 			},
 		},
 	}, c.Input, spill)

@@ -36,7 +36,7 @@ func New(s store.Store, cfg Config) *Engine {
 	e := &Engine{cfg: cfg, shared: newShared(), changed: make(chan struct{})}
 	e.FrontEnd = FrontEnd{
 		store: s, numbers: newClientNumbers(s), keep: cfg.KeepPosts, build: cfg.Build, writers: e,
-		maxPayload: cfg.MaxPayload, spillOver: cfg.SpillOver,
+		maxPayload: cfg.MaxPayload, spillOver: cfg.SpillOver, trace: tracing{cfg.Trace},
 	}
 	e.kernel = newKernel(s, cfg, e.shared)
 	return e
@@ -281,6 +281,12 @@ func (e *Engine) Start(ctx context.Context, s Start) (Started, error) {
 func (e *Engine) Live(n journal.Number) Live {
 	k, _ := e.current()
 	return k.live(n)
+}
+
+// Load returns how much the engine has to do now.
+func (e *Engine) Load() observe.Load {
+	k, _ := e.current()
+	return observe.Load{Runs: k.perPattern(), Queue: k.lanes.waiting()}
 }
 
 // Held returns the runs that the engine has in memory, and the steps that it executes, the oldest

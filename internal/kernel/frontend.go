@@ -28,6 +28,7 @@ type FrontEnd struct {
 
 	maxPayload, spillOver int
 	numbers               *clientNumbers // for runs and spilled payloads that no engine makes
+	trace                 tracing
 }
 
 // Writers return the writer that is able to write now.
@@ -255,6 +256,7 @@ type Signal struct {
 	Key string
 	// the ID of the message, instead of the one that is made of Key; for messages with a reply
 	Message string
+	SentIn  string // the trace context of the call; see [observe.Trace]
 }
 
 // A Delivery describes what a store did with a signal.
@@ -273,7 +275,7 @@ type Delivery struct {
 // it counts among the messages that were not taken when the run ended. A Delivery that was not
 // delivered comes without an error.
 func (d *FrontEnd) Signal(ctx context.Context, s Signal) (Delivery, error) {
-	op := "signal " + s.Name + " to " + s.ID
+	op, s := "signal "+s.Name+" to "+s.ID, d.trace.signal(ctx, s)
 	out, err := d.deliver(ctx, op, func(o writer) (*store.Post, error) { return d.post(o, op, s) })
 	if out.NotDelivered {
 		return out, nil
@@ -311,6 +313,9 @@ func (d *FrontEnd) post(o writer, op string, s Signal) (*store.Post, error) {
 	)
 	if p != nil && s.Message != "" {
 		p.Message.Detail.Message = s.Message
+	}
+	if p != nil {
+		p.Message.Detail.SentIn = s.SentIn
 	}
 	if p != nil && p.WorkflowID != "" && d.keep > 0 {
 		p.Until = time.Now().Add(d.keep)
@@ -424,6 +429,7 @@ func (d *FrontEnd) SignalWithStart(
 	ctx context.Context, sig Signal, s Start,
 ) (out Delivery, err error) {
 	op := "signal " + sig.Name + " with start of " + s.ID
+	sig, s = d.trace.signal(ctx, sig), d.trace.start(ctx, s)
 	sig.ID = s.ID
 	err = d.write(ctx, op, func(o writer) error {
 		p, err := d.post(o, op, sig)

@@ -36,8 +36,9 @@ import (
 type Config struct {
 	// the name of the program's build; journals of another build are replayed by name
 	Build      string
-	Self       store.Engine  // as other engines see this one
-	Observers  *observe.Set  // may be nil
+	Self       store.Engine // as other engines see this one
+	Observers  *observe.Set // may be nil
+	Trace      observe.Trace
 	Capacity   int           // runs in memory at a time; further runs wait as PENDING
 	Drain      time.Duration // how long Run waits for steps in flight when ctx ends
 	MaxPayload int           // bytes of one input, result or output
@@ -143,7 +144,7 @@ func newKernel(s store.Store, cfg Config, all *shared) *Kernel {
 	}
 	k.FrontEnd = FrontEnd{
 		store: s, keep: cfg.KeepPosts, build: cfg.Build, maxPayload: cfg.MaxPayload,
-		spillOver: cfg.SpillOver, writers: k,
+		spillOver: cfg.SpillOver, writers: k, trace: tracing{cfg.Trace},
 	}
 	k.claims, k.retrier = newClaims(k), retrier{k}
 	k.obedience = obedience{k: k, adjusting: lock.New()}

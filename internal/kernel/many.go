@@ -103,7 +103,7 @@ func (d *FrontEnd) BeginAll(
 		if err != nil {
 			return nil, err
 		}
-		return d.start(o, "start "+s.Workflow, s)
+		return d.start(o, "start "+s.Workflow, d.trace.start(ctx, s))
 	}, func(i int, c *store.Change, err error) {
 		var s Started
 		if err == nil {
@@ -124,7 +124,7 @@ func (d *FrontEnd) SignalAll(
 		if err != nil {
 			return nil, err
 		}
-		p, err := d.post(o, "signal "+s.Name+" to "+s.ID, s)
+		p, err := d.post(o, "signal "+s.Name+" to "+s.ID, d.trace.signal(ctx, s))
 		if err != nil {
 			return nil, err
 		}

@@ -15,12 +15,32 @@ import (
 // places where the code of another build differs from the journal.
 //
 // Invariants: paths has every scope that code has come to, if there are observers. The pipeline
-// notifies them of entries, in their order and without the run's mu, which guards the paths.
+// notifies them of entries, in their order and without the run's mu, which guards paths and due.
 // Notices that are not about entries come in no certain order. Only the pipeline touches unheard.
 type observed struct {
 	run     *run
-	paths   map[int64]shown // by the number of a scope
-	unheard bool            // a client has made the run, and observers have not heard of it
+	paths   map[int64]shown          // by the number of a scope
+	due     map[journal.Op]time.Time // of timers that have fired, as yet untold
+	unheard bool                     // a client has made the run, and nobody has heard of it
+}
+
+// fires records when a timer was due that fires now. It is called with the lock.
+func (v *observed) fires(o *operation) {
+	if !v.run.k.cfg.Observers.Wants(observe.TimerFired) {
+		return
+	}
+	if v.due == nil {
+		v.due = map[journal.Op]time.Time{}
+	}
+	v.due[o.id] = o.due
+}
+
+// fired returns when a timer was due that has fired.
+func (v *observed) fired(op journal.Op) time.Time {
+	v.run.mu.Lock()
+	defer v.run.mu.Unlock()
+	defer delete(v.due, op)
+	return v.due[op]
 }
 
 // A shown has the path of a scope, and the path of the operation that the scope is about.
@@ -48,7 +68,7 @@ func (v *observed) notice(kind observe.Kind) observe.Notice {
 	h := v.run.identity()
 	return observe.Notice{
 		Kind: kind, At: time.Now(), Run: string(h.ID), WorkflowID: h.WorkflowID,
-		Workflow: h.Workflow, Pattern: h.Pattern.String(),
+		Workflow: h.Workflow, Pattern: h.Pattern.String(), Trace: traceIn(v.run.start),
 	}
 }
 
@@ -132,7 +152,7 @@ func (v *observed) tell(c *store.Change) {
 	}
 	if v.unheard {
 		v.unheard = false
-		r.k.tellStart(r.identity())
+		r.k.tellStart(r.identity(), traceIn(r.start))
 	}
 	for i := range c.Entries {
 		e := &c.Entries[i]
@@ -236,7 +256,7 @@ func (v *observed) noticeOf(kind observe.Kind, e *journal.Entry) observe.Notice 
 			n.Signal = e.Detail.Reason
 		}
 	case observe.TimerFired:
-		n.Timer = path
+		n.Timer, n.Due = path, v.fired(e.Op)
 	case observe.StepStarted, observe.StepSucceeded, observe.StepFailed, observe.StepRetrying,
 		observe.StepCancelled,
 		observe.ParticipantStarted, observe.ParticipantSucceeded, observe.ParticipantFailed:
@@ -257,7 +277,10 @@ func (v *observed) noticeOf(kind observe.Kind, e *journal.Entry) observe.Notice 
 	if d == nil {
 		return n
 	}
-	n.Due, n.Reason, n.Phase, n.Other = d.Due, d.Reason, d.Phase, string(d.Other)
+	n.Reason, n.Phase, n.Other = d.Reason, d.Phase, string(d.Other)
+	if kind != observe.TimerFired {
+		n.Due = d.Due
+	}
 	n.Attempt = max(n.Attempt, d.Attempt, d.Failures)
 	switch kind {
 	case observe.StepProgressed:
@@ -265,7 +288,7 @@ func (v *observed) noticeOf(kind observe.Kind, e *journal.Entry) observe.Notice 
 	case observe.ChildEnded:
 		n.Reason = d.Outcome.String()
 	case observe.SignalDelivered:
-		n.Reason = ""
+		n.Reason, n.SentIn = "", d.SentIn
 	}
 	if f := d.Failure; f != nil {
 		n.Err = f.Text()
@@ -326,18 +349,18 @@ func (v observers) listenerFailed(h journal.Head, err error) {
 func (v observers) tellMade(cs []store.Change) {
 	for i := range cs {
 		if c := &cs[i]; c.Create && c.Verdict == store.Written {
-			v.tellStart(*c.Head)
+			v.tellStart(*c.Head, traceIn(c.Entries[0].Detail))
 		}
 	}
 }
 
-// tellStart notifies observers that a run was started.
-func (v observers) tellStart(h journal.Head) {
+// tellStart notifies observers that a run was started, in that trace context.
+func (v observers) tellStart(h journal.Head, in string) {
 	if v.set.Wants(observe.RunStarted) {
 		v.observe(observe.Notice{
 			Kind: observe.RunStarted, At: h.Created, Run: string(h.ID), WorkflowID: h.WorkflowID,
 			Workflow: h.Workflow,
-			Pattern:  h.Pattern.String(), Status: journal.Pending.String(),
+			Pattern:  h.Pattern.String(), Status: journal.Pending.String(), Trace: in,
 		})
 	}
 	// it begins with its first phase
@@ -345,7 +368,8 @@ func (v observers) tellStart(h journal.Head) {
 		v.observe(observe.Notice{
 			Kind: observe.PhaseStarted, At: h.Created, Run: string(h.ID), WorkflowID: h.WorkflowID,
 			Workflow: h.Workflow,
-			Pattern:  h.Pattern.String(), Status: journal.Trying.String(), Phase: journal.PhaseTry,
+			Pattern:  h.Pattern.String(), Status: journal.Trying.String(), Trace: in,
+			Phase: journal.PhaseTry,
 		})
 	}
 }

@@ -285,6 +285,16 @@ func (l *lanes) run(loops *sync.WaitGroup) {
 	}
 }
 
+// waiting returns how many sources wait for the next groups.
+func (l *lanes) waiting() (n int) {
+	for _, p := range l.all {
+		p.mu.Lock()
+		n += len(p.dirty)
+		p.mu.Unlock()
+	}
+	return n
+}
+
 // stop stops the pipelines.
 func (l *lanes) stop() {
 	for _, p := range l.all {

@@ -64,7 +64,7 @@ func (k *Kernel) begin(ctx context.Context, s Start) (*run, error) {
 		return nil, err
 	}
 	k.awake(ctx)
-	r, err := k.prepare(s)
+	r, err := k.prepare(k.trace.start(ctx, s))
 	if err != nil {
 		return nil, err
 	}

@@ -81,6 +81,7 @@ func (r *run) fire() bool {
 	}
 	fired := false
 	for o := r.waits.timer(); o != nil; o = r.waits.timer() {
+		r.observed.fires(o)
 		o.conclude(journal.Entry{Kind: journal.TimerFired})
 		fired = true
 	}

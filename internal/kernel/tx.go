@@ -45,7 +45,7 @@ func (d *FrontEnd) In(ctx context.Context, op string, tx any) (*FrontEnd, error)
 	}
 	in := &FrontEnd{
 		store: d.store, build: d.build, keep: d.keep, maxPayload: d.maxPayload,
-		spillOver: d.spillOver,
+		spillOver: d.spillOver, trace: d.trace,
 	}
 	in.writers = &txWriter{FrontEnd: d, ctx: ctx, tx: part}
 	in.db.Store(&db)
@@ -145,7 +145,7 @@ func (d *FrontEnd) bring(
 
 // Begin makes a run for an engine to claim, or finds the run that its ID stands for.
 func (d *FrontEnd) Begin(ctx context.Context, s Start) (out Started, err error) {
-	op := "start " + s.Workflow
+	op, s := "start "+s.Workflow, d.trace.start(ctx, s)
 	err = d.write(ctx, op, func(o writer) error {
 		c, err := d.start(o, op, s)
 		if err != nil {

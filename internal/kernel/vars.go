@@ -3,9 +3,11 @@ package kernel
 import (
 	"context"
 	"iter"
+	"maps"
 	"slices"
 
 	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/observe"
 )
 
 // The code of a run and the bodies of its steps share variables and idempotency keys. A body's
@@ -195,4 +197,65 @@ func HasKey(ctx context.Context, key string) (bool, error) {
 	defer s.run.mu.Unlock()
 	s.learns(nil)
 	return s.run.values.hasKey(key, false), nil
+}
+
+// traceHeader is the header of a run that its events carry on, by W3C Trace Context. The one that a
+// run was started with says in which trace it is.
+const traceHeader = "traceparent"
+
+// traceOf returns the trace that the events of a run belong to; empty for none.
+func traceOf(r *run) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.values.allHeaders()[traceHeader]
+}
+
+// traceIn returns the trace context that a run was started in, by the detail of its first entry.
+func traceIn(start *journal.Detail) string {
+	if start == nil {
+		return ""
+	}
+	return start.Headers[traceHeader]
+}
+
+// A tracing passes trace contexts on.
+type tracing struct{ observe.Trace }
+
+// start adds the trace context of a call to a start that has none.
+func (t tracing) start(ctx context.Context, s Start) Start {
+	if t.Caller != nil && s.Headers[traceHeader] == "" {
+		s.Headers = traced(s.Headers, t.Caller(ctx))
+	}
+	return s
+}
+
+// signal adds the trace context of a call to a signal.
+func (t tracing) signal(ctx context.Context, s Signal) Signal {
+	if t.Caller != nil {
+		s.SentIn = t.Caller(ctx)
+	}
+	return s
+}
+
+// child adds the trace context of a run to the headers of its child, in place of the one that the
+// run was started in.
+func (t tracing) child(of *run, headers map[string]string) map[string]string {
+	in := traceIn(of.start)
+	if t.Run == nil || headers[traceHeader] != in {
+		return headers
+	}
+	return traced(headers, t.Run(string(of.id()), in))
+}
+
+// traced returns headers with a trace context, unless that is empty.
+func traced(headers map[string]string, in string) map[string]string {
+	if in == "" {
+		return headers
+	}
+	headers = maps.Clone(headers)
+	if headers == nil {
+		headers = map[string]string{}
+	}
+	headers[traceHeader] = in
+	return headers
 }

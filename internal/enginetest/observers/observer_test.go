@@ -182,8 +182,10 @@ var lifecycle = map[observe.Kind][]string{
 	observe.PhaseCompleted:         {"all step=try phase=TRY"},
 	observe.PhaseFailed:            {"all step=confirm phase=CONFIRM err=odd"},
 	observe.SignalDelivered:        {"all signal=approve", "all signal=spare"},
-	observe.TimerFired:             {"all timer=in/pause", "all timer=sleep", "late timer=sleep"},
-	observe.ChildStarted:           {"all step=kid other=kid", "all step=fails other=fails"},
+	observe.TimerFired: {
+		"all timer=in/pause after=0s", "all timer=sleep after=0s", "late timer=sleep after=0s",
+	},
+	observe.ChildStarted: {"all step=kid other=kid", "all step=fails other=fails"},
 	observe.ChildEnded: {
 		"all step=kid other=kid reason=COMPLETED",
 		"all step=fails other=fails err=odd reason=FAILED",
