@@ -86,6 +86,12 @@ func (d Data) MarshalJSON() ([]byte, error) {
 	}{d})
 }
 
+// UnmarshalJSON implements [json.Unmarshaler]: the payload is the JSON as it is.
+func (d *Data) UnmarshalJSON(raw []byte) error {
+	*d = append(Data(nil), raw...)
+	return nil
+}
+
 func utc(t time.Time) time.Time {
 	if t.IsZero() {
 		return t

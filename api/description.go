@@ -84,6 +84,14 @@ type Wait struct {
 	Reason  string    `json:"reason,omitempty"`
 }
 
+// WaitOf returns the form of a wait.
+func WaitOf(w journal.Wait) Wait {
+	return Wait{
+		Kind: string(w.Kind), Path: w.Path, Since: utc(w.Since), Due: utc(w.Due),
+		Child: string(w.Child), Choices: w.Choices, Reason: w.Reason,
+	}
+}
+
 // DescriptionOf returns the description of a run by its head and the snapshot of its journal, with
 // the messages that it has not taken. The caller fills in the other fields.
 func DescriptionOf(h journal.Head, s journal.Snapshot) Description {
@@ -107,10 +115,7 @@ func DescriptionOf(h journal.Head, s journal.Snapshot) Description {
 		})
 	}
 	for _, w := range s.Waits {
-		d.Waits = append(d.Waits, Wait{
-			Kind: string(w.Kind), Path: w.Path, Since: utc(w.Since), Due: utc(w.Due),
-			Child: string(w.Child), Choices: w.Choices, Reason: w.Reason,
-		})
+		d.Waits = append(d.Waits, WaitOf(w))
 	}
 	if len(s.Published) > 0 {
 		d.Published = map[string]Data{}

@@ -1,7 +1,7 @@
 package api
 
-// A Workflow is a definition, with the numbers of its runs.
-type Workflow struct {
+// A Definition is a workflow as its code declares it.
+type Definition struct {
 	Name        string `json:"name"`
 	Here        bool   `json:"here"` // this program has the workflow
 	Pattern     string `json:"pattern"`
@@ -15,9 +15,14 @@ type Workflow struct {
 	Input     Data   `json:"input,omitzero"` // the schema of its input, as JSON Schema
 	Steps     []Node `json:"steps,omitempty"`
 	Listeners int    `json:"listeners,omitempty"`
-	Open      int    `json:"open"`
-	Parked    int    `json:"parked"`
-	Ended     int    `json:"ended"`
+}
+
+// A Workflow is a definition with the numbers of its runs.
+type Workflow struct {
+	Definition
+	Open   int `json:"open"`
+	Parked int `json:"parked"`
+	Ended  int `json:"ended"`
 }
 
 // A Node is a step that a workflow declares before it runs.

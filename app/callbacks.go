@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/perdure/perdure/api"
 	"github.com/perdure/perdure/callback"
+	"github.com/perdure/perdure/internal/present"
 )
 
 func (p *program) newCallbacks() *cobra.Command {
@@ -122,11 +122,7 @@ func onToken(cmd *cobra.Command, open opener, out *output, token string,
 		if err != nil {
 			return err
 		}
-		shown := api.Callback{RunID: w.RunID, Callback: w.Path, State: stateOfCallback(w)}
-		if !w.Due.IsZero() {
-			due := w.Due.UTC()
-			shown.Due = &due
-		}
+		shown := present.Callback(w)
 		if err := one(out, cmd.OutOrStdout(), shown, func(out io.Writer) error {
 			return printCallback(out, shown)
 		}); err != nil || do == nil {
@@ -134,18 +130,6 @@ func onToken(cmd *cobra.Command, open opener, out *output, token string,
 		}
 		return c.warn(ctx, cmd.ErrOrStderr())
 	})
-}
-
-func stateOfCallback(w callback.Callback) string {
-	switch {
-	case w.Open:
-		return "open"
-	case errors.Is(w.Err, callback.ErrAnswered):
-		return "answered"
-	case errors.Is(w.Err, callback.ErrExpired):
-		return "expired"
-	}
-	return "ended"
 }
 
 func printCallback(out io.Writer, shown api.Callback) error {

@@ -6,7 +6,6 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -68,23 +67,6 @@ func used(l api.Limit) (all api.LimitUse) {
 		all.Used, all.Waiting = all.Used+u.Used, all.Waiting+u.Waiting
 	}
 	return all
-}
-
-// rateOf reads a rate, such as 10/1m. 0 is no limit.
-func rateOf(text string) (r limit.Rate, ok bool) {
-	if text == "0" {
-		return r, true
-	}
-	tokens, per, ok := strings.Cut(text, "/")
-	n, err := strconv.Atoi(tokens)
-	if !ok || err != nil {
-		return r, false
-	}
-	if per != "" && (per[0] < '0' || per[0] > '9') { // 10/s
-		per = "1" + per
-	}
-	d, err := time.ParseDuration(per)
-	return limit.Rate{Tokens: n, Per: d}, err == nil && n > 0 && d > 0
 }
 
 func newLimitsList(db *database) *cobra.Command {
@@ -278,7 +260,7 @@ func newRate(cmd *cobra.Command, l api.Limit, rate string, burst int) (*limit.Ra
 	case rate == "":
 		return nil, usage(cmd, "--burst needs --rate")
 	}
-	r, ok := rateOf(rate)
+	r, ok := present.ParseRate(rate)
 	if !ok {
 		return nil, usage(cmd, fmt.Sprintf("--rate %q is not valid: allowed are a number and a "+
 			"time, such as 10/1s or 100/1h30m, and 0 for no limit", rate))

@@ -68,8 +68,7 @@ var workflowColumns = []column[api.Workflow]{
 func (d *database) workflows(cmd *cobra.Command) ([]api.Workflow, error) {
 	all := map[string]*api.Workflow{}
 	for _, r := range d.program.known {
-		w := present.Workflow(r)
-		all[r.Name] = &w
+		all[r.Name] = &api.Workflow{Definition: present.Definition(r)}
 	}
 	at, err := d.place()
 	if err != nil {
@@ -100,7 +99,9 @@ func (c *client) count(ctx context.Context, all map[string]*api.Workflow) error 
 		for _, h := range heads {
 			w := all[h.Workflow]
 			if w == nil {
-				w = &api.Workflow{Name: h.Workflow, Pattern: h.Pattern.String()}
+				w = &api.Workflow{Definition: api.Definition{
+					Name: h.Workflow, Pattern: h.Pattern.String(),
+				}}
 				all[h.Workflow] = w
 			}
 			switch {

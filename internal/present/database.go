@@ -32,7 +32,7 @@ func Engine(e store.Engine, now time.Time) api.Engine {
 		Runs:  e.Runs, Slots: e.Slots, Seen: moment(e.Seen), Until: moment(e.Until),
 	}
 	if e.Workflows != nil {
-		told.Workflows = slices.DeleteFunc(slices.Clone(e.Workflows), isReserved)
+		told.Workflows = slices.DeleteFunc(slices.Clone(e.Workflows), IsReserved)
 	}
 	if d := e.Drain; !d.Until.IsZero() {
 		told.Drain = &api.Drain{Until: moment(d.Until), Runs: d.Runs, Steps: d.Steps}

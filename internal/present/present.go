@@ -88,9 +88,9 @@ func Delivery(d perdure.Delivery) api.Delivery {
 	return out
 }
 
-// Workflow returns the form of a workflow that an engine has, without the numbers of its runs.
-func Workflow(r perdure.Registered) api.Workflow {
-	w := api.Workflow{
+// Definition returns the form of a workflow that an engine has.
+func Definition(r perdure.Registered) api.Definition {
+	w := api.Definition{
 		Name: r.Name, Here: true, Pattern: r.Pattern.String(), Version: r.Outline.Version,
 		Description: r.Outline.Description,
 		Trigger:     r.Outline.Trigger, Mode: r.Outline.Mode, IDField: r.Outline.IDField,
@@ -169,6 +169,23 @@ func rate(r limit.Rate) string {
 	return strconv.Itoa(r.Tokens) + "/" + r.Per.String()
 }
 
+// ParseRate returns the rate that a text is, such as 10/1m. 0 is no limit.
+func ParseRate(text string) (r limit.Rate, ok bool) {
+	if text == "0" {
+		return r, true
+	}
+	tokens, per, ok := strings.Cut(text, "/")
+	n, err := strconv.Atoi(tokens)
+	if !ok || err != nil {
+		return r, false
+	}
+	if per != "" && (per[0] < '0' || per[0] > '9') { // 10/s
+		per = "1" + per
+	}
+	d, err := time.ParseDuration(per)
+	return limit.Rate{Tokens: n, Per: d}, err == nil && n > 0 && d > 0
+}
+
 // Pause returns the form of the pause of a workflow.
 func Pause(p admin.Pause) api.Pause {
 	return api.Pause{
@@ -224,7 +241,8 @@ func Check(check admin.Check, command func(string) string) api.Check {
 	return out
 }
 
-// ReservedNames begin the names of workflows that engines have by themselves.
-const ReservedNames = "perdure."
+// reservedNames begin the names of workflows that engines have by themselves.
+const reservedNames = "perdure."
 
-func isReserved(name string) bool { return strings.HasPrefix(name, ReservedNames) }
+// IsReserved reports whether engines have a workflow of that name by themselves.
+func IsReserved(name string) bool { return strings.HasPrefix(name, reservedNames) }

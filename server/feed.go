@@ -1,0 +1,64 @@
+package server
+
+import (
+	"sync"
+
+	"github.com/perdure/perdure/observe"
+)
+
+// A Feed remembers the last notices of an engine for those who follow live events. Its observer is
+// given to the engine (perdure.Options.Observers). The zero value is ready to use. Many goroutines
+// may call its methods.
+type Feed struct {
+	mu    sync.Mutex
+	ring  []observe.Notice // the last feedSize, as a ring
+	count int64            // of all notices so far: the number of the last one
+	more  chan struct{}    // closed with the next notice; nil if nobody waits
+}
+
+// feedSize is the number of notices that a feed remembers.
+const feedSize = 4096
+
+// Observer returns the observer that fills the feed.
+func (f *Feed) Observer() observe.Observer { return observe.Observer{See: f.see} }
+
+func (f *Feed) see(n observe.Notice) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.ring == nil {
+		f.ring = make([]observe.Notice, feedSize)
+	}
+	f.ring[f.count%feedSize] = n
+	f.count++
+	if f.more != nil {
+		close(f.more)
+		f.more = nil
+	}
+}
+
+// after returns the notices behind a number, and the number of the last one. Missed reports that
+// there were more than it remembers. If there are none, more is closed with the next one.
+func (f *Feed) after(number int64) (all []observe.Notice, last int64, missed bool,
+	more <-chan struct{}) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if number > f.count { // of another process
+		number, missed = f.count, true
+	}
+	first := max(number, f.count-feedSize)
+	missed = missed || first > number
+	for i := first; i < f.count; i++ {
+		all = append(all, f.ring[i%feedSize])
+	}
+	if f.more == nil {
+		f.more = make(chan struct{})
+	}
+	return all, f.count, missed, f.more
+}
+
+// last returns the number of the last notice.
+func (f *Feed) last() int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.count
+}

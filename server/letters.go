@@ -1,0 +1,118 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"github.com/perdure/perdure/admin"
+	"github.com/perdure/perdure/api"
+	"github.com/perdure/perdure/deadletter"
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/server/auth"
+)
+
+type lettersIn struct {
+	Workflow   string `query:"workflow" maxLength:"255"`
+	WorkflowID string `query:"workflow_id" maxLength:"255"`
+	Handled    bool   `query:"handled" doc:"those that were marked as handled, instead of the open ones"`
+}
+
+func (in *lettersIn) query() admin.DeadLetterQuery {
+	return admin.DeadLetterQuery{
+		Workflow: in.Workflow, WorkflowID: in.WorkflowID, Handled: in.Handled,
+	}
+}
+
+type letterIn struct {
+	Entry string `path:"entry" maxLength:"512" doc:"the ID of a dead letter"`
+}
+
+type letterActIn struct {
+	Entry string `path:"entry" maxLength:"512" doc:"the ID of a dead letter"`
+	Body  *struct {
+		Reason string `json:"reason,omitempty" maxLength:"255"`
+	}
+}
+
+func (in *letterActIn) reason() string {
+	if in.Body == nil {
+		return ""
+	}
+	return in.Body.Reason
+}
+
+// A Count is the number of some things.
+type Count struct {
+	Count int `json:"count"`
+}
+
+// letters registers the routes of the dead-letter queue.
+func (s adminRoutes) letters() {
+	const group = "dead letters"
+	add(s.Server, operation{
+		id: "list-dead-letters", method: http.MethodGet, path: "/dlq", group: group,
+		summary: "Dead letters, newest first", need: auth.Viewer,
+	}, func(ctx context.Context, in *struct {
+		Workflow   string `query:"workflow" maxLength:"255"`
+		WorkflowID string `query:"workflow_id" maxLength:"255"`
+		Handled    bool   `query:"handled" doc:"those that were marked as handled, instead of the open ones"`
+		Limit      int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
+		Cursor     string `query:"cursor" maxLength:"200" doc:"next of the page before"`
+	}) (list[deadletter.Letter], error) {
+		of := lettersIn{in.Workflow, in.WorkflowID, in.Handled}
+		q, about := of.query(), fmt.Sprintf("%+v", of)
+		var err error
+		if q.After, err = cursorOf(in.Cursor, about); err != nil {
+			return list[deadletter.Letter]{}, err
+		}
+		q.Limit = in.Limit
+		all, next, err := s.admin.DeadLetters(ctx, q)
+		return listOf(all, cursorText(next, about)), err
+	})
+	add(s.Server, operation{
+		id: "count-dead-letters", method: http.MethodGet, path: "/dlq/count", group: group,
+		summary: "How many dead letters there are", need: auth.Viewer,
+	}, func(ctx context.Context, in *lettersIn) (Count, error) {
+		n, err := s.admin.CountDeadLetters(ctx, in.query())
+		return Count{n}, err
+	})
+	add(s.Server, operation{
+		id: "get-dead-letter", method: http.MethodGet, path: "/dlq/{entry}", group: group,
+		summary: "A dead letter", need: auth.Viewer,
+	}, func(ctx context.Context, in *letterIn) (deadletter.Letter, error) {
+		return s.admin.DeadLetter(ctx, in.Entry)
+	})
+	add(s.Server, operation{
+		id: "delete-dead-letter", method: http.MethodDelete, path: "/dlq/{entry}", group: group,
+		summary: "Delete a dead letter; its run stays", need: auth.Operator,
+	}, func(ctx context.Context, in *struct {
+		Entry  string `path:"entry" maxLength:"512" doc:"the ID of a dead letter"`
+		Reason string `query:"reason" maxLength:"255"`
+	}) (api.Deleted, error) {
+		return api.Deleted{ID: in.Entry}, s.admin.DeleteDeadLetter(ctx, in.Entry,
+			by(ctx, in.Reason))
+	})
+	add(s.Server, operation{
+		id: "retry-dead-letter", method: http.MethodPost, path: "/dlq/{entry}/retry", group: group,
+		summary: "Retry the run of a dead letter from the failed step", need: auth.Operator,
+	}, func(ctx context.Context, in *letterActIn) (api.Started, error) {
+		acted, err := s.admin.ActOnDeadLetter(ctx, in.Entry, admin.Order{
+			Action: journal.ActionRetry, By: who(ctx).Name, Reason: in.reason(),
+		})
+		return api.Started{
+			RunID: acted.RunID, WorkflowID: acted.WorkflowID, New: acted.New,
+		}, err
+	})
+	add(s.Server, operation{
+		id: "handle-dead-letter", method: http.MethodPost, path: "/dlq/{entry}/handle",
+		group: group, summary: "Mark a dead letter as handled, without a retry",
+		need: auth.Operator,
+	}, func(ctx context.Context, in *letterActIn) (Done, error) {
+		note := who(ctx).Name
+		if r := in.reason(); r != "" {
+			note += ": " + r
+		}
+		return Done{true}, s.admin.MarkHandled(ctx, in.Entry, note)
+	})
+}

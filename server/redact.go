@@ -1,0 +1,129 @@
+package server
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"strings"
+
+	"github.com/perdure/perdure/api"
+	"github.com/perdure/perdure/server/auth"
+)
+
+// redacted is the value in a payload instead of one that the caller must not see.
+const redacted = "[redacted]"
+
+// A redactor replaces the values of some fields in payloads. The zero value replaces none.
+type redactor map[string]bool // names in lower case
+
+func newRedactor(names []string) redactor {
+	r := redactor{}
+	for _, n := range names {
+		r[strings.ToLower(n)] = true
+	}
+	return r
+}
+
+// answer returns an answer as a caller may see it. It changes copies only.
+func (r redactor) answer(who auth.Identity, v any) any {
+	if len(r) == 0 || who.Role >= auth.Admin || v == nil {
+		return v
+	}
+	return r.walk(reflect.ValueOf(v)).Interface()
+}
+
+var (
+	dataType = reflect.TypeFor[api.Data]()
+	rawType  = reflect.TypeFor[json.RawMessage]()
+)
+
+// walk returns a copy of a value in which all payloads are redacted.
+func (r redactor) walk(v reflect.Value) reflect.Value {
+	switch {
+	case v.Type() == dataType || v.Type() == rawType:
+		return reflect.ValueOf(r.payload(v.Bytes())).Convert(v.Type())
+	}
+	switch v.Kind() {
+	case reflect.Pointer:
+		if v.IsNil() {
+			return v
+		}
+		c := reflect.New(v.Type().Elem())
+		c.Elem().Set(r.walk(v.Elem()))
+		return c
+	case reflect.Struct:
+		c := reflect.New(v.Type()).Elem()
+		c.Set(v)
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				c.Field(i).Set(r.walk(v.Field(i)))
+			}
+		}
+		return c
+	case reflect.Slice:
+		if v.IsNil() {
+			return v
+		}
+		c := reflect.MakeSlice(v.Type(), v.Len(), v.Len())
+		for i := range v.Len() {
+			c.Index(i).Set(r.walk(v.Index(i)))
+		}
+		return c
+	case reflect.Map:
+		if v.IsNil() {
+			return v
+		}
+		c := reflect.MakeMapWithSize(v.Type(), v.Len())
+		for it := v.MapRange(); it.Next(); {
+			value := r.walk(it.Value())
+			if it.Key().Kind() == reflect.String && r[strings.ToLower(it.Key().String())] &&
+				value.Kind() == reflect.String {
+				value = reflect.ValueOf(redacted).Convert(value.Type())
+			}
+			c.SetMapIndex(it.Key(), value)
+		}
+		return c
+	}
+	return v
+}
+
+// payload returns a payload without the values of the fields. What is not JSON stays as it is.
+func (r redactor) payload(raw []byte) []byte {
+	if len(raw) == 0 {
+		return raw
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		return raw
+	}
+	changed := false
+	v = r.value(v, &changed)
+	if !changed {
+		return raw
+	}
+	out, err := json.Marshal(v)
+	if err != nil {
+		return []byte(`"` + redacted + `"`)
+	}
+	return out
+}
+
+func (r redactor) value(v any, changed *bool) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for name, field := range v {
+			if r[strings.ToLower(name)] {
+				v[name], *changed = redacted, true
+				continue
+			}
+			v[name] = r.value(field, changed)
+		}
+	case []any:
+		for i := range v {
+			v[i] = r.value(v[i], changed)
+		}
+	}
+	return v
+}

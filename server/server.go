@@ -1,0 +1,148 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/admin"
+	"github.com/perdure/perdure/bus"
+	"github.com/perdure/perdure/observe"
+	"github.com/perdure/perdure/server/auth"
+	"github.com/perdure/perdure/store"
+)
+
+// Options set how a server answers. The zero value is the default: it answers callers on the same
+// machine only.
+type Options struct {
+	// Authenticator returns the sender of a request. Nil allows only callers on the same machine,
+	// and these everything. With an [auth.Tokens], callers can also begin sessions.
+	Authenticator auth.Authenticator
+	// Hosts are the names by which callers may call the server, without ports. Without an
+	// Authenticator, localhost and the loopback addresses are allowed too. None, with an
+	// Authenticator, allows all.
+	Hosts []string
+	// Prefix is the path under which the handler is mounted, such as /ops. The documents of the API
+	// name it; requests come without it, see [http.StripPrefix].
+	Prefix string
+	// Address is the address of the database in answers, without its password.
+	Address string
+	// Program is the name of the program in the commands that answers quote; empty for perdure.
+	Program string
+
+	Feed    *Feed            // source of live events of all runs; nil for none
+	Summary *observe.Summary // counts what the engine does; nil for none
+	Metrics http.Handler     // for /metrics, in the format of Prometheus; nil for none
+	// Gateways and Orchestrators are shown. They have no effect.
+	Gateways      []*bus.Gateway
+	Orchestrators []Orchestrator
+
+	// Redact are names of fields. In payloads, the values of fields with these names, in upper or
+	// lower case, are replaced for everybody who is not an admin.
+	Redact []string
+	// Audit hears of each action that somebody has asked for, when it has its answer. It must
+	// return soon. Nil logs it.
+	Audit  func(Act)
+	Logger *slog.Logger // nil for slog.Default
+	// MaxBody bounds the body of a request in bytes; 0 means 16 MB.
+	MaxBody int64
+}
+
+// An Orchestrator is an event-driven orchestrator, as the API shows it.
+type Orchestrator struct {
+	Source  string   `json:"source"`
+	Accepts []string `json:"accepts"` // types of events
+}
+
+const defaultMaxBody = 16 << 20
+
+// A Server answers the requests of the API. Many goroutines may call its methods.
+type Server struct {
+	o       Options
+	client  *perdure.Client
+	engine  *perdure.Engine // nil if there is none in this process
+	admin   *admin.Client
+	store   store.Store
+	began   time.Time
+	log     *slog.Logger
+	hide    redactor
+	mux     *http.ServeMux
+	api     huma.API
+	table   map[string]route // by pattern
+	origins *http.CrossOriginProtection
+	failed  auth.Failures
+	hosts   map[string]bool // nil for all
+	summary *observe.Summary
+}
+
+// New returns a server for an engine or a client and its store. The store stays the caller's, who
+// closes it when the server has answered the last request.
+func New(c perdure.Caller, s store.Store, o Options) (*Server, error) {
+	srv := &Server{
+		o: o, store: s, began: time.Now(), log: o.Logger, hide: newRedactor(o.Redact),
+		mux: http.NewServeMux(), table: map[string]route{},
+		origins: http.NewCrossOriginProtection(),
+	}
+	switch c := c.(type) {
+	case *perdure.Engine:
+		if c != nil {
+			srv.engine, srv.client, srv.admin = c, c.Client, admin.New(c)
+		}
+	case *perdure.Client:
+		if c != nil {
+			srv.client, srv.admin = c, admin.New(c)
+		}
+	}
+	switch {
+	case srv.client == nil:
+		return nil, errors.New("server: an engine or a client is needed")
+	case s == nil:
+		return nil, errors.New("server: a store is needed")
+	}
+	if srv.log == nil {
+		srv.log = slog.Default()
+	}
+	if srv.o.MaxBody <= 0 {
+		srv.o.MaxBody = defaultMaxBody
+	}
+	if srv.o.Program == "" {
+		srv.o.Program = "perdure"
+	}
+	if srv.summary = o.Summary; srv.summary == nil {
+		srv.summary = observe.NewSummary()
+	}
+	srv.hosts = allowed(o)
+	srv.routes()
+	return srv, nil
+}
+
+// readTimeout is how long a request may take to arrive.
+const readTimeout = 30 * time.Second
+
+// HTTPServer returns a server for a handler, with limits that keep slow and greedy callers from
+// doing harm. The caller sets its address and serves.
+func HTTPServer(h http.Handler) *http.Server {
+	return &http.Server{
+		Handler: h, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: readTimeout,
+		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+	}
+}
+
+// whoKey is the key of the caller in the context of a request.
+type whoKey struct{}
+
+// who returns the caller of a request.
+func who(ctx context.Context) auth.Identity {
+	id, _ := ctx.Value(whoKey{}).(auth.Identity)
+	return id
+}
+
+// by returns the note of an action: its author is the caller, whatever the body says.
+func by(ctx context.Context, reason string) admin.Note {
+	return admin.Note{By: who(ctx).Name, Reason: reason}
+}

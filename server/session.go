@@ -1,0 +1,76 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/perdure/perdure/server/auth"
+)
+
+// A Caller is the sender of a request.
+type Caller struct {
+	Name    string `json:"name"`
+	Role    string `json:"role"`
+	Session bool   `json:"session" doc:"the request has shown the cookie of a session"`
+}
+
+func callerOf(id auth.Identity) Caller { return Caller{id.Name, id.Role.String(), id.Session} }
+
+// session registers the routes of sessions, which pages use instead of tokens.
+func (s stateRoutes) session() {
+	add(s.Server, operation{
+		id: "who-am-i", method: http.MethodGet, path: "/session", group: "session",
+		summary: "Who the caller is, and what it may do", need: auth.Viewer,
+	}, func(ctx context.Context, _ *nothing) (Caller, error) { return callerOf(who(ctx)), nil })
+	tokens, _ := s.o.Authenticator.(*auth.Tokens)
+	if tokens == nil {
+		return
+	}
+	begin := route{name: "begin-session", need: auth.Public, audited: true, json: true}
+	s.handle(http.MethodPost, base+"/session", begin, func(w http.ResponseWriter,
+		r *http.Request) {
+		s.login(w, r, tokens)
+	})
+	end := route{name: "end-session", need: auth.Public, audited: true}
+	s.handle(http.MethodDelete, base+"/session", end, func(w http.ResponseWriter,
+		r *http.Request) {
+		http.SetCookie(w, tokens.Sessions.End(r, isSecure(r)))
+		w.WriteHeader(http.StatusNoContent)
+	})
+}
+
+func (s stateRoutes) login(w http.ResponseWriter, r *http.Request, tokens *auth.Tokens) {
+	var in struct {
+		Token string `json:"token"`
+	}
+	if err := readStrict(r, &in); err != nil {
+		err.write(w)
+		return
+	}
+	cookie, id, err := tokens.Login(in.Token, isSecure(r))
+	if err != nil {
+		s.badCredential(w, peerOf(r)).write(w)
+		return
+	}
+	http.SetCookie(w, cookie)
+	state(w, http.StatusOK, callerOf(id))
+}
+
+// isSecure reports whether the caller's connection is encrypted. A proxy in front that ends TLS
+// says so; whoever lies about it only gets a stricter cookie.
+func isSecure(r *http.Request) bool {
+	return r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https"
+}
+
+// authenticateEvery is how often the caller of an answer that goes on is looked at again.
+const authenticateEvery = 30 * time.Second
+
+// stillMay reports whether the caller of a request may still do it.
+func (s *Server) stillMay(r *http.Request, need auth.Role) bool {
+	if s.o.Authenticator == nil {
+		return true
+	}
+	id, err := s.o.Authenticator.Authenticate(r)
+	return err == nil && id.Role >= need
+}

@@ -1,0 +1,263 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/api"
+	"github.com/perdure/perdure/definition"
+	"github.com/perdure/perdure/internal/present"
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/schedule"
+	"github.com/perdure/perdure/server/auth"
+	"github.com/perdure/perdure/store"
+)
+
+// A Topology is the order of the steps that a workflow declares before it runs.
+type Topology struct {
+	Workflow string              `json:"workflow"`
+	Layers   [][]string          `json:"layers,omitempty"` // of a graph, saga or TCC
+	Graph    *definition.Graph   `json:"graph,omitempty"`
+	Diagram  *definition.Diagram `json:"diagram,omitempty"` // of a step machine
+	Mermaid  string              `json:"mermaid,omitempty" doc:"the drawing, as text for Mermaid"`
+}
+
+type workflowIn struct {
+	Name string `path:"name" maxLength:"255" doc:"the name of a workflow"`
+}
+
+func (s runRoutes) workflows() {
+	const group = "workflows"
+	add(s.Server, operation{
+		id: "list-workflows", method: http.MethodGet, path: "/workflows", group: group,
+		summary: "The workflows of this process and of the living engines", need: auth.Viewer,
+	}, s.listWorkflows)
+	add(s.Server, operation{
+		id: "get-workflow", method: http.MethodGet, path: "/workflows/{name}", group: group,
+		summary: "The definition of a workflow", need: auth.Viewer,
+	}, func(ctx context.Context, in *workflowIn) (api.Definition, error) {
+		all, err := s.listWorkflows(ctx, nil)
+		if err != nil {
+			return api.Definition{}, err
+		}
+		for _, d := range all.Items {
+			if d.Name == in.Name {
+				return d, nil
+			}
+		}
+		return api.Definition{}, unknownWorkflow(in.Name)
+	})
+	add(s.Server, operation{
+		id: "get-topology", method: http.MethodGet, path: "/workflows/{name}/topology",
+		group: group, summary: "The steps that a workflow declares, and their order",
+		need: auth.Viewer,
+		about: "A workflow that this process does not have, and one in plain code, have no steps " +
+			"to show before they run.",
+	}, s.topology)
+	add(s.Server, operation{
+		id: "get-versions", method: http.MethodGet, path: "/workflows/{name}/versions",
+		group: group, summary: "The builds and version markers that its runs need",
+		need: auth.Viewer,
+	}, func(ctx context.Context, in *workflowIn) (api.Versions, error) {
+		v, err := s.admin.Versions(ctx, in.Name)
+		return present.Versions(v), err
+	})
+	addStatus(s.Server, operation{
+		id: "start-execution", method: http.MethodPost, path: "/workflows/{name}/start",
+		group: group, summary: "Start a run", status: http.StatusCreated, need: auth.Operator,
+		about: "The answer has status 201 for a new run, and 200 for one that is there already: " +
+			"one of the same id, or of the same Idempotency-Key, that is open or ended within " +
+			"dedup. The same key with another input is refused.",
+	}, s.start)
+}
+
+func unknownWorkflow(name string) error {
+	return &perdure.Error{
+		Code: journal.CodeNotFound, Op: "workflow " + name,
+		Message: "neither this process nor a living engine has it",
+	}
+}
+
+// listWorkflows returns the workflows of this process, and the names of those that other engines
+// say they have.
+func (s runRoutes) listWorkflows(ctx context.Context, _ *nothing) (list[api.Definition], error) {
+	var out []api.Definition
+	has := map[string]bool{}
+	if s.engine != nil {
+		for _, w := range s.engine.Workflows() {
+			if !present.IsReserved(w.Name) {
+				out = append(out, present.Definition(w))
+				has[w.Name] = true
+			}
+		}
+	}
+	info, err := store.Brief(ctx, s.store)
+	if err != nil {
+		return list[api.Definition]{}, unavailable(err)
+	}
+	for _, e := range info.Engines {
+		for _, name := range e.Workflows {
+			if !e.Expired && !has[name] && !present.IsReserved(name) {
+				out = append(out, api.Definition{Name: name})
+				has[name] = true
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b api.Definition) int {
+		return bytes.Compare([]byte(a.Name), []byte(b.Name))
+	})
+	return listOf(out, ""), nil
+}
+
+func unavailable(err error) error {
+	return &perdure.Error{Code: journal.CodeUnavailable, Op: "read the database", Err: err}
+}
+
+func (s runRoutes) topology(ctx context.Context, in *workflowIn) (Topology, error) {
+	if s.engine != nil {
+		for _, w := range s.engine.Workflows() {
+			if w.Name == in.Name {
+				return topologyOf(w), nil
+			}
+		}
+	}
+	all, err := s.listWorkflows(ctx, nil)
+	if err != nil {
+		return Topology{}, err
+	}
+	if !slices.ContainsFunc(all.Items, func(d api.Definition) bool { return d.Name == in.Name }) {
+		return Topology{}, unknownWorkflow(in.Name)
+	}
+	return Topology{Workflow: in.Name}, nil
+}
+
+func topologyOf(w perdure.Registered) Topology {
+	t := Topology{Workflow: w.Name, Graph: w.Outline.Graph, Diagram: w.Outline.Diagram}
+	switch {
+	case t.Graph != nil:
+		t.Layers, t.Mermaid = t.Graph.Layers(), t.Graph.Mermaid()
+	case t.Diagram != nil:
+		t.Mermaid = t.Diagram.Mermaid()
+	}
+	return t
+}
+
+type startIn struct {
+	Name string `path:"name" maxLength:"255" doc:"the name of a workflow"`
+	Key  string `header:"Idempotency-Key" maxLength:"255" doc:"the same key starts one run"`
+	Body *startBody
+}
+
+type startBody struct {
+	ID    string          `json:"id,omitempty" maxLength:"255" doc:"the workflow ID; missing for a new one"`
+	Input json.RawMessage `json:"input,omitempty" doc:"missing means null"`
+	Dedup string          `json:"dedup,omitempty" maxLength:"40" doc:"how far back an ended run counts, such as 24h; 0s for open runs only"`
+	At    *time.Time      `json:"at,omitempty" doc:"when the run begins"`
+	Delay string          `json:"delay,omitempty" maxLength:"40" doc:"how long after now the run begins, such as 90s"`
+
+	Attributes map[string]string `json:"attributes,omitempty" maxProperties:"100" doc:"search attributes"`
+	Headers    map[string]string `json:"headers,omitempty" maxProperties:"100"`
+}
+
+func (s runRoutes) start(ctx context.Context, in *startIn) (api.Started, int, error) {
+	body := in.Body
+	if body == nil {
+		body = &startBody{}
+	}
+	opts, err := body.options(in.Key)
+	if err != nil {
+		return api.Started{}, 0, err
+	}
+	input := body.Input
+	if input == nil {
+		input = json.RawMessage("null")
+	}
+	run, err := s.client.Start(ctx, in.Name, input, opts...)
+	if err != nil {
+		return api.Started{}, 0, err
+	}
+	out := api.Started{RunID: run.RunID(), WorkflowID: run.ID(), New: run.New()}
+	switch {
+	case out.New:
+		return out, http.StatusCreated, nil
+	case in.Key != "":
+		return out, http.StatusOK, s.sameInput(ctx, out.RunID, input)
+	}
+	return out, http.StatusOK, nil
+}
+
+// options returns the options of a start. A key stands for the workflow ID if there is none.
+func (b *startBody) options(key string) ([]perdure.StartOption, error) {
+	var opts []perdure.StartOption
+	id := b.ID
+	if id == "" {
+		id = key
+	}
+	if id != "" {
+		opts = append(opts, perdure.ID(id))
+	}
+	if b.Dedup != "" {
+		d, err := span("dedup", b.Dedup)
+		if err != nil {
+			return nil, err
+		}
+		opts = append(opts, perdure.Dedup(d))
+	}
+	switch {
+	case b.At != nil && b.Delay != "":
+		return nil, invalid("at and delay are two ways to set a time: choose one")
+	case b.At != nil:
+		opts = append(opts, schedule.At(*b.At))
+	case b.Delay != "":
+		d, err := span("delay", b.Delay)
+		if err != nil {
+			return nil, err
+		}
+		opts = append(opts, schedule.At(time.Now().Add(d)))
+	}
+	if len(b.Attributes) > 0 {
+		opts = append(opts, perdure.Attributes(b.Attributes))
+	}
+	if len(b.Headers) > 0 {
+		opts = append(opts, perdure.Headers(b.Headers))
+	}
+	return opts, nil
+}
+
+// sameInput returns an error if the run of a key was started with another input.
+func (s runRoutes) sameInput(ctx context.Context, run string, input []byte) error {
+	first, err := s.client.History(ctx, run, 1, 1)
+	if err != nil || len(first) == 0 {
+		return err
+	}
+	var a, b bytes.Buffer
+	if json.Compact(&a, first[0].Data) == nil && json.Compact(&b, input) == nil &&
+		bytes.Equal(a.Bytes(), b.Bytes()) {
+		return nil
+	}
+	return &perdure.Error{
+		Code: journal.CodeConflict, Op: "start", Message: "the Idempotency-Key was used with " +
+			"another input, for run " + run, Hint: "use a new key for another start",
+	}
+}
+
+// maxSpan bounds durations in requests.
+const maxSpan = 100 * 365 * 24 * time.Hour
+
+func span(name, text string) (time.Duration, error) {
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 || d > maxSpan {
+		return 0, invalid(name + " is not valid: allowed are durations such as 90s or 24h, up to " +
+			"100 years")
+	}
+	return d, nil
+}
+
+func invalid(message string) error {
+	return &perdure.Error{Code: journal.CodeInvalid, Message: message}
+}

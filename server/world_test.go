@@ -1,0 +1,172 @@
+package server_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/alert"
+	"github.com/perdure/perdure/approval"
+	"github.com/perdure/perdure/batch"
+	"github.com/perdure/perdure/observe"
+	"github.com/perdure/perdure/saga"
+	"github.com/perdure/perdure/schedule"
+	"github.com/perdure/perdure/server"
+	"github.com/perdure/perdure/store/memory"
+)
+
+// A world is a server with an engine, as a caller sees it.
+type world struct {
+	t      *testing.T
+	engine *perdure.Engine
+	server *server.Server
+	http   *httptest.Server
+	token  string // of the next requests
+}
+
+var greet = perdure.Define("greet", func(ctx context.Context, name string) (string, error) {
+	return perdure.Step(ctx, "write", func(context.Context) (string, error) {
+		return "Hello, " + name, nil
+	})
+})
+
+var goAhead = perdure.NewSignal[string]("go")
+
+var waiting = perdure.Define("waiting", func(ctx context.Context, _ json.RawMessage) (string,
+	error) {
+	return goAhead.Wait(ctx)
+})
+
+var failing = perdure.Define("failing", func(ctx context.Context, _ json.RawMessage) (string,
+	error) {
+	return perdure.Step(ctx, "charge", func(context.Context) (string, error) {
+		return "", perdure.Permanent(io.ErrUnexpectedEOF)
+	})
+})
+
+var sleeping = perdure.Define("sleeping", func(ctx context.Context, _ json.RawMessage) (string,
+	error) {
+	_, err := perdure.Timer(ctx, "nap", time.Hour).Await(ctx)
+	return "awake", err
+})
+
+var asking = perdure.Define("asking", func(ctx context.Context, _ json.RawMessage) (bool, error) {
+	out, err := approval.Wait(ctx, approval.Ask{Key: "pay", Role: "manager"})
+	return out.Status == approval.Approved, err
+})
+
+var trip = saga.New[string]("trip")
+
+func init() {
+	saga.Add(trip, "book", func(context.Context, string) (string, error) { return "ok", nil })
+}
+
+// begin begins a server on an engine in memory.
+func begin(t *testing.T, o server.Options) *world {
+	t.Helper()
+	db := memory.New()
+	o.Feed, o.Summary = &server.Feed{}, observe.NewSummary()
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	engine, err := perdure.New(db, perdure.Options{
+		Observers: []observe.Observer{o.Feed.Observer(), o.Summary.Observer()},
+		Logger:    slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := engine.Register(greet, waiting, failing, sleeping, asking, trip,
+		schedule.Workflow(), batch.Workflow(), alert.Workflow(alert.Options{})); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- engine.Run(ctx) }()
+	w := &world{t: t, engine: engine}
+	if w.server, err = server.New(engine, db, o); err != nil {
+		t.Fatal(err)
+	}
+	w.http = httptest.NewUnstartedServer(w.server)
+	w.http.Config = server.HTTPServer(w.server)
+	w.http.Start()
+	t.Cleanup(func() {
+		w.http.CloseClientConnections()
+		w.http.Close()
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		_ = db.Close()
+	})
+	return w
+}
+
+const api = "/api/orchestration"
+
+// ask sends a request, and returns the status and the body of the answer.
+func (w *world) ask(method, path, body string, headers ...string) (int, string) {
+	w.t.Helper()
+	r, err := http.NewRequest(method, w.http.URL+path, strings.NewReader(body))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	if w.token != "" {
+		r.Header.Set("Authorization", "Bearer "+w.token)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		if r.Header.Set(headers[i], headers[i+1]); headers[i] == "Host" {
+			r.Host = headers[i+1]
+		}
+	}
+	answer, err := http.DefaultTransport.RoundTrip(r)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return answer.StatusCode, string(text)
+}
+
+// want sends a request, compares the status, and returns the answer as a map.
+func (w *world) want(status int, method, path, body string, headers ...string) map[string]any {
+	w.t.Helper()
+	got, text := w.ask(method, path, body, headers...)
+	if got != status {
+		w.t.Errorf("%s %s %s: status %d, want %d: %s", method, path, body, got, status, text)
+	}
+	var out map[string]any
+	d := json.NewDecoder(bytes.NewReader([]byte(text)))
+	if err := d.Decode(&out); err != nil && text != "" {
+		w.t.Errorf("%s %s: %v in %q", method, path, err, text)
+	}
+	return out
+}
+
+// start starts a run, and returns its run ID.
+func (w *world) start(workflow, body string) string {
+	w.t.Helper()
+	out := w.want(201, "POST", api+"/workflows/"+workflow+"/start", body)
+	id, _ := out["run_id"].(string)
+	return id
+}
+
+// ended waits for the end of a run, and returns the answer.
+func (w *world) ended(id string) map[string]any {
+	w.t.Helper()
+	return w.want(200, "GET", api+"/executions/"+id+"/result?wait=1m", "")
+}
