@@ -96,6 +96,7 @@ func (p *program) root() *cobra.Command {
 		Example: `  perdure demo                             see runs survive kill -9, and the proof
   perdure start greet -i '"ada"' --wait    start a run and wait for its result
   perdure runs list                        the runs, and how far they are
+  perdure dev                              try it: samples and the API, on this machine
   perdure serve                            execute the workflows of this program`,
 		Version:       version(),
 		SilenceErrors: true,
@@ -104,10 +105,11 @@ func (p *program) root() *cobra.Command {
 	root.SetFlagErrorFunc(wrongFlag)
 	root.SetHelpTemplate(helpTemplate)
 	root.SetUsageTemplate(usageTemplate)
-	addGroup(root, "Runs", p.newServe(), p.newStart(), p.newRuns(), p.newWhy(), p.newWorkflows(),
+	addGroup(root, "Runs", p.newDev(), p.newServe(), p.newStart(), p.newRuns(), p.newWhy(),
+		p.newWorkflows(),
 		p.newBatch(), p.newSchedules(), p.newLimits(), p.newAlerts(), p.newUnrouted(),
 		p.newApprovals(), p.newCallbacks(), p.newKeys(), p.newDeadLetters(),
-		p.newDoctor(), p.newWorkers())
+		p.newDoctor(), p.newWorkers(), p.newTokens())
 	addGroup(root, "See and measure", p.newDemo(), p.newBench())
 	addGroup(root, "The rest", p.newDB(), newVersion())
 	root.AddCommand(newDemoWorker(), newDemoWorld())

@@ -93,8 +93,8 @@ var (
 	goRun  = regexp.MustCompile(`go run \./(?:cmd|examples)/(\w+)`)
 	notRun = regexp.MustCompile(
 		`^(go (build|test|install|get)|git|cd|\.ci/run|\./perdure bench|perdure bench|benchstat|curl)\b`)
-	remark  = regexp.MustCompile(`\s{2,}#.*$`)
-	serving = regexp.MustCompile(`\bserve\b`)
+	remark = regexp.MustCompile(`\s{2,}#.*$`)
+	serves = regexp.MustCompile(`\bserve\b`)
 )
 
 // runnable returns the commands that can be run here. A go run becomes the program that is
@@ -109,7 +109,7 @@ func runnable(all []command) []command {
 		if notRun.MatchString(c.text) {
 			continue
 		}
-		if serving.MatchString(c.text) && !strings.HasSuffix(c.text, " &") {
+		if serves.MatchString(c.text) && !strings.HasSuffix(c.text, " &") {
 			c.text += " &"
 		}
 		out = append(out, c)

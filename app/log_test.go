@@ -12,18 +12,18 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/definition"
+	"github.com/perdure/perdure/observe"
 	"github.com/perdure/perdure/store/memory"
 )
 
 // spec: F-8
 func TestAnIssueOfADefinitionIsLogged(t *testing.T) {
 	var out bytes.Buffer
-	logger, err := newLogger("text", &out)
-	if err != nil {
-		t.Fatal(err)
-	}
 	engine, err := perdure.New(memory.New(), perdure.Options{
-		Observers: logger, Logger: slog.New(slog.DiscardHandler),
+		Observers: []observe.Observer{
+			observe.Log(slog.New(slog.NewTextHandler(&out, nil)), slog.LevelInfo),
+		},
+		Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)

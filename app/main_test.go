@@ -11,7 +11,7 @@ import (
 
 // child is an environment variable that makes the test binary run as the program. Tests set
 // it for the processes that they start.
-const child = "PERDURE_APP_TEST_CHILD"
+const child = "PERDURE_TEST_CHILD"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(child) != "" {

@@ -1,166 +1,225 @@
 package app
 
 import (
-	"context"
 	"fmt"
 	"io"
-	"log/slog"
-	"net/netip"
 	"os"
+	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/alert"
-	"github.com/perdure/perdure/alert/mail"
-	"github.com/perdure/perdure/batch"
+	"github.com/perdure/perdure/app/internal/config"
+	"github.com/perdure/perdure/app/internal/sample"
+	"github.com/perdure/perdure/app/internal/serving"
 	"github.com/perdure/perdure/internal/place"
 	"github.com/perdure/perdure/journal"
-	"github.com/perdure/perdure/observe"
-	"github.com/perdure/perdure/schedule"
 	"github.com/perdure/perdure/store/memory"
 )
 
+// configEnv is the variable that names the file of the configuration.
+const configEnv = "PERDURE_CONFIG"
+
 func (p *program) newServe() *cobra.Command {
-	var capacity int
-	var log string
-	var internal []string
+	var file string
+	var print bool
 	cmd := &cobra.Command{
-		Use: "serve", Aliases: []string{"dev"},
-		Short: "Execute the workflows of this program until interrupted",
+		Use:   "serve",
+		Short: "Execute the workflows of this program, and serve the API, until interrupted",
 		Long: `Opens the database, or makes it, and executes the runs of the workflows of this
-program. It begins with the runs that an earlier process left. On an interrupt,
-steps in flight have ten seconds to end.
+program. It begins with the runs that an earlier process left. It serves the API over
+HTTP at --addr: see /docs there. On an interrupt, steps in flight have ten seconds to
+end.
 
 An SQLite file is for one serve at a time. On PostgreSQL any number of them, on any
 number of machines, share the runs. When one dies, the others continue its runs
 after its lease: 10 seconds, or ?lease=5s in the URL. ?pooler=on is for a connection
 pooler in transaction mode. Other commands may use the database meanwhile.
 
-It sends the alerts that "alerts set" asks for. PERDURE_ALERT_SECRET is the secret that
-signs webhooks, and PERDURE_SMTP the mail server: smtp://USER:PASSWORD@HOST:587?from=ADDRESS,
-or smtps with port 465. Webhooks to internal addresses, and by http, go only into the
-networks of --webhook-internal. A program that registers alert.Workflow itself has its own
-options instead.`,
+The configuration is a file of YAML, variables, and flags, in growing strength.
+--print-config shows each key with its value and where the value comes from. On another
+address than this machine's own, the API needs credentials: "tokens new" makes them.
+
+It sends the alerts that "alerts set" asks for. A program that registers alert.Workflow
+itself has its own options instead.`,
 		Example: `  perdure serve
   perdure serve --store /var/lib/shop/orders.db --log json
-  perdure serve --store postgres://shop@db.internal/shop`,
+  perdure serve --store postgres://shop@db.internal/shop --addr off
+  perdure serve --config /etc/shop/perdure.yaml --print-config`,
 		Args: exactly(),
 	}
 	db := p.database(cmd)
-	cmd.Flags().IntVar(&capacity, "capacity", 0,
-		"number of runs in memory at a time (default 10,000)")
-	cmd.Flags().StringVar(&log, "log", "text", "format of the log on stderr: text, json or off")
-	cmd.Flags().StringSliceVar(&internal, "webhook-internal", nil,
+	flags := cmd.Flags()
+	flags.StringVar(&file, "config", "", "file of the configuration (default "+configEnv+")")
+	flags.BoolVar(&print, "print-config", false, "show the configuration, and do nothing else")
+	flags.String("addr", "", "address of the API, HOST:PORT, or off (default 127.0.0.1:7433, "+
+		"or a free port if that one is taken)")
+	flags.Int("capacity", 0, "number of runs in memory at a time (default 10,000)")
+	flags.String("log", "", "format of the log on stderr: text, json or off (default text)")
+	flags.StringSlice("webhook-internal", nil,
 		"internal networks that webhooks may go to, such as 10.1.0.0/16")
 	completeWords(cmd, "log", "text", "json", "off")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if file == "" {
+			file = os.Getenv(configEnv)
+		}
+		set := flagged(cmd)
+		if db.chosen() {
+			set["store"] = db.text
+		}
+		c, values, err := config.Load(file, os.Environ(), set)
+		if err != nil {
+			return err
+		}
+		if print {
+			return printConfig(cmd.OutOrStdout(), values)
+		}
 		if len(p.workflows) == 0 {
 			return &perdure.Error{
 				Code: journal.CodeInvalid, Op: "serve", Message: "this program has no workflows",
 				Hint: "an application gives them to app.Main; examples/orders is one: go run " +
-					"./examples/orders serve",
+					"./examples/orders serve. perdure dev has samples",
 			}
 		}
-		sends, err := alerting(internal)
-		if err != nil {
-			return err
-		}
-		logger, err := newLogger(log, cmd.ErrOrStderr())
-		if err != nil {
-			return err
-		}
-		at, err := db.place()
-		if err != nil {
-			return err
-		}
-		s, err := at.Open(cmd.Context(), place.Engine)
-		if err != nil {
-			return err
-		}
-		defer s.Close()
-		engine, err := perdure.New(s, perdure.Options{
-			Capacity: capacity, Observers: logger, Logger: slog.New(slog.DiscardHandler),
+		_, chosen := set["listen.address"]
+		isDefault := slices.ContainsFunc(values, func(v config.Value) bool {
+			return v.Key.Name == "listen.address" && v.From == "default"
 		})
-		if err == nil {
-			err = engine.Register(append(slices.Clip(p.workflows), schedule.Workflow(),
-				batch.Workflow())...)
-		}
-		if err == nil && !p.alerts() {
-			err = engine.Register(alert.Workflow(sends))
-		}
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(cmd.ErrOrStderr(), "%s executes %s on %s; an interrupt ends it\n", p.name,
-			strings.Join(p.names(), ", "), at)
-		stop := context.AfterFunc(cmd.Context(), func() {
-			fmt.Fprintln(cmd.ErrOrStderr(), "it ends when the steps in flight have, within ten "+
-				"seconds; another interrupt ends it now")
-		})
-		defer stop()
-		return at.Explain(engine.Run(cmd.Context()))
+		return p.serve(cmd, c, p.workflows, !chosen && isDefault)
 	}
 	return cmd
 }
 
-// alerts reports whether the program has the workflow of alerts itself.
-func (p *program) alerts() bool {
+// flagged returns the values of the flags that were given, by the names of their keys.
+func flagged(cmd *cobra.Command) map[string]string {
+	set := map[string]string{}
+	for _, k := range config.Keys() {
+		name := k.Flag
+		f := cmd.Flags().Lookup(name)
+		if name == "" || f == nil || !f.Changed {
+			continue
+		}
+		set[k.Name] = strings.Trim(f.Value.String(), "[]")
+	}
+	return set
+}
+
+// serve executes workflows and serves the API until an interrupt.
+func (p *program) serve(cmd *cobra.Command, c config.Config, workflows []perdure.Definition,
+	anyPort bool) error {
+	log := cmd.ErrOrStderr()
+	at, err := place.Parse(p.name, c.Store)
+	if err != nil {
+		return err
+	}
+	return serving.Run(cmd.Context(), serving.Options{
+		Config: c, Program: p.name, Workflows: workflows, Alerts: alerts(workflows),
+		AnyPort: anyPort, Log: log,
+		Begun: func(url string) {
+			fmt.Fprintf(log, "%s executes %s on %s; an interrupt ends it\n", p.name,
+				strings.Join(namesOf(workflows), ", "), at)
+			if url != "" {
+				fmt.Fprintf(log, "the API is at %s: %s/docs describes it\n", url, url)
+			}
+		},
+		Ending: func() {
+			fmt.Fprintln(log, "it ends when the steps in flight have, within "+
+				c.Engine.Drain.String()+"; another interrupt ends it now")
+		},
+	})
+}
+
+// printConfig prints the keys with their values, and where the values come from.
+func printConfig(w io.Writer, values []config.Value) error {
+	return table(w, values, []column[config.Value]{
+		{"KEY", func(v config.Value) string { return v.Key.Name }},
+		{"VALUE", func(v config.Value) string { return v.Text }},
+		{"FROM", func(v config.Value) string { return v.From }},
+		{"VARIABLE", func(v config.Value) string { return v.Key.Env }},
+	})
+}
+
+// devFolder is the folder of dev, unless --dir names another one.
+const devFolder = "perdure-dev"
+
+func (p *program) newDev() *cobra.Command {
+	var dir, addr string
+	cmd := &cobra.Command{
+		Use:   "dev",
+		Short: "Try it: workflows and the API on this machine, on a database of their own",
+		Long: `Executes the workflows of this program, or some samples of every pattern if it has none,
+on an SQLite file in the folder --dir, and serves the API on this machine alone. It needs
+no configuration. If the port is taken, it uses a free one. Its address is the first line
+that it prints. What it has done is still there the next time.`,
+		Example: `  perdure dev
+  perdure dev --dir /tmp/try --addr 127.0.0.1:8080`,
+		Args: exactly(),
+	}
+	cmd.Flags().StringVar(&dir, "dir", devFolder, "folder of the database")
+	cmd.Flags().StringVar(&addr, "addr", "127.0.0.1:7433", "address of the API")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return err
+		}
+		c, _, err := config.Load("", nil, map[string]string{
+			"store": "sqlite:" + filepath.Join(dir, "perdure.db"), "listen.address": addr,
+		})
+		if err != nil {
+			return err
+		}
+		workflows := p.workflows
+		if len(workflows) == 0 {
+			workflows = sample.Workflows()
+		}
+		return p.develop(cmd, c, workflows)
+	}
+	return cmd
+}
+
+// develop serves workflows for the first minute.
+func (p *program) develop(cmd *cobra.Command, c config.Config,
+	workflows []perdure.Definition) error {
+	out, log := cmd.OutOrStdout(), cmd.ErrOrStderr()
+	names := namesOf(workflows)
+	first := names[0]
+	if slices.Contains(names, "greet") {
+		first = "greet"
+	}
+	return serving.Run(cmd.Context(), serving.Options{
+		Config: c, Program: p.name, Workflows: workflows, Alerts: alerts(workflows),
+		AnyPort: true, Log: log,
+		Begun: func(url string) {
+			fmt.Fprintln(out, url)
+			fmt.Fprintf(log, `the API is described at %[1]s/docs
+it executes %[2]s
+on %[3]s; an interrupt ends it
+try  curl -d '{"input": "ada"}' -H 'Content-Type: application/json' \
+       %[1]s/api/orchestration/workflows/%[4]s/start
+     %[5]s runs list --store %[1]s
+`, url, strings.Join(names, ", "), c.Store, first, p.name)
+		},
+		Ending: func() { fmt.Fprintln(log, "it ends when the steps in flight have") },
+	})
+}
+
+// alerts reports whether workflows have one that alerts.
+func alerts(workflows []perdure.Definition) bool {
 	e, err := perdure.New(memory.New(), perdure.Options{Build: "check"})
-	return err == nil && e.Register(append(slices.Clip(p.workflows),
+	return err == nil && e.Register(append(slices.Clip(workflows),
 		alert.Workflow(alert.Options{}))...) != nil
 }
 
-// alerting returns the options of alerts that the environment and the flags set.
-func alerting(internal []string) (o alert.Options, err error) {
-	o.Secret = []byte(os.Getenv("PERDURE_ALERT_SECRET"))
-	for _, text := range internal {
-		p, err := netip.ParsePrefix(text)
-		if err != nil {
-			return o, &perdure.Error{
-				Code: journal.CodeInvalid, Op: "serve", Message: "--webhook-internal " +
-					strconv.Quote(text) + " is not valid: allowed are networks such as 10.1.0.0/16",
-			}
-		}
-		o.Internal = append(o.Internal, p.Masked())
+// namesOf returns the names of workflows, sorted. They were registered once, so they are valid.
+func namesOf(workflows []perdure.Definition) (names []string) {
+	e, err := perdure.New(memory.New(), perdure.Options{Build: "check"})
+	if err != nil || e.Register(workflows...) != nil {
+		return nil
 	}
-	if server := os.Getenv("PERDURE_SMTP"); server != "" {
-		sender, err := mail.New(server)
-		if err != nil {
-			return o, fmt.Errorf("PERDURE_SMTP: %w", err)
-		}
-		o.Mail = sender
-	}
-	return o, nil
-}
-
-// names returns the names of the program's workflows.
-func (p *program) names() []string {
-	names := make([]string, len(p.known))
-	for i, w := range p.known {
-		names[i] = w.Name
+	for _, w := range e.Workflows() {
+		names = append(names, w.Name)
 	}
 	return names
-}
-
-// newLogger returns observers that log to w.
-func newLogger(format string, w io.Writer) ([]observe.Observer, error) {
-	var handler slog.Handler
-	switch format {
-	case "text":
-		handler = slog.NewTextHandler(w, nil)
-	case "json":
-		handler = slog.NewJSONHandler(w, nil)
-	case "off":
-		return nil, nil
-	default:
-		return nil, &perdure.Error{
-			Code: journal.CodeInvalid, Op: "serve", Message: "there is no log " + format,
-			Hint: "--log is text, json or off",
-		}
-	}
-	return []observe.Observer{observe.Log(slog.New(handler), slog.LevelInfo)}, nil
 }

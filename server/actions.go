@@ -118,10 +118,10 @@ type Done struct {
 }
 
 type signalIn struct {
-	ID     string          `path:"id" maxLength:"512" doc:"a run ID or a workflow ID"`
-	Signal string          `path:"signal" maxLength:"255"`
-	Key    string          `header:"Idempotency-Key" maxLength:"255" doc:"the same key sends one signal"`
-	Body   json.RawMessage `required:"false"`
+	ID     string `path:"id" maxLength:"512" doc:"a run ID or a workflow ID"`
+	Signal string `path:"signal" maxLength:"255"`
+	Key    string `header:"Idempotency-Key" maxLength:"255" doc:"the same key sends one signal"`
+	Body   *json.RawMessage
 }
 
 func (s runRoutes) signal(ctx context.Context, in *signalIn) (api.Delivery, error) {
@@ -129,9 +129,9 @@ func (s runRoutes) signal(ctx context.Context, in *signalIn) (api.Delivery, erro
 	if in.Key != "" {
 		opts = append(opts, perdure.SendKey(in.Key))
 	}
-	payload := in.Body
-	if len(payload) == 0 {
-		payload = json.RawMessage("null")
+	payload := json.RawMessage("null")
+	if in.Body != nil {
+		payload = *in.Body
 	}
 	return delivered(s.client.Send(ctx, in.ID, in.Signal, payload, opts...))
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/perdure/perdure/definition"
 	"github.com/perdure/perdure/internal/present"
 	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/pattern"
 	"github.com/perdure/perdure/schedule"
 	"github.com/perdure/perdure/server/auth"
 	"github.com/perdure/perdure/store"
@@ -72,7 +73,9 @@ func (s runRoutes) workflows() {
 		group: group, summary: "Start a run", status: http.StatusCreated, need: auth.Operator,
 		about: "The answer has status 201 for a new run, and 200 for one that is there already: " +
 			"one of the same id, or of the same Idempotency-Key, that is open or ended within " +
-			"dedup. The same key with another input is refused.",
+			"dedup. The same key with another input is refused. With wait, and for a graph of " +
+			"mode SYNC, the answer comes when the run has ended, with its result, or when the " +
+			"wait is over.",
 	}, s.start)
 }
 
@@ -150,6 +153,7 @@ func topologyOf(w perdure.Registered) Topology {
 type startIn struct {
 	Name string `path:"name" maxLength:"255" doc:"the name of a workflow"`
 	Key  string `header:"Idempotency-Key" maxLength:"255" doc:"the same key starts one run"`
+	Wait string `query:"wait" maxLength:"40" default:"0s" doc:"how long to wait for the end, up to 5m"`
 	Body *startBody
 }
 
@@ -164,7 +168,48 @@ type startBody struct {
 	Headers    map[string]string `json:"headers,omitempty" maxProperties:"100"`
 }
 
-func (s runRoutes) start(ctx context.Context, in *startIn) (api.Started, int, error) {
+// A StartedRun is the answer to a start. If the caller has waited for the end, and the run has
+// ended, it has the result.
+type StartedRun struct {
+	api.Started
+	Status string     `json:"status,omitempty"` // of a run that was waited for
+	Output api.Data   `json:"output,omitzero"`
+	Error  *api.Error `json:"error,omitempty"`
+}
+
+func (s runRoutes) start(ctx context.Context, in *startIn) (StartedRun, int, error) {
+	wait, err := span("wait", in.Wait)
+	if err != nil {
+		return StartedRun{}, 0, err
+	}
+	if s.modeOf(in.Name) == pattern.ModeSync && wait == 0 {
+		wait = maxWait
+	}
+	started, status, err := s.startOne(ctx, in, wait > 0)
+	out := StartedRun{Started: started}
+	if err != nil || wait == 0 {
+		return out, status, err
+	}
+	ended, _, err := s.result(ctx, &resultIn{ID: out.RunID, Wait: wait.String()})
+	out.Status, out.Output, out.Error = ended.Status, ended.Output, ended.Error
+	return out, status, err
+}
+
+// modeOf returns the mode of a workflow of this process; empty if it has none.
+func (s runRoutes) modeOf(name string) pattern.Mode {
+	if s.engine != nil {
+		for _, w := range s.engine.Workflows() {
+			if w.Name == name {
+				return pattern.Mode(w.Outline.Mode)
+			}
+		}
+	}
+	return ""
+}
+
+// startOne starts a run, or finds the one that its ID stands for.
+func (s runRoutes) startOne(ctx context.Context, in *startIn, waits bool) (api.Started, int,
+	error) {
 	body := in.Body
 	if body == nil {
 		body = &startBody{}
@@ -172,6 +217,9 @@ func (s runRoutes) start(ctx context.Context, in *startIn) (api.Started, int, er
 	opts, err := body.options(in.Key)
 	if err != nil {
 		return api.Started{}, 0, err
+	}
+	if waits {
+		opts = append(opts, pattern.ModeSync)
 	}
 	input := body.Input
 	if input == nil {

@@ -196,6 +196,11 @@ var plan = map[string]permit{
 			"github.com/danielgtaylor/huma/v2/adapters/humago",
 	},
 	// programs
+	"app/internal/config": {
+		own: "/ internal/place journal server/auth", others: "go.yaml.in/yaml/v3",
+	},
+	"app/internal/serving": {own: anyPublic + " app/internal/config internal/place"},
+	"app/internal/sample":  {own: anyPublic},
 	"app": {
 		own:    anyPublic + " internal/place internal/present",
 		others: "github.com/spf13/cobra github.com/spf13/pflag golang.org/x/term",

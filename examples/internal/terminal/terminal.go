@@ -14,7 +14,7 @@ import (
 )
 
 // asProgram is the environment variable that makes the test binary run as the program.
-const asProgram = "PERDURE_EXAMPLE_PROGRAM"
+const asProgram = "PERDURE_TEST_EXAMPLE"
 
 // Main runs the tests, or the program if a [Terminal] has started this process. TestMain
 // calls it last.

@@ -1,0 +1,158 @@
+package config
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/server/auth"
+)
+
+func write(t *testing.T, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "perdure.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// spec: P-13
+func TestASourceIsStrongerThanTheOneBeforeIt(t *testing.T) {
+	file := write(t, "engine:\n  capacity: 7\n  drain: 1m\nengine.sweep: 2s\n"+
+		"log: {format: json}\nredact: [card, pin]\npatterns.off: saga\n")
+	c, values, err := Load(file, []string{
+		"PERDURE_ENGINE_DRAIN=2m", "PERDURE_LOG_FORMAT=off", "HOME=/", "PERDURE_TEST_X=1",
+	}, map[string]string{"log.format": "text"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Engine.Capacity != 7 || c.Engine.Drain != 2*time.Minute || c.Log.Format != "text" ||
+		c.Engine.Sweep != 2*time.Second || strings.Join(c.Redact, " ") != "card pin" ||
+		c.Listen.Address != "127.0.0.1:7433" || len(c.Engine.Off) != 1 ||
+		c.Engine.Off[0] != journal.PatternSaga {
+		t.Errorf("%+v", c)
+	}
+	from := map[string]string{}
+	for _, v := range values {
+		from[v.Key.Name] = v.From
+	}
+	for name, want := range map[string]string{
+		"engine.capacity": file + ":2", "engine.drain": "PERDURE_ENGINE_DRAIN",
+		"engine.sweep": file + ":4", "log.format": "--log", "listen.address": "default",
+		"redact": file + ":6",
+	} {
+		if from[name] != want {
+			t.Errorf("%s is from %q, want %q", name, from[name], want)
+		}
+	}
+}
+
+// Each default is a value that its key takes, and is the engine's own.
+//
+// spec: P-13
+func TestDefaultsAreValid(t *testing.T) {
+	c, values, err := Load("", nil, nil)
+	if err != nil || len(values) != len(Keys()) {
+		t.Fatal(len(values), err)
+	}
+	o := c.Engine
+	if o.Capacity != 10_000 || o.Drain != 10*time.Second || o.IdleTimeout != time.Second ||
+		o.MaxPayload != 64<<20 || o.MaxLoaded != 256<<20 || o.Sweep != 30*time.Second ||
+		o.SweepOnly || o.FailOnWarning || o.Retention.Period != 7*24*time.Hour ||
+		o.CleanUp != time.Hour || o.KeepUnrouted != 7*24*time.Hour ||
+		o.KeepDeadLettered != 30*24*time.Hour || c.Stale != time.Hour ||
+		c.Switches != (Switches{API: true, Health: true, Metrics: true, DeadLetters: true}) {
+		t.Errorf("%+v", c)
+	}
+}
+
+// spec: P-13
+func TestMistakesAreRefusedWithTheirPlace(t *testing.T) {
+	_, hash := auth.NewToken()
+	for _, c := range []struct{ file, env, want string }{
+		{"engine:\n  capacty: 7\n", "", ":2: there is no key engine.capacty"},
+		{"colour: red\n", "", ":1: there is no key colour"},
+		{"engine: 7\n", "", "there is no key engine"},
+		{"engine.capacity: 1\nengine: {capacity: 2}\n", "", "engine.capacity comes twice"},
+		{"engine.capacity: many\n", "", ":1: engine.capacity is not valid: allowed are whole"},
+		{"engine.capacity: [1, 2]\n", "", "it is one text, not a list"},
+		{"engine.drain: -1s\n", "", "allowed are durations"},
+		{"engine.drain: 9999999h\n", "", "allowed are durations"},
+		{"engine.sweep: 1ms\n", "", "allowed are 1s to 10m"},
+		{"redact: [[a]]\n", "", "redact is a list of texts"},
+		{"listen: {prefix: ops}\n", "", "it begins with a slash"},
+		{"- a\n", "", ":1: keys and values are needed here"},
+		{"a: [\n", "", "is not YAML"},
+		{"log.format: text\n---\nlog.format: text\n", "", "more than one document"},
+		{"patterns.off: [opera]\n", "", `there is no pattern "opera"`},
+		{"retention.statuses: [RUNNING=1h]\n", "", "is not STATUS=TIME"},
+		{"alerts.internal: [10.0.0.1]\n", "", "is no network"},
+		{"auth.tokens: ['ada:boss:" + hash + "']\n", "", "the role viewer, operator or admin"},
+		{"auth.tokens: ['ada:admin:sha256:12']\n", "", "64 hexadecimal digits"},
+		{"auth.tokens: ['a:admin:" + hash + "', 'a:viewer:" + hash + "']\n", "", "has a twice"},
+		{"listen.certificate: a.pem\n", "", "go together"},
+		{"listen.address: 0.0.0.0:1\n", "", "without credentials"},
+		{"listen.address: ':1'\n", "", "without credentials"},
+		{"listen.address: here\n", "", "allowed are HOST:PORT"},
+		{"", "PERDURE_LISTN_ADDRESS=x", "the variable PERDURE_LISTN_ADDRESS is no key"},
+		{"encryption.keys: file:/nowhere/keys\n", "", "no such file"},
+	} {
+		_, _, err := Load(write(t, c.file), []string{c.env}, nil)
+		var e *perdure.Error
+		if !errors.As(err, &e) || e.Code != journal.CodeInvalid ||
+			!strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q, %q: %v, want %q", c.file, c.env, err, c.want)
+		}
+	}
+	if _, _, err := Load("/nowhere.yaml", nil, nil); err == nil {
+		t.Error("a file that is not there is accepted")
+	}
+}
+
+// spec: P-13, B-18
+func TestSecretsAreNotShown(t *testing.T) {
+	const canary = "canary-of-a-secret"
+	kept := filepath.Join(t.TempDir(), "keys")
+	if err := os.WriteFile(kept, []byte(canary+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, values, err := Load("", []string{
+		"PERDURE_ALERT_SECRET=" + canary, "PERDURE_SMTP=smtp://u:" + canary + "@h",
+		"PERDURE_ENCRYPTION_KEYS=file:" + kept,
+	}, nil)
+	if err != nil || c.Alerts.Secret != canary || c.Encryption.Keys != canary {
+		t.Error(c, err)
+	}
+	for _, v := range values {
+		if strings.Contains(v.Text, canary) {
+			t.Errorf("%s shows its secret", v.Key.Name)
+		}
+	}
+}
+
+// With credentials the API may listen anywhere.
+//
+// spec: B-18
+func TestCredentialsOpenTheAddress(t *testing.T) {
+	_, hash := auth.NewToken()
+	c, _, err := Load(write(t, "listen.address: 0.0.0.0:7433\nauth:\n  tokens:\n    - ada:admin:"+
+		hash+"\n"), nil, nil)
+	if err != nil || len(c.Tokens) != 1 || c.Tokens[0].Role != auth.Admin {
+		t.Error(c, err)
+	}
+	for address, want := range map[string]bool{
+		"127.0.0.1:1": true, "[::1]:1": true, "localhost:1": true, "127.9.9.9:1": true,
+		"[::ffff:127.0.0.1]:1": true,
+		"0.0.0.0:1":            false, "[::]:1": false, ":1": false, "10.0.0.1:1": false,
+	} {
+		if isLoopback(address) != want {
+			t.Errorf("%s: loopback %t, want %t", address, !want, want)
+		}
+	}
+}

@@ -1,0 +1,41 @@
+package serving
+
+import (
+	"encoding/json"
+	"log/slog"
+	"os"
+	"sync"
+
+	"github.com/perdure/perdure/server"
+)
+
+// An auditFile is a file to which actions are added, one JSON object a line. What is added is
+// durable when the answer to the action has been given.
+type auditFile struct {
+	mu   sync.Mutex
+	file *os.File
+	log  *slog.Logger
+}
+
+func openAudit(path string, log *slog.Logger) (*auditFile, error) {
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	return &auditFile{file: f, log: log}, err
+}
+
+func (a *auditFile) add(act server.Act) {
+	line, err := json.Marshal(act)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err == nil {
+		_, err = a.file.Write(append(line, '\n'))
+	}
+	if err == nil {
+		err = a.file.Sync()
+	}
+	if err != nil {
+		a.log.Error("perdure: the audit cannot be written", "error", err, "by", act.By,
+			"action", act.Action, "path", act.Path, "status", act.Status)
+	}
+}
+
+func (a *auditFile) close() { _ = a.file.Close() } // each line is durable

@@ -1,0 +1,266 @@
+// Package serving runs an engine and the API over HTTP in one process, as a configuration says.
+package serving
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/alert"
+	"github.com/perdure/perdure/alert/mail"
+	"github.com/perdure/perdure/app/internal/config"
+	"github.com/perdure/perdure/batch"
+	"github.com/perdure/perdure/deadletter"
+	"github.com/perdure/perdure/internal/place"
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/observe"
+	"github.com/perdure/perdure/schedule"
+	"github.com/perdure/perdure/server"
+	"github.com/perdure/perdure/server/auth"
+	"github.com/perdure/perdure/store"
+)
+
+// Options set what a process serves.
+type Options struct {
+	Config    config.Config
+	Program   string // the command that runs this program
+	Workflows []perdure.Definition
+	// Alerts is set if the workflows have one that alerts.
+	Alerts bool
+	// AnyPort takes a free port if the one of the address is taken.
+	AnyPort bool
+	Log     io.Writer
+	// Begun is called when the API listens, or with an empty address if it is off.
+	Begun func(url string)
+	// Ending is called when ctx has ended.
+	Ending func()
+}
+
+// Run executes the workflows and serves the API until ctx ends. It ends when steps in flight have,
+// or when the drain of the configuration is over.
+func Run(ctx context.Context, o Options) error {
+	at, err := place.Parse(o.Program, o.Config.Store)
+	if err != nil {
+		return err
+	}
+	db, err := at.Open(ctx, place.Engine)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	n := &node{o: o, at: at, store: db}
+	if err := n.prepare(); err != nil {
+		return err
+	}
+	return at.Explain(n.run(ctx))
+}
+
+// A node is one process with an engine and an API.
+type node struct {
+	o       Options
+	at      place.Place
+	store   store.Store
+	engine  *perdure.Engine
+	handler http.Handler // nil if the API is off
+	audit   *auditFile
+	log     *slog.Logger
+}
+
+func (n *node) prepare() (err error) {
+	c := n.o.Config
+	if n.log, err = logger(c.Log, n.o.Log); err != nil {
+		return err
+	}
+	feed, summary := &server.Feed{}, observe.NewSummary()
+	options := c.Engine
+	options.Logger = slog.New(slog.DiscardHandler) // its observer has more
+	options.Observers = append(options.Observers, observe.Log(n.log, c.Log.Level))
+	if c.Listen.Address != config.Off {
+		options.Observers = append(options.Observers, feed.Observer(), summary.Observer())
+	}
+	if !c.Switches.DeadLetters {
+		options.DeadLetters = func(context.Context, deadletter.Letter) error { return nil }
+	}
+	if n.engine, err = perdure.New(n.store, options); err != nil {
+		return err
+	}
+	if err := n.register(); err != nil {
+		return err
+	}
+	if c.Listen.Address == config.Off {
+		return nil
+	}
+	return n.serve(feed, summary)
+}
+
+// register registers the workflows, and those of the program itself.
+func (n *node) register() error {
+	own := []perdure.Definition{schedule.Workflow(), batch.Workflow()}
+	if !n.o.Alerts {
+		a := n.o.Config.Alerts
+		options := alert.Options{Secret: []byte(a.Secret), Internal: a.Internal}
+		if a.SMTP != "" {
+			sender, err := mail.New(a.SMTP)
+			if err != nil {
+				return fmt.Errorf("alerts.smtp: %w", err)
+			}
+			options.Mail = sender
+		}
+		own = append(own, alert.Workflow(options))
+	}
+	return n.engine.Register(append(slices.Clip(n.o.Workflows), own...)...)
+}
+
+// serve makes the handler of the API.
+func (n *node) serve(feed *server.Feed, summary *observe.Summary) (err error) {
+	c := n.o.Config
+	options := server.Options{
+		Hosts: hostsOf(c.Listen), Prefix: c.Listen.Prefix, Address: n.at.String(),
+		Program: n.o.Program, Feed: feed, Summary: summary, Redact: c.Redact, Logger: n.log,
+	}
+	if len(c.Tokens) > 0 {
+		tokens := &auth.Tokens{}
+		if err := tokens.Set(c.Tokens); err != nil {
+			return err
+		}
+		options.Authenticator = tokens
+	}
+	if c.Audit != "" {
+		if n.audit, err = openAudit(c.Audit, n.log); err != nil {
+			return err
+		}
+		options.Audit = n.audit.add
+	}
+	s, err := server.New(n.engine, n.store, options)
+	if err != nil {
+		return err
+	}
+	n.handler = switched(c.Switches, s)
+	if c.Listen.Prefix != "" {
+		n.handler = http.StripPrefix(c.Listen.Prefix, n.handler)
+	}
+	return nil
+}
+
+// hostsOf returns the names by which the API may be called. With credentials and without names, all
+// are allowed.
+func hostsOf(l config.Listen) []string {
+	if host, _, err := net.SplitHostPort(l.Address); err == nil && len(l.Hosts) > 0 {
+		return append(slices.Clip(l.Hosts), host, "localhost", "127.0.0.1", "::1")
+	}
+	return l.Hosts
+}
+
+// switched leaves out the parts that are switched off.
+func switched(on config.Switches, h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p := r.URL.Path
+		switch {
+		case !on.Health && (p == "/healthz" || p == "/readyz"), !on.Metrics && p == "/metrics",
+			!on.API && strings.HasPrefix(p, "/api/"):
+			http.NotFound(w, r)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// stopWithin is how long answers may take to end.
+const stopWithin = 5 * time.Second
+
+// run executes and serves until ctx ends, or until one of the two fails.
+func (n *node) run(ctx context.Context) error {
+	if n.audit != nil {
+		defer n.audit.close()
+	}
+	unhear := context.AfterFunc(ctx, n.o.Ending)
+	defer unhear()
+	if n.handler == nil {
+		n.o.Begun("")
+		return n.engine.Run(ctx)
+	}
+	l, err := n.listen()
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	s := server.HTTPServer(n.handler)
+	s.ErrorLog = slog.NewLogLogger(n.log.Handler(), slog.LevelDebug)
+	answers, end := context.WithCancel(context.WithoutCancel(ctx))
+	s.BaseContext = func(net.Listener) context.Context { return answers }
+	served := make(chan error, 1)
+	go func() {
+		defer stop()
+		if c := n.o.Config.Listen; c.Certificate != "" {
+			served <- s.ServeTLS(l, c.Certificate, c.Key)
+			return
+		}
+		served <- s.Serve(l)
+	}()
+	n.o.Begun(n.url(l))
+	failed := n.engine.Run(ctx)
+	end() // live events
+	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
+	defer cancel()
+	if err := s.Shutdown(late); err != nil {
+		_ = s.Close() // what is cut off now had its time
+	}
+	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+		failed = errors.Join(failed, err)
+	}
+	return failed
+}
+
+// listen opens the address. If its port is taken, it opens a free one where that is allowed.
+func (n *node) listen() (net.Listener, error) {
+	address := n.o.Config.Listen.Address
+	l, err := net.Listen("tcp", address)
+	if err == nil {
+		return l, nil
+	}
+	host, _, bad := net.SplitHostPort(address)
+	if n.o.AnyPort && bad == nil && isTaken(err) {
+		if l, err := net.Listen("tcp", net.JoinHostPort(host, "0")); err == nil {
+			fmt.Fprintf(n.o.Log, "%s is taken: another process listens there\n", address)
+			return l, nil
+		}
+	}
+	return nil, &perdure.Error{
+		Code: journal.CodeInvalid, Op: "listen on " + address, Err: err,
+		Hint: "--addr names another address; --addr off serves no API",
+	}
+}
+
+// url returns the address of the API for people.
+func (n *node) url(l net.Listener) string {
+	c := n.o.Config.Listen
+	scheme := "http"
+	if c.Certificate != "" {
+		scheme = "https"
+	}
+	host, port, err := net.SplitHostPort(l.Addr().String())
+	if ip := net.ParseIP(host); err == nil && ip.IsUnspecified() {
+		host = "localhost"
+	}
+	return scheme + "://" + net.JoinHostPort(host, port) + c.Prefix
+}
+
+func logger(c config.Log, w io.Writer) (*slog.Logger, error) {
+	options := &slog.HandlerOptions{Level: c.Level}
+	switch c.Format {
+	case "text":
+		return slog.New(slog.NewTextHandler(w, options)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(w, options)), nil
+	}
+	return slog.New(slog.DiscardHandler), nil
+}

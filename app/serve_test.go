@@ -1,0 +1,247 @@
+package app
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/perdure/perdure"
+)
+
+// A served is a command that serves the API, in this process.
+type served struct {
+	t     *testing.T
+	url   string
+	token string
+	stop  func() result
+}
+
+// serveAPI runs a command with these workflows until the API is there.
+func serveAPI(t *testing.T, workflows []perdure.Definition, args ...string) *served {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	out, stdout := io.Pipe()
+	log, stderr := io.Pipe()
+	code := make(chan int, 1)
+	var text bytes.Buffer
+	go func() {
+		code <- run(ctx, "perdure", args, strings.NewReader(""), stdout, stderr, workflows...)
+		_, _ = stdout.Close(), stderr.Close()
+	}()
+	urls, ended := make(chan string, 2), make(chan struct{})
+	go func() {
+		first := bufio.NewScanner(out)
+		for first.Scan() {
+			urls <- first.Text()
+		}
+	}()
+	go func() {
+		defer close(ended)
+		for lines := bufio.NewScanner(log); lines.Scan(); {
+			text.WriteString(lines.Text() + "\n")
+			if _, url, ok := strings.Cut(lines.Text(), "the API is at "); ok {
+				url, _, _ = strings.Cut(url, ": ")
+				urls <- url
+			}
+		}
+		urls <- "" // it did not begin
+	}()
+	s := &served{t: t, url: <-urls}
+	stopped := false
+	s.stop = func() result {
+		cancel()
+		if stopped {
+			return result{}
+		}
+		stopped = true
+		<-ended
+		return result{<-code, "", text.String()}
+	}
+	t.Cleanup(func() { s.stop() })
+	if s.url == "" {
+		t.Fatal(s.stop())
+	}
+	return s
+}
+
+// ask sends a request, and returns the status and the body.
+func (s *served) ask(method, path, body string, headers ...string) (int, string) {
+	s.t.Helper()
+	r, err := http.NewRequest(method, s.url+path, strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	if s.token != "" {
+		r.Header.Set("Authorization", "Bearer "+s.token)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		if r.Header.Set(headers[i], headers[i+1]); headers[i] == "Host" {
+			r.Host = headers[i+1]
+		}
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return answer.StatusCode, string(text)
+}
+
+func (s *served) want(status int, method, path, body string, headers ...string) string {
+	s.t.Helper()
+	got, text := s.ask(method, path, body, headers...)
+	if got != status {
+		s.t.Errorf("%s %s: status %d, want %d: %s", method, path, got, status, text)
+	}
+	return text
+}
+
+const apiBase = "/api/orchestration"
+
+// spec: P-10, P-11, P-9, B-16
+func TestDevHasWorkflowsOfEveryPatternAndTheAPI(t *testing.T) {
+	t.Chdir(t.TempDir())
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	s := serveAPI(t, nil, "dev", "--addr", taken.Addr().String())
+	if s.url == "http://"+taken.Addr().String() || !strings.HasPrefix(s.url, "http://127.0.0.1:") {
+		t.Errorf("the first line is %q", s.url)
+	}
+	if _, err := os.Stat(filepath.Join("perdure-dev", "perdure.db")); err != nil {
+		t.Error(err)
+	}
+	for status := 0; status != 200; { // the engine begins beside the API
+		status, _ = s.ask("GET", "/readyz", "")
+	}
+	for _, path := range []string{
+		"/healthz", "/readyz", "/openapi.json", "/docs", apiBase + "/workflows",
+		apiBase + "/workflows/order/topology", apiBase + "/workflows/instances",
+		apiBase + "/executions", apiBase + "/dlq", apiBase + "/dlq/count", apiBase + "/schedules",
+		apiBase + "/approvals", apiBase + "/doctor", apiBase + "/metrics",
+		apiBase + "/metrics/SAGA",
+	} {
+		s.want(200, "GET", path, "")
+	}
+	s.want(404, "GET", apiBase+"/executions/nobody", "")
+	s.want(404, "GET", apiBase+"/metrics/OPERA", "")
+	s.want(421, "GET", "/healthz", "", "Host", "evil.example")
+
+	for name, c := range map[string]struct{ input, status string }{
+		"greet":    {`"ada"`, "COMPLETED"},
+		"report":   {`{"date":"2026-11-28"}`, "COMPLETED"},
+		"order":    {`{"id":"1","country":"XX"}`, "FAILED"},
+		"transfer": {`{"from":"a","to":"b","cents":5}`, "CONFIRMED"},
+	} {
+		text := s.want(201, "POST", apiBase+"/workflows/"+name+"/start?wait=1m",
+			`{"input":`+c.input+`}`)
+		var out struct{ Status string }
+		if err := json.Unmarshal([]byte(text), &out); err != nil || out.Status != c.status {
+			t.Errorf("%s ended as %s: %v", name, text, err)
+		}
+	}
+	s.want(201, "POST", apiBase+"/workflows/expense/start", `{"id":"e-1","input":{"cents":1}}`)
+	s.want(201, "POST", apiBase+"/workflows/ticket/start", `{"id":"t-1","input":{"text":"?"}}`)
+	s.want(200, "POST", apiBase+"/executions/e-1/signal/hurry", "")
+	s.want(200, "POST", apiBase+"/approvals/e-1/manager", `{"approved":true,"role":"manager"}`)
+	s.want(200, "GET", apiBase+"/executions/e-1/result?wait=1m", "")
+	s.want(200, "POST", apiBase+"/workflows/instances/t-1/signal/answer", `"yes"`)
+	s.want(200, "GET", apiBase+"/executions/t-1/result?wait=1m", "")
+
+	first := s.want(201, "POST", apiBase+"/workflows/greet/start", `{"input":"x"}`,
+		"Idempotency-Key", "k-1")
+	second := s.want(200, "POST", apiBase+"/workflows/greet/start", `{"input":"x"}`,
+		"Idempotency-Key", "k-1")
+	if strings.ReplaceAll(first, `"new":true`, `"new":false`) != second {
+		t.Errorf("one key, two runs: %s and %s", first, second)
+	}
+	s.want(409, "POST", apiBase+"/workflows/greet/start", `{"input":"y"}`, "Idempotency-Key", "k-1")
+	if r := s.stop(); r.code != exitOK {
+		t.Error(r)
+	}
+}
+
+// spec: B-18, P-13
+func TestServeIsSafeByDefault(t *testing.T) {
+	t.Chdir(t.TempDir())
+	hint := func(args ...string) string {
+		t.Helper()
+		var stdout, stderr bytes.Buffer
+		code := run(t.Context(), "perdure", args, strings.NewReader(""), &stdout, &stderr,
+			scripted...)
+		result{code, stdout.String(), stderr.String()}.refused(t, exitUsage, "")
+		return stderr.String()
+	}
+	if text := hint("serve", "--addr", "0.0.0.0:17434"); !strings.Contains(text, "tokens new") {
+		t.Error(text)
+	}
+	if err := os.WriteFile("c.yaml", []byte("engine: {capacty: 1}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if text := hint("serve", "--config", "c.yaml"); !strings.Contains(text, "engine.capacity") {
+		t.Error(text)
+	}
+	if _, err := os.Stat("perdure.db"); err == nil {
+		t.Error("a server that did not begin has made a database")
+	}
+}
+
+// spec: B-18, P-13
+func TestServeTakesCredentialsFromItsConfiguration(t *testing.T) {
+	t.Chdir(t.TempDir())
+	made := perdureCommand(t, "tokens", "new", "ada", "--role", "operator")
+	_, line, ok := strings.Cut(strings.TrimSpace(made.stderr), "add to auth.tokens: ")
+	if made.code != exitOK || !ok {
+		t.Fatal(made)
+	}
+	conf := "listen: {address: '127.0.0.1:0', prefix: /ops}\nauth.tokens: ['" + line + "']\n" +
+		"audit.file: audit.jsonl\n"
+	if err := os.WriteFile("c.yaml", []byte(conf), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	shown := perdureCommand(t, "serve", "--config", "c.yaml", "--print-config", "--capacity", "5")
+	for _, want := range []string{"c.yaml:1", "127.0.0.1:0", "--capacity", "PERDURE_ENGINE_DRAIN"} {
+		if shown.code != exitOK || !strings.Contains(shown.stdout, want) {
+			t.Errorf("%q is not in %s", want, shown.stdout)
+		}
+	}
+	s := serveAPI(t, scripted, "serve", "--config", "c.yaml")
+	s.want(200, "GET", "/healthz", "")
+	s.want(401, "GET", apiBase+"/executions", "")
+	s.token = strings.TrimSpace(made.stdout)
+	s.want(200, "GET", apiBase+"/executions", "")
+	s.want(201, "POST", apiBase+"/workflows/greet/start", `{"id":"a-1","input":"x"}`)
+	s.want(403, "GET", apiBase+"/keys", "")
+	s.want(409, "POST", apiBase+"/executions/a-1/resume", `{"reason":"mine"}`)
+	r := s.stop()
+	if r.code != exitOK || strings.Contains(r.stderr, s.token) {
+		t.Error(r)
+	}
+	audit, err := os.ReadFile("audit.jsonl")
+	for _, want := range []string{`"by":"ada"`, `"action":"start-execution"`, `"status":409`} {
+		if err != nil || !strings.Contains(string(audit), want) {
+			t.Errorf("%q is not in the audit: %s", want, fmt.Sprint(string(audit), err))
+		}
+	}
+	if strings.Contains(string(audit), s.token) {
+		t.Error("the audit has the token")
+	}
+}
