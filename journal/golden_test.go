@@ -88,6 +88,9 @@ var golden = map[string][]journal.Entry{
 
 	// Answers to callbacks.
 	"v1-answers.jsonl": goldenKinds(journal.AnswerReceived),
+
+	// What a codec has encoded.
+	"v1-fields-11.jsonl": alone(journal.Detail{Attempt: 2, Sealed: []byte("\x00pdx")}, 1),
 }
 
 // The kinds in the order in which versions of the package added them.

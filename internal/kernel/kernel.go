@@ -169,7 +169,7 @@ func (k *Kernel) serve(ctx context.Context) error {
 	beside, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var others sync.WaitGroup
-	if w, ok := k.store.(store.Watcher); ok {
+	if w := store.AbilitiesOf(k.store).Watcher; w != nil {
 		// when another process has written
 		others.Go(func() {
 			k.loops.keep(beside, &k.loops.watch, func() {
@@ -411,7 +411,7 @@ func unavailable(op string, err error) error {
 
 // lanesOf returns how many commits at a time make the store faster.
 func lanesOf(s store.Store) int {
-	if p, ok := s.(store.Parallel); ok {
+	if p := store.AbilitiesOf(s).Parallel; p != nil {
 		return max(p.Lanes(), 1)
 	}
 	return 1
