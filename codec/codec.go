@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math/bits"
 
 	"github.com/perdure/perdure/journal"
 )
@@ -75,7 +76,7 @@ func (c *standard) Encode(data, place []byte) ([]byte, error) {
 	if key := c.Keys.writer(); key != nil {
 		return key.seal(form, packed, place)
 	}
-	if form == formPlain && !bytes.HasPrefix(data, []byte(Prefix)) {
+	if form == formPlain && !seemsEncoded(data) {
 		return data, nil
 	}
 	return append(append(append(make([]byte, 0, len(Prefix)+1+len(packed)), Prefix...), form),
@@ -84,21 +85,42 @@ func (c *standard) Encode(data, place []byte) ([]byte, error) {
 
 // Decode implements [Codec].
 func (c *standard) Decode(stored, place []byte) ([]byte, error) {
-	rest, encoded := bytes.CutPrefix(stored, []byte(Prefix))
-	if !encoded {
+	if !seemsEncoded(stored) {
 		return stored, nil
 	}
-	if len(rest) > 0 && rest[0] == formSealed {
+	rest, ok := bytes.CutPrefix(stored, []byte(Prefix))
+	switch {
+	case !ok || len(rest) == 0:
+		return nil, errChanged
+	case rest[0] == formSealed:
 		opened, err := c.Keys.open(rest[1:], place)
 		if err != nil {
 			return nil, err
 		}
-		rest = opened
+		return unpack(opened)
+	case rest[0] == formPlain && !seemsEncoded(rest[1:]):
+		return nil, errChanged // Encode has left such a payload as it is
 	}
 	return unpack(rest)
 }
 
-var errShort = errors.New("the payload is cut off")
+// seemsEncoded reports whether a payload begins with the prefix, or with all but one bit of it: so
+// a payload with a wrong bit there does not pass for a clear one.
+func seemsEncoded(data []byte) bool {
+	if len(data) < len(Prefix) {
+		return false
+	}
+	wrong := 0
+	for i := range len(Prefix) {
+		wrong += bits.OnesCount8(data[i] ^ Prefix[i])
+	}
+	return wrong <= 1
+}
+
+var (
+	errShort   = errors.New("the payload is cut off")
+	errChanged = errors.New("the payload was changed")
+)
 
 // unpack returns the payload of a form that is not sealed.
 func unpack(packed []byte) ([]byte, error) {

@@ -2,13 +2,18 @@ package codec_test
 
 import (
 	"context"
+	"database/sql"
+	"fmt"
 	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/perdure/perdure/codec"
+	"github.com/perdure/perdure/internal/testpg"
+	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/memory"
+	"github.com/perdure/perdure/store/postgres"
 	"github.com/perdure/perdure/store/sqlite"
 	"github.com/perdure/perdure/store/storetest"
 )
@@ -43,8 +48,7 @@ func (c counted) Encode(data, place []byte) ([]byte, error) {
 	if len(data) < 16<<10 {
 		return c.Codec.Encode(data, place)
 	}
-	head := append([]byte(codec.Prefix), 0)
-	return append(head, data...), nil
+	return data, nil
 }
 
 // wrapped returns the database of a driver with a codec around each handle.
@@ -97,6 +101,70 @@ func TestConformanceOnSQLite(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "runs.db")
 		return wrapped(storetest.Database{
 			Open: func() (store.Store, error) { return sqlite.Open(path) },
+		}, c)
+	})
+}
+
+// spec: B-19
+func TestConformanceInTransactions(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes a while")
+	}
+	c := counted{sealing(t, "k")}
+	storetest.RunCommits(t, func(t *testing.T) storetest.Database {
+		path := filepath.Join(t.TempDir(), "runs.db")
+		db, err := sql.Open("sqlite", "file:"+filepath.ToSlash(path)+
+			"?_txlock=immediate&_pragma=busy_timeout(30000)")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { db.Close() })
+		d := wrapped(storetest.Database{
+			Open: func() (store.Store, error) { return sqlite.Open(path) },
+		}, c)
+		open := d.Open
+		d.Open = func() (store.Store, error) {
+			s, err := open()
+			if err != nil {
+				return nil, err
+			}
+			return storetest.Within(s, func(ctx context.Context) (storetest.Tx, error) {
+				tx, err := db.BeginTx(ctx, nil)
+				if err != nil {
+					return storetest.Tx{}, err
+				}
+				return storetest.Tx{Handle: tx, Commit: tx.Commit, Rollback: tx.Rollback}, nil
+			}), nil
+		}
+		return d
+	})
+}
+
+// spec: B-19
+func TestConformanceOnPostgreSQL(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes a minute")
+	}
+	c := counted{sealing(t, "k")}
+	server := testpg.Start(t, testpg.Setting("fsync", "off"))
+	storetest.RunLight(t, func(t *testing.T) storetest.Database {
+		url := server.URL()
+		return wrapped(storetest.Database{
+			Open: func() (store.Store, error) {
+				return postgres.OpenWith(t.Context(), url, postgres.Options{Unsafe: true})
+			},
+			Lapse: func(engine journal.EngineID) error {
+				testpg.Execute(t, url, fmt.Sprint("update perdure.engines set leased = "+
+					"clock_timestamp() - interval '1 second' where id = ", engine))
+				return nil
+			},
+			Pass: func(by time.Duration) error {
+				testpg.Execute(t, url,
+					fmt.Sprintf(`update perdure.limits set "full" = "full" - %[1]d, clock = clock - %[1]d`,
+						by.Nanoseconds()),
+					fmt.Sprint("update perdure.slots set due = due - ", by.Nanoseconds()))
+				return nil
+			},
 		}, c)
 	})
 }

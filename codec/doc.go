@@ -30,10 +30,12 @@
 // A payload is bound to its place: the database, the run, and the entry's sequence and kind. A
 // large payload is bound to its number, and the entry that names it to that number. A message is
 // bound to its kind, name, key and ID, and not to its receiver, which is not known when it is sent.
-// A setting is bound to its kind and name. A payload that was copied to another place, or that was
-// changed, is not decoded: the reader gets a [journal.CorruptError] that names the run and the
-// entry, and an engine parks the run. Who may write to the database can still remove rows, put a
-// row back to what it was before, or write clear rows: those are read as if they were written
+// A setting is bound to its kind and name.
+//
+// A payload that was copied to another place, or that was changed, is not decoded: the reader gets
+// a [journal.CorruptError] that names the run and the entry, and an engine parks the run. An engine
+// that cannot read a setting does not begin. Who may write to the database can still remove rows,
+// put a row back to what it was before, or write clear rows: those are read as if they were written
 // before the codec was used.
 //
 // # Keys

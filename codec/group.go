@@ -89,8 +89,7 @@ func (s *wrapped) decodeInfo(info *store.Info) error {
 		}
 		value, err := s.codec.Decode(t.Value, s.settingPlace(t))
 		if err != nil {
-			return fmt.Errorf("codec: the setting %q of kind %q cannot be read: %w", t.Name, t.Kind,
-				err)
+			return fmt.Errorf("%w: %q of kind %q: %w", store.ErrEncoded, t.Name, t.Kind, err)
 		}
 		if t.Value = value; value == nil {
 			t.Value = []byte{}

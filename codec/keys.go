@@ -77,11 +77,8 @@ func parseKey(text string) (*key, error) {
 // checkID returns an error for an ID that is not valid. Only [MakeKey] shows it: a text that is
 // read as an ID may be a secret.
 func checkID(id string) error {
-	odd := func(r rune) bool {
-		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' ||
-			strings.ContainsRune("._-", r))
-	}
-	if id == "" || len(id) > MaxKeyID || strings.ContainsFunc(id, odd) {
+	rest := strings.Trim(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
+	if id == "" || len(id) > MaxKeyID || rest != "" {
 		return fmt.Errorf("codec: the key ID %q is not valid: allowed are 1 to %d letters, "+
 			"digits, dots, dashes and underscores", id, MaxKeyID)
 	}

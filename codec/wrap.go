@@ -19,7 +19,7 @@ func Wrap(ctx context.Context, s store.Store, c Codec) (store.Store, error) {
 	if c == nil {
 		return nil, errors.New("codec: there is no codec")
 	}
-	info, err := store.Brief(ctx, s)
+	info, err := store.Brief(ctx, s) // its settings stay as they are
 	if err != nil {
 		return nil, fmt.Errorf("codec: the identity of the store: %w", err)
 	}

@@ -221,9 +221,9 @@ func (k *Kernel) serve(ctx context.Context) error {
 // join makes this an engine of the store. On an error it reports whether to try again: not if the
 // store is for one engine and may have it by now, and not if no answer will come.
 func (k *Kernel) join(ctx context.Context) (again bool, err error) {
-	info, err := store.Brief(ctx, k.store)
+	info, err := brief(ctx, k.store)
 	if err != nil {
-		return !final(err), unavailable("run", err)
+		return !final(err) && !errors.Is(err, store.ErrEncoded), unavailable("run", err)
 	}
 	sent := time.Now()
 	self := k.cfg.Self
@@ -402,6 +402,9 @@ func unavailable(op string, err error) error {
 	case errors.Is(err, store.ErrLost):
 		e.Message, e.Hint = "what was acknowledged last may be lost", "bring the database back "+
 			"to its place or restore a backup, and then start the engine again"
+	case errors.Is(err, store.ErrEncoded):
+		e.Message, e.Hint = "its settings cannot be read", "give the store the codec and the keys "+
+			"by which they were written"
 	case errors.Is(err, store.ErrDamaged):
 		e.Code, e.Message, e.Hint = journal.CodeCorrupt, "the store cannot be read",
 			"keep the database for an examination, and restore a backup"
