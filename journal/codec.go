@@ -19,6 +19,7 @@ type CorruptError struct {
 	Run    Number
 	Seq    int64 // 0 means the head
 	Reason string
+	Err    error // the cause, if there is another error behind the reason
 }
 
 // Error names the row and the reason.
@@ -28,6 +29,9 @@ func (e *CorruptError) Error() string {
 	}
 	return fmt.Sprintf("journal: entry %d of run %d cannot be read: %s", e.Seq, e.Run, e.Reason)
 }
+
+// Unwrap returns the cause; nil if there is none.
+func (e *CorruptError) Unwrap() error { return e.Err }
 
 // EncodeDetail returns the bytes of a detail; nil for no detail.
 func EncodeDetail(d *Detail) ([]byte, error) {

@@ -40,6 +40,8 @@ type Detail struct {
 	// the entry is in the outbox: it is delivered at least once
 	Tell bool `json:"tell,omitempty"`
 	StartDetail
+	// what a codec of payloads has encoded of the fields above. Only stores have it
+	Sealed []byte `json:"sealed,omitempty"`
 }
 
 // An outcomeNumber is Outcome in the stored bytes. It is set only while these bytes are made or
@@ -249,7 +251,7 @@ func (d *Detail) KeysOf(path string) RunID {
 
 // size returns the size in bytes of the fields that have no bound.
 func (d *Detail) size() int {
-	n := d.Failure.size() + len(d.Reason) + len(d.By)
+	n := d.Failure.size() + len(d.Reason) + len(d.By) + len(d.Sealed)
 	for _, texts := range append([][]string{d.Choices, d.DeadLetters}, d.Layers...) {
 		for _, t := range texts {
 			n += len(t)

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"bytes"
 	"strconv"
 	"time"
 )
@@ -45,6 +46,16 @@ type Entry struct {
 	// the number of the payload if it is stored in rows of its own; zero if it is in Data
 	Spill  Number
 	Detail *Detail // fields that few entries need; may be nil
+}
+
+// EncodedPrefix begins a payload that a codec has encoded. No JSON begins with it.
+const EncodedPrefix = "\x00pd"
+
+// IsEncoded reports whether a codec has encoded a part of the entry. Who reads the entry through a
+// store with that codec sees none that is.
+func (e *Entry) IsEncoded() bool {
+	return bytes.HasPrefix(e.Data, []byte(EncodedPrefix)) ||
+		e.Detail != nil && e.Detail.Sealed != nil
 }
 
 // Attempt returns the attempt that the entry belongs to, counted from 1.

@@ -93,6 +93,9 @@ var golden = map[string][]journal.Entry{
 	"v1-fields-11.jsonl": alone(journal.Detail{MessageDetail: journal.MessageDetail{
 		SentIn: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
 	}}, 1),
+
+	// What a codec has encoded.
+	"v1-fields-12.jsonl": alone(journal.Detail{Attempt: 2, Sealed: []byte("\x00pdx")}, 1),
 }
 
 // The kinds in the order in which versions of the package added them.

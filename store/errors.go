@@ -30,6 +30,9 @@ var (
 	ErrLost = errors.New("store: the database was removed or replaced while it was in use")
 	// ErrDamaged is returned if the database is not readable any more. It is final.
 	ErrDamaged = errors.New("store: the database is damaged")
+	// ErrEncoded is returned if a setting is encoded, and this program has no codec for it, or not
+	// the key. It is final, unless the setting is set anew.
+	ErrEncoded = errors.New("store: a setting is encoded, and not readable here")
 	// ErrForeign is returned if the database is not one of this module.
 	ErrForeign = errors.New("store: not a database of perdure")
 )

@@ -145,7 +145,7 @@ type Briefer interface {
 
 // Brief returns the description of a store, without counting if the store is a [Briefer].
 func Brief(ctx context.Context, s Store) (Info, error) {
-	if b, ok := s.(Briefer); ok {
+	if b := AbilitiesOf(s).Briefer; b != nil {
 		return b.Brief(ctx)
 	}
 	return s.Info(ctx)

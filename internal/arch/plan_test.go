@@ -45,6 +45,7 @@ var plan = map[string]permit{
 	},
 	"store/storetest": {own: "journal store"},
 	"store/floor":     {own: "journal store"},
+	"codec":           {own: "journal store"},
 	"internal/place": {
 		own:    "journal store store/sqlite store/postgres",
 		others: "github.com/jackc/pgx/v5 github.com/jackc/pgx/v5/pgconn",
@@ -269,6 +270,7 @@ var plan = map[string]permit{
 	"docs/howto/deploying":    {own: anyPublic},
 	"docs/howto/growing":      {own: anyPublic},
 	"docs/howto/embedding":    {own: anyPublic},
+	"docs/howto/encryption":   {own: anyPublic},
 	// this package
 	"internal/arch": {},
 	// helpers of tests

@@ -127,9 +127,16 @@ func brokenBy(c *store.Run) *journal.Failure {
 		return &journal.Failure{
 			Code: journal.CodeCorrupt, Message: "its journal does not begin with its start",
 		}
+	case slices.ContainsFunc(c.Entries, isEncoded) || slices.ContainsFunc(c.Inbox, isEncoded):
+		return &journal.Failure{
+			Code: journal.CodeCorrupt, Message: "its payloads are encoded, and the store of this " +
+				"program has no codec: give it the codec that has written them",
+		}
 	}
 	return nil
 }
+
+func isEncoded(e journal.Entry) bool { return e.IsEncoded() }
 
 // parked reports whether a run waits to be resumed. A run that waits for a decision is SUSPENDED
 // too, but without a cause: its code goes on by itself.

@@ -680,8 +680,8 @@ func quote(s string) string {
 
 // Slots returns slots of limits and waits for them. A store that shows none has none.
 func (d *FrontEnd) Slots(ctx context.Context, q store.SlotQuery) ([]store.Slot, error) {
-	reader, ok := d.store.(store.SlotReader)
-	if !ok {
+	reader := store.AbilitiesOf(d.store).SlotReader
+	if reader == nil {
 		return nil, nil
 	}
 	slots, err := reader.Slots(ctx, q)

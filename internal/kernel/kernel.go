@@ -170,7 +170,7 @@ func (k *Kernel) serve(ctx context.Context) error {
 	beside, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var others sync.WaitGroup
-	if w, ok := k.store.(store.Watcher); ok {
+	if w := store.AbilitiesOf(k.store).Watcher; w != nil {
 		// when another process has written
 		others.Go(func() {
 			k.loops.keep(beside, &k.loops.watch, func() {
@@ -222,9 +222,9 @@ func (k *Kernel) serve(ctx context.Context) error {
 // join makes this an engine of the store. On an error it reports whether to try again: not if the
 // store is for one engine and may have it by now, and not if no answer will come.
 func (k *Kernel) join(ctx context.Context) (again bool, err error) {
-	info, err := store.Brief(ctx, k.store)
+	info, err := brief(ctx, k.store)
 	if err != nil {
-		return !final(err), unavailable("run", err)
+		return !final(err) && !errors.Is(err, store.ErrEncoded), unavailable("run", err)
 	}
 	sent := time.Now()
 	self := k.cfg.Self
@@ -403,6 +403,9 @@ func unavailable(op string, err error) error {
 	case errors.Is(err, store.ErrLost):
 		e.Message, e.Hint = "what was acknowledged last may be lost", "bring the database back "+
 			"to its place or restore a backup, and then start the engine again"
+	case errors.Is(err, store.ErrEncoded):
+		e.Message, e.Hint = "its settings cannot be read", "give the store the codec and the keys "+
+			"by which they were written"
 	case errors.Is(err, store.ErrDamaged):
 		e.Code, e.Message, e.Hint = journal.CodeCorrupt, "the store cannot be read",
 			"keep the database for an examination, and restore a backup"
@@ -412,7 +415,7 @@ func unavailable(op string, err error) error {
 
 // lanesOf returns how many commits at a time make the store faster.
 func lanesOf(s store.Store) int {
-	if p, ok := s.(store.Parallel); ok {
+	if p := store.AbilitiesOf(s).Parallel; p != nil {
 		return max(p.Lanes(), 1)
 	}
 	return 1

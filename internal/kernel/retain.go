@@ -49,8 +49,8 @@ func (k *Kernel) purge(ctx context.Context) (runs, messages int, err error) {
 // returnSlots frees the slots and tokens of runs that are not open. No commit leaves any: only
 // somebody else who has written to the database.
 func returnSlots(ctx context.Context, k *Kernel) error {
-	reader, ok := k.store.(store.SlotReader)
-	if !ok {
+	reader := store.AbilitiesOf(k.store).SlotReader
+	if reader == nil {
 		return nil
 	}
 	for {

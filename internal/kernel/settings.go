@@ -1,13 +1,16 @@
 package kernel
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
 	"github.com/perdure/perdure/internal/lock"
 	"github.com/perdure/perdure/internal/rules"
+	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
 )
 
@@ -92,12 +95,24 @@ func (o *obedience) relearn(revision int64) error {
 	if revision == k.rules.Load().Revision() {
 		return nil
 	}
-	info, err := store.Brief(context.Background(), k.store)
+	info, err := brief(context.Background(), k.store)
 	if err != nil {
 		return err
 	}
 	o.learn(info.Settings)
 	return nil
+}
+
+// brief returns the description of a store, if its settings are readable: an engine that does not
+// understand a rule must not go on as if there was none.
+func brief(ctx context.Context, s store.Store) (store.Info, error) {
+	info, err := store.Brief(ctx, s)
+	for i := range info.Settings {
+		if t := &info.Settings[i]; bytes.HasPrefix(t.Value, []byte(journal.EncodedPrefix)) {
+			return store.Info{}, fmt.Errorf("%w: %q of kind %q", store.ErrEncoded, t.Name, t.Kind)
+		}
+	}
+	return info, err
 }
 
 // holdWhilePaused keeps the next attempt of a step from beginning while the workflow is paused. It
@@ -150,7 +165,7 @@ func PutSetting(ctx context.Context, d *FrontEnd, op string, s store.Setting) er
 
 // Settings returns the settings of a kind, by name.
 func Settings(ctx context.Context, d *FrontEnd, kind string) ([]store.Setting, error) {
-	info, err := store.Brief(ctx, d.store)
+	info, err := brief(ctx, d.store)
 	if err != nil {
 		return nil, unavailable("read settings", err)
 	}

@@ -14,8 +14,8 @@ import (
 
 // partIn returns the part of the store in a transaction of the user's.
 func partIn(s store.Store, op string, tx any) (store.Transaction, error) {
-	j, ok := s.(store.Transactor)
-	if !ok {
+	j := store.AbilitiesOf(s).Transactor
+	if j == nil {
 		return nil, &journal.Error{
 			Code: journal.CodeInvalid, Op: op, Message: "this store takes part in no transaction",
 		}

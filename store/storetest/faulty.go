@@ -169,8 +169,8 @@ func (f *Faulty) Info(ctx context.Context) (store.Info, error) {
 
 // Slots is [store.SlotReader.Slots]. A store below that is no SlotReader shows none.
 func (f *Faulty) Slots(ctx context.Context, q store.SlotQuery) ([]store.Slot, error) {
-	r, ok := f.below.(store.SlotReader)
-	if !ok {
+	r := store.AbilitiesOf(f.below).SlotReader
+	if r == nil {
 		return nil, nil
 	}
 	return answer(f, Slots, func() ([]store.Slot, error) { return r.Slots(ctx, q) })
@@ -198,8 +198,8 @@ func answer[A any](f *Faulty, m Method, do func() (A, error)) (A, error) {
 
 // In is [store.Transactor.In], if the store below is a Transactor.
 func (f *Faulty) In(tx any) (store.Transaction, error) {
-	below, ok := f.below.(store.Transactor)
-	if !ok {
+	below := store.AbilitiesOf(f.below).Transactor
+	if below == nil {
 		return nil, &store.TransactionError{
 			Driver: "this store", Want: "no transaction", Got: "one",
 		}

@@ -85,7 +85,7 @@ func answerText(a store.Ask) string { return []string{"-", "G", "L", "T"}[a.Answ
 // slotsOf returns the slots that match a query, as text.
 func slotsOf(w *world, q store.SlotQuery) string {
 	w.Helper()
-	slots, err := w.s.(store.SlotReader).Slots(w.Context(), q)
+	slots, err := store.AbilitiesOf(w.s).SlotReader.Slots(w.Context(), q)
 	w.ok(err)
 	var all []string
 	for _, s := range slots {
@@ -293,7 +293,8 @@ func limitOrder(w *world) {
 	}
 	var order []int64
 	for len(order) < 8 {
-		slots, err := w.s.(store.SlotReader).Slots(w.Context(), store.SlotQuery{Limit: "mail"})
+		slots, err := store.AbilitiesOf(w.s).SlotReader.Slots(w.Context(),
+			store.SlotQuery{Limit: "mail"})
 		w.ok(err)
 		order = append(order, int64(slots[1].Run&0xffff))
 		i := slices.IndexFunc(all, func(c store.Change) bool { return c.Run == slots[0].Run })
@@ -319,7 +320,8 @@ func limitCame(w *world) {
 		w.commit(changes...)
 	}
 	waiting := func(want ...int64) {
-		slots, err := w.s.(store.SlotReader).Slots(w.Context(), store.SlotQuery{Limit: "mail"})
+		slots, err := store.AbilitiesOf(w.s).SlotReader.Slots(w.Context(),
+			store.SlotQuery{Limit: "mail"})
 		w.ok(err)
 		var order []int64
 		for _, s := range slots[1:] {
@@ -720,7 +722,7 @@ func limitRevisions(w *world) {
 // used returns the slots that are held, those that there are, and those in line.
 func used(w *world, limit string) string {
 	w.Helper()
-	s, err := w.s.(store.SlotReader).Slots(w.Context(), store.SlotQuery{Limit: limit})
+	s, err := store.AbilitiesOf(w.s).SlotReader.Slots(w.Context(), store.SlotQuery{Limit: limit})
 	w.ok(err)
 	if len(s) == 0 {
 		return "none"

@@ -335,7 +335,8 @@ func answers(changes []store.Change) (s string) {
 // and messages.
 func (h *limitHistory) compare() {
 	h.Helper()
-	slots, err := h.s.(store.SlotReader).Slots(h.Context(), store.SlotQuery{Count: store.MaxLimit})
+	slots, err := store.AbilitiesOf(h.s).SlotReader.Slots(h.Context(),
+		store.SlotQuery{Count: store.MaxLimit})
 	h.ok(err)
 	var got []string
 	for _, s := range slots {

@@ -53,7 +53,7 @@ func (w *within) try(ctx context.Context, g *store.Group) error {
 	if err != nil {
 		return err
 	}
-	part, err := w.Store.(store.Transactor).In(tx.Handle)
+	part, err := store.AbilitiesOf(w.Store).Transactor.In(tx.Handle)
 	if err == nil {
 		err = part.Commit(ctx, g)
 	}
@@ -72,5 +72,5 @@ func (w *within) Close() error {
 
 // Slots is [store.SlotReader.Slots].
 func (w *within) Slots(ctx context.Context, q store.SlotQuery) ([]store.Slot, error) {
-	return w.Store.(store.SlotReader).Slots(ctx, q)
+	return store.AbilitiesOf(w.Store).SlotReader.Slots(ctx, q)
 }

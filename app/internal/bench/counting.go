@@ -63,7 +63,7 @@ func (c *counting) Info(ctx context.Context) (store.Info, error) {
 // Watch watches the store if it can be watched. It makes no counted call before somebody
 // else has written.
 func (c *counting) Watch(ctx context.Context, f func()) {
-	if w, ok := c.Store.(store.Watcher); ok {
+	if w := store.AbilitiesOf(c.Store).Watcher; w != nil {
 		w.Watch(ctx, f)
 		return
 	}
@@ -72,7 +72,7 @@ func (c *counting) Watch(ctx context.Context, f func()) {
 
 // Lanes returns the number of lanes of the store.
 func (c *counting) Lanes() int {
-	if p, ok := c.Store.(store.Parallel); ok {
+	if p := store.AbilitiesOf(c.Store).Parallel; p != nil {
 		return p.Lanes()
 	}
 	return 1

@@ -17,8 +17,8 @@ import (
 
 // ReadSlots reads which slots and tokens are held or waited for.
 func ReadSlots(ctx context.Context, s store.Store) ([]store.Slot, error) {
-	r, ok := s.(store.SlotReader)
-	if !ok {
+	r := store.AbilitiesOf(s).SlotReader
+	if r == nil {
 		return nil, errors.New("the store does not show the slots of limits")
 	}
 	return r.Slots(ctx, store.SlotQuery{Count: store.MaxLimit})
