@@ -41,7 +41,7 @@ func points(m metricdata.Metrics) (lines []string) {
 	add := func(set attribute.Set, value string) {
 		var labels []string
 		for _, kv := range set.ToSlice() {
-			labels = append(labels, string(kv.Key)+"="+kv.Value.Emit())
+			labels = append(labels, string(kv.Key)+"="+kv.Value.String())
 		}
 		lines = append(lines, m.Name+"{"+strings.Join(labels, " ")+"} "+value)
 	}

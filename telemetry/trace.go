@@ -27,8 +27,7 @@ const (
 	AttrSignal      = "orchestration.signal"
 )
 
-// Trace adds traces to the options of an engine. It sets Trace, adds an observer, and calls the
-// Interceptor that the options have within its own.
+// Trace adds traces to the options of an engine: it sets Trace, and adds an observer.
 //
 // A run has a span orchestration.execution, which is made when the run has ended. The span of a
 // step is orchestration.step, made when the step has ended, from its first attempt to its last.
@@ -49,7 +48,7 @@ func Trace(o *perdure.Options, p trace.TracerProvider) {
 	ids := remote(idsOf("", ""))
 	try := t.start("try", ids, trace.SpanContext{}, nil) // and it never ends
 	t.takesIDs = try.SpanContext().SpanID() == ids.SpanID()
-	o.Trace = observe.Trace{Caller: caller, Run: t.header}
+	o.Trace = observe.Trace{Caller: caller, Run: t.header, Step: t.step}
 	o.Observers = append(o.Observers[:len(o.Observers):len(o.Observers)], observe.Observer{
 		See: t.see, Kinds: []observe.Kind{
 			observe.RunEnded, observe.RunContinued, observe.SignalDelivered, observe.StepRetrying,
@@ -57,7 +56,6 @@ func Trace(o *perdure.Options, p trace.TracerProvider) {
 			observe.ParticipantFailed,
 		},
 	})
-	o.Interceptor = t.around(o.Interceptor)
 }
 
 // A tracing makes the spans of an engine.
@@ -79,20 +77,9 @@ type tracedRun struct {
 	began   map[string]time.Time // first attempts of steps that are retried
 }
 
-// around returns an interceptor that adds the span of the step to its context.
-func (t *tracing) around(next func(context.Context, perdure.StepInfo,
-	func(context.Context) error) error) func(context.Context, perdure.StepInfo,
-	func(context.Context) error) error {
-	return func(ctx context.Context, s perdure.StepInfo, body func(context.Context) error) error {
-		if n := (observe.Notice{Workflow: s.Run.Workflow}); !n.Own() {
-			r := t.run(string(s.Run.ID), s.Trace)
-			ctx = trace.ContextWithRemoteSpanContext(ctx, r.step(s.Step))
-		}
-		if next == nil {
-			return body(ctx)
-		}
-		return next(ctx, s, body)
-	}
+// step returns the context of the body of a step.
+func (t *tracing) step(ctx context.Context, run, startedIn, path string) context.Context {
+	return trace.ContextWithRemoteSpanContext(ctx, t.run(run, startedIn).step(path))
 }
 
 // header returns the trace context that children of a run are started in.
@@ -169,17 +156,20 @@ func (t *tracing) see(n observe.Notice) {
 	if n.Own() {
 		return
 	}
-	r := t.run(n.Run, n.Trace)
-	switch n.Kind {
-	case observe.RunEnded, observe.RunContinued:
+	r, ends := t.run(n.Run, n.Trace), n.Kind == observe.RunEnded || n.Kind == observe.RunContinued
+	if ends {
 		t.mu.Lock()
 		delete(t.runs, n.Run)
 		t.mu.Unlock()
+	}
+	switch {
+	case !r.own.IsSampled():
+	case ends:
 		end(t.execution(r, since(n.At.Add(-n.Took)), about(&n,
 			attribute.String(AttrStatus, n.Status))), &n)
-	case observe.SignalDelivered:
+	case n.Kind == observe.SignalDelivered:
 		t.signal(r, &n)
-	case observe.StepRetrying:
+	case n.Kind == observe.StepRetrying:
 		t.began(r, &n)
 	default:
 		end(t.start("orchestration.step", r.step(n.Step), r.own, []trace.SpanStartOption{
