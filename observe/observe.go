@@ -113,16 +113,20 @@ func (s *Set) Wants(k Kind) bool { return len(s.who(k)) > 0 }
 // Tell calls each observer of the notice's kind, one after the other, in their order.
 func (s *Set) Tell(n Notice) {
 	for all := s.who(n.Kind); len(all) > 0; {
-		done := 0
-		_ = guard.Call(func() error {
-			for done < len(all) {
-				done++
-				all[done-1](n)
-			}
-			return nil
-		})
-		all = all[done:]
+		all = all[tell(all, n):]
 	}
+}
+
+// tell calls observers until one does not return. It returns how many it has called.
+func tell(all []Func, n Notice) (called int) {
+	_ = guard.Call(func() error {
+		for _, see := range all {
+			called++
+			see(n)
+		}
+		return nil
+	})
+	return called
 }
 
 // who returns the observers of a kind.
