@@ -112,15 +112,13 @@ type StepInfo struct {
 	// first run of the chain of retries in which the step had these keys. They change when the step
 	// is undone.
 	Keys string
-	// Trace is the header traceparent that the run was started with; empty for none.
-	Trace string
 }
 
 func infoOfStep(s kernel.StepInfo) StepInfo {
 	n, _ := s.Attempt()
 	return StepInfo{
 		Step: s.Name(), Attempt: n, Run: s.Run(), Phase: Phase(s.Phase()), Of: s.Of(),
-		Keys: string(s.Keys()), Trace: s.Trace(),
+		Keys: string(s.Keys()),
 	}
 }
 

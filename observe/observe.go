@@ -54,9 +54,9 @@ func (n *Notice) Succeeded() bool {
 // journal, and the engine's commits wait for them. So a Func must return soon: until it does, no
 // run goes on. It must not call an engine in a way that writes to the store. Other notices come
 // from other goroutines at any time: StepStarted of an attempt without a record, before the
-// attempt's body, and the kinds that are not in the lifecycle. Each call has a goroutine of its
+// attempt's body, and the kinds that are not in the lifecycle. Each notice has a goroutine of its
 // own. A panic, or runtime.Goexit, which t.FailNow of a test calls, ends that goroutine and changes
-// nothing else.
+// nothing else: the observers after it hear of the notice all the same.
 type Func func(Notice)
 
 // An Observer receives the kinds of notices that it lists.
@@ -112,16 +112,21 @@ func (s *Set) Wants(k Kind) bool { return len(s.who(k)) > 0 }
 
 // Tell calls each observer of the notice's kind, one after the other, in their order.
 func (s *Set) Tell(n Notice) {
-	for _, see := range s.who(n.Kind) {
-		tell(see, n)
+	for all := s.who(n.Kind); len(all) > 0; {
+		all = all[tell(all, n):]
 	}
 }
 
-func tell(see Func, n Notice) {
+// tell calls observers until one does not return. It returns how many it has called.
+func tell(all []Func, n Notice) (called int) {
 	_ = guard.Call(func() error {
-		see(n)
+		for _, see := range all {
+			called++
+			see(n)
+		}
 		return nil
 	})
+	return called
 }
 
 // who returns the observers of a kind.

@@ -13,4 +13,8 @@ type Trace struct {
 	// Run returns the trace context of a run, by its ID and the trace context that it was started
 	// in. Its children are started in it, unless they have a traceparent of their own.
 	Run func(run, startedIn string) string
+	// Step returns the context of the body of a step: a child of ctx that knows the span of the
+	// step, by the ID of the run, the trace context that the run was started in, and the path of
+	// the step. The interceptor gets that context, too.
+	Step func(ctx context.Context, run, startedIn, step string) context.Context
 }

@@ -180,6 +180,28 @@ var plan = map[string]permit{
 		own: "/ admin filter internal/failure internal/kernel internal/sealed journal store",
 	},
 	"perduretest": {own: "/ journal observe report store store/memory"},
+	// the SDK is for its tests
+	"telemetry": {
+		own: "/ observe",
+		others: "go.opentelemetry.io/otel go.opentelemetry.io/otel/attribute " +
+			"go.opentelemetry.io/otel/codes go.opentelemetry.io/otel/metric " +
+			"go.opentelemetry.io/otel/propagation go.opentelemetry.io/otel/sdk/metric " +
+			"go.opentelemetry.io/otel/sdk/metric/metricdata go.opentelemetry.io/otel/sdk/trace " +
+			"go.opentelemetry.io/otel/sdk/trace/tracetest go.opentelemetry.io/otel/trace",
+	},
+	"telemetry/prometheus": {
+		others: "github.com/prometheus/client_golang/prometheus " +
+			"github.com/prometheus/client_golang/prometheus/promhttp " +
+			"go.opentelemetry.io/otel/exporters/prometheus go.opentelemetry.io/otel/sdk/metric",
+	},
+	"telemetry/otlp": {
+		own: "journal telemetry",
+		others: "go.opentelemetry.io/otel/attribute " +
+			"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp " +
+			"go.opentelemetry.io/otel/sdk/resource go.opentelemetry.io/otel/sdk/trace",
+	},
+	// the parser of Prometheus is for its tests
+	"telemetry/grafana": {others: "github.com/prometheus/prometheus/promql/parser"},
 	// that is for its tests
 	"barrier": {own: "/ pattern", others: "github.com/jackc/pgx/v5/stdlib"},
 	"expr": {
@@ -271,6 +293,10 @@ var plan = map[string]permit{
 	"docs/howto/growing":      {own: anyPublic},
 	"docs/howto/embedding":    {own: anyPublic},
 	"docs/howto/encryption":   {own: anyPublic},
+	"docs/howto/telemetry": {
+		own:    anyPublic,
+		others: "go.opentelemetry.io/otel/metric go.opentelemetry.io/otel/trace",
+	},
 	// this package
 	"internal/arch": {},
 	// helpers of tests

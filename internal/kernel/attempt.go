@@ -196,10 +196,11 @@ func (o *operation) body(a *attempt, then func([]byte, *journal.Failure)) {
 	var data []byte
 	var failure *journal.Failure
 	guard.Run(func() {
+		ctx := o.run.k.trace.step(a)
 		if o.run.k.cfg.Around != nil && o.run.k.lives() {
-			data, failure = o.surrounded(a)
+			data, failure = o.surrounded(ctx, a)
 		} else {
-			data, failure = o.call(a.ctx)
+			data, failure = o.call(ctx)
 		}
 	}, func(abort *guard.Abort) {
 		if abort != nil {
@@ -222,9 +223,10 @@ func (o *operation) call(ctx context.Context) ([]byte, *journal.Failure) {
 }
 
 // surrounded calls the interceptor around the user's code.
-func (o *operation) surrounded(a *attempt) (data []byte, failure *journal.Failure) {
+func (o *operation) surrounded(ctx context.Context, a *attempt) (data []byte,
+	failure *journal.Failure) {
 	called := false
-	failure = o.run.k.cfg.Around(a.ctx, StepInfo{a}, func(
+	failure = o.run.k.cfg.Around(ctx, StepInfo{a}, func(
 		ctx context.Context,
 	) (f *journal.Failure) {
 		data, f = o.call(ctx)
@@ -552,9 +554,6 @@ func (s StepInfo) Attempt() (n int, last bool) {
 
 // Name returns the path of the step.
 func (s StepInfo) Name() string { return s.a.op.path() }
-
-// Trace returns the trace context that the step's run was started in; empty for none.
-func (s StepInfo) Trace() string { return traceIn(s.a.op.run.start) }
 
 // Phase returns the phase that the step is; empty for none.
 func (s StepInfo) Phase() string { return s.a.op.work.Phase }

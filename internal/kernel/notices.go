@@ -265,7 +265,8 @@ func (v *observed) noticeOf(kind observe.Kind, e *journal.Entry) observe.Notice 
 		n.Step = path
 	}
 	v.nameChange(&n, e.Op.Name, e.Kind == journal.StepTimedOut)
-	if kind == observe.RunEnded || kind == observe.CompositionEnded {
+	switch kind {
+	case observe.RunEnded, observe.RunContinued, observe.CompositionEnded:
 		n.Took = max(e.At.Sub(r.created()), 0) // a successor may begin just after now
 	}
 	if kind == observe.RunEnded {

@@ -237,6 +237,15 @@ func (t tracing) signal(ctx context.Context, s Signal) Signal {
 	return s
 }
 
+// step returns the context of the body of a step, with what traces add.
+func (t tracing) step(a *attempt) context.Context {
+	r := a.op.run
+	if t.Step == nil || IsOwn(r.identity().Workflow) {
+		return a.ctx
+	}
+	return t.Step(a.ctx, string(r.id()), traceIn(r.start), a.op.path())
+}
+
 // child adds the trace context of a run to the headers of its child, in place of the one that the
 // run was started in.
 func (t tracing) child(of *run, headers map[string]string) map[string]string {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	"github.com/perdure/perdure/definition"
 	"github.com/perdure/perdure/internal/enginetest/world"
 	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/observe"
 	"github.com/perdure/perdure/pattern"
 	"github.com/perdure/perdure/store/memory"
 )
@@ -211,5 +213,67 @@ func TestAStartBeforeRunIsLogged(t *testing.T) {
 		}
 		stop()
 		<-done
+	})
+}
+
+// spec: P-7, P-8
+func TestAReplayLogsNothingAgainThatIsInTheJournal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := &logged{}
+		nod := perdure.NewSignal[int]("nod")
+		wf := perdure.Define("order", func(ctx context.Context, _ int) (int, error) {
+			_, _ = perdure.Step(ctx, "pay", func(ctx context.Context) (int, error) {
+				return 0, world.ErrOdd
+			}, perdure.Retry{First: time.Second, Attempts: 2})
+			if err := perdure.Sleep(ctx, time.Minute); err != nil {
+				return 0, err
+			}
+			for range 2 {
+				if _, err := nod.Wait(ctx); err != nil {
+					return 0, err
+				}
+			}
+			return 0, perdure.Permanent(world.ErrOdd)
+		})
+		w := world.With(t, perdure.Options{
+			Observers:   []observe.Observer{observe.Log(log.logger(), slog.LevelInfo)},
+			IdleTimeout: time.Hour,
+		}, wf)
+		defer func() { w.End() }()
+		world.Start(w, wf, 0, perdure.ID("order-7"))
+		for range 2 {
+			time.Sleep(2 * time.Minute)
+			if _, err := nod.Send(t.Context(), w.Engine, "order-7", 1); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			w.Crash()
+			time.Sleep(2 * time.Minute)
+		}
+		lines := map[string]int{}
+		for line := range strings.Lines(log.String()) {
+			_, line, _ = strings.Cut(line, `msg="perdure: `)
+			what, line, _ := strings.Cut(line, `"`)
+			for _, field := range strings.Fields(line) {
+				name, _, _ := strings.Cut(field, "=")
+				if name == "step" || name == "attempt" || name == "signal" || name == "timer" {
+					what += " " + field
+				}
+			}
+			lines[what]++
+			for _, has := range []string{"workflow=order ", "workflow_id=order-7 ", "run_id="} {
+				if !strings.Contains(line, has) {
+					t.Errorf("no %q in %q", has, line)
+				}
+			}
+		}
+		want := map[string]int{
+			"run started": 1, "step retrying step=pay attempt=1": 1,
+			"step failed step=pay attempt=2": 1, "timer fired timer=sleep": 1,
+			"signal delivered signal=nod": 2, "run ended": 1,
+		}
+		if !maps.Equal(lines, want) {
+			t.Errorf("logged %v, want %v\n%s", lines, want, log)
+		}
 	})
 }

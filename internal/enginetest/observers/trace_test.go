@@ -48,9 +48,12 @@ func (s *traces) add(parts ...any) {
 func TestATraceGoesFromTheCallerToTheRunItsStepsAndItsChildren(t *testing.T) {
 	got := traces{seen: map[string]bool{}}
 	o := traced()
+	o.Trace.Step = func(ctx context.Context, _, startedIn, step string) context.Context {
+		return in(ctx, step+" in "+startedIn)
+	}
 	o.Interceptor = func(ctx context.Context, s perdure.StepInfo,
 		body func(context.Context) error) error {
-		got.add("a step of ", s.Run.Workflow, " is in ", s.Trace)
+		got.add("of ", s.Run.Workflow, ": ", ctx.Value(callerKey{}))
 		return body(ctx)
 	}
 	o.Observers = []observe.Observer{{
@@ -80,7 +83,7 @@ func TestATraceGoesFromTheCallerToTheRunItsStepsAndItsChildren(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
-		"a step of kid is in caller/run", "a step of own is in other",
+		"of kid: s in caller/run", "of own: s in other",
 		"run ended of kid is in caller/run", "run ended of own is in other",
 		"run ended of parent is in caller",
 		"run started of kid is in caller/run", "run started of own is in other",
