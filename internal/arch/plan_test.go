@@ -43,6 +43,7 @@ var plan = map[string]permit{
 			"github.com/jackc/pgx/v5/pgtype github.com/jackc/pgx/v5/pgxpool " +
 			"github.com/jackc/pgx/v5/stdlib",
 	},
+	"store/remote":    {own: "journal store"},
 	"store/storetest": {own: "journal store"},
 	"store/floor":     {own: "journal store"},
 	"internal/place": {
