@@ -28,9 +28,6 @@ type decoder struct {
 // decode sets into, which is a pointer, to the value of a JSON text. The elements of all lists
 // together take at most room bytes, so that a short text does not fill the memory.
 func decode(text []byte, into any, room int64) error {
-	if !utf8.Valid(text) {
-		return errors.New("it is not UTF-8")
-	}
 	d := &decoder{tokens: json.NewDecoder(bytes.NewReader(text)), room: room}
 	d.tokens.UseNumber()
 	if err := d.value(reflect.ValueOf(into).Elem()); err != nil {
@@ -131,11 +128,12 @@ func setBytes(v reflect.Value, t json.Token) error {
 	return err
 }
 
-// text sets a text. A string with the replacement character has lost something on the way.
+// text sets a text. A string with the replacement character was not Unicode, or has lost something
+// on its way here.
 func (d *decoder) text(v reflect.Value, t json.Token) error {
 	if s, ok := t.(string); ok {
 		if strings.ContainsRune(s, utf8.RuneError) {
-			return errors.New("a text is not Unicode")
+			return errors.New("a text is not UTF-8")
 		}
 		v.SetString(s)
 		return nil

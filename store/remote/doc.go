@@ -15,7 +15,7 @@
 // start, a signal or a setting is there once, however often the connection fails. The errors of
 // package store cross the wire with their identity, for errors.Is and errors.As.
 //
-// An [journal.Error] is an answer that another try does not change: the server does not know the
+// A [journal.Error] is an answer that another try does not change: the server does not know the
 // token, or does not allow the call (code unauthorised), the request is too large (too_large) or is
 // not valid (invalid), or no store is there that speaks this version of the protocol (unavailable).
 //

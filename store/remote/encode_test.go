@@ -175,7 +175,8 @@ func TestWhatIsNotOfTheContractIsRefused(t *testing.T) {
 		`{"Changes":[{"Entries":[{"Detail":{"StartDetail":{"Headers":[["a","b"],["a","c"]]}}}]}]}`,
 		`{"Changes":[{"Entries":[{"Detail":{"StartDetail":{"Headers":[["a"]]}}}]}]}`,
 		`{"Changes":[{"Entries":[{"Detail":{"StartDetail":{"Headers":[["a","b","c"]]}}}]}]}`,
-		`{"Changes":[{"Entries":[{"Detail":{"Failure":` + strings.Repeat(`{"Wraps":[`, 600),
+		`{"Changes":[{"Entries":[{"Detail":{"Failure":` + strings.Repeat(`{"Wraps":[`, 600) +
+			strings.Repeat(`]}`, 600) + `}}]}]}`,
 		`{"Changes":[` + strings.Repeat(`{},`, 1e6) + `{}]}`, strings.Repeat(`[`, 1e6),
 		strings.Repeat(`{"Changes":[`, 1e6),
 	} {
@@ -189,13 +190,14 @@ func TestWhatIsNotOfTheContractIsRefused(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	for _, of := range []any{store.Group{}, answer[store.Claimed]{}} {
 		v := reflect.New(reflect.TypeOf(of)).Elem()
-		(&filler{}).fill(v, 0)
+		(&filler{}).fill(v, deepest-3)
 		text, err := encode(v.Interface())
 		if err != nil {
 			f.Fatal(err)
 		}
 		f.Add(text)
 	}
+	f.Add([]byte(`{"Changes":[{"Run":1,"Posts":[{"WorkflowID":["YQ=="]}]}]}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		var g store.Group
 		if decode(text, &g, maxRoom) == nil {

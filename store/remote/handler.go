@@ -130,14 +130,10 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case http.StatusMethodNotAllowed:
 		w.Header().Set("Allow", http.MethodPost)
 	}
-	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
-	// Where there is no connection, there are no deadlines; a client that is gone asks again.
-	out := http.NewResponseController(w)
-	_ = out.SetWriteDeadline(time.Now().Add(patience))
+	// Where there is no connection, there is no deadline. A client that is gone asks again.
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(patience))
 	w.WriteHeader(status)
 	_, _ = w.Write(text)
-	_ = out.Flush()
-	_ = out.SetWriteDeadline(time.Time{}) // the connection may go on with another request
 }
 
 // statusOf returns the status of an answer with an error.
@@ -235,13 +231,11 @@ func (s *session) wrote(g *store.Group) {
 
 // body reads the body of a request.
 func (h *handler) body(w http.ResponseWriter, r *http.Request, name string) ([]byte, error) {
-	in := http.NewResponseController(w)
-	_ = in.SetReadDeadline(time.Now().Add(patience))
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(patience))
 	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, h.o.MaxBody))
 	var large *http.MaxBytesError
 	switch {
 	case err == nil:
-		_ = in.SetReadDeadline(time.Time{})
 		return text, nil
 	case errors.As(err, &large):
 		return nil, refuse(http.StatusRequestEntityTooLarge, journal.CodeTooLarge, name,

@@ -185,13 +185,12 @@ func TestSecretsStayAtTheServer(t *testing.T) {
 			Now: time.Unix(1, 0), Changes: []store.Change{{Settings: x}},
 		})
 	}
-	db := memory.New()
+	db := &recalling{Store: memory.New()}
 	if err := put(db, key, open, gone); err != nil {
 		t.Fatal(err)
 	}
-	for may, sees := range map[Need]string{
-		NeedRead: "", NeedWrite: "", NeedAdminister: secret,
-	} {
+	for may, sees := range []string{NeedRead: "", NeedWrite: "", NeedAdminister: secret} {
+		may := Need(may)
 		s := opened(t, Handler(db, HandlerOptions{Allow: upTo(may)}))
 		for _, ask := range []func(context.Context) (store.Info, error){s.Info, s.Brief} {
 			info, err := ask(t.Context())
@@ -210,10 +209,23 @@ func TestSecretsStayAtTheServer(t *testing.T) {
 			t.Errorf("who may %v changes a key: %v", may, err)
 		}
 	}
-	if info, err := db.Info(t.Context()); err != nil || len(info.Settings) != 3 ||
-		string(info.Settings[2].Value) != secret {
-		t.Errorf("%+v, %v: what is kept from a caller is kept from all", info.Settings, err)
+}
+
+// A recalling store gives what it has given first, in the same memory.
+type recalling struct {
+	store.Store
+	info *store.Info
+}
+
+func (s *recalling) Info(ctx context.Context) (store.Info, error) {
+	if s.info == nil {
+		info, err := s.Store.Info(ctx)
+		if err != nil {
+			return info, err
+		}
+		s.info = &info
 	}
+	return *s.info, nil
 }
 
 // opened returns a client of a handler.
@@ -320,22 +332,35 @@ func (p *pipes) Accept() (net.Conn, error) {
 func (p *pipes) Close() error   { p.once.Do(func() { close(p.closed) }); return nil }
 func (p *pipes) Addr() net.Addr { return &net.IPAddr{} }
 
-func TestASlowClientIsCutOff(t *testing.T) {
+// dialled returns a connection to a server of a store, which ends with the test.
+func dialled(t *testing.T, s store.Store) net.Conn {
+	t.Helper()
+	at := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
+	srv := &http.Server{Handler: Handler(s, HandlerOptions{Allow: everything})}
+	go srv.Serve(at)
+	client, server := net.Pipe()
+	at.conns <- server
+	t.Cleanup(func() {
+		client.Close()
+		srv.Close()
+	})
+	return client
+}
+
+// post sends a request, or its beginning if its length is not that of its body.
+func post(t *testing.T, c net.Conn, name string, length int, body string) {
+	t.Helper()
+	if _, err := fmt.Fprintf(c, "POST %sv1/%s HTTP/1.1\r\nHost: x\r\nContent-Type: %s\r\n"+
+		"Content-Length: %d\r\n\r\n%s", Path, name, mediaType, length, body); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestASlowSenderIsCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := memory.New()
-		at := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
-		srv := &http.Server{Handler: Handler(db, HandlerOptions{Allow: everything})}
-		go srv.Serve(at)
-		defer srv.Close()
-		client, server := net.Pipe()
-		defer client.Close()
-		at.conns <- server
-		begun := time.Now()
-		if _, err := io.WriteString(client, "POST "+Path+"v1/commit HTTP/1.1\r\nHost: x\r\n"+
-			"Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{"); err != nil {
-			t.Fatal(err)
-		}
-		resp, err := http.ReadResponse(bufio.NewReader(client), nil)
+		c, begun := dialled(t, memory.New()), time.Now()
+		post(t, c, "commit", 100, "{")
+		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -347,33 +372,40 @@ func TestASlowClientIsCutOff(t *testing.T) {
 	})
 }
 
-// A connection that was used for a call has no deadline for what comes next.
-func TestAConnectionGoesOnAfterACall(t *testing.T) {
+func TestASlowReaderIsCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		at := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
-		mux := http.NewServeMux()
-		mux.Handle(Path, Handler(memory.New(), HandlerOptions{Allow: everything}))
-		mux.HandleFunc("/other", func(http.ResponseWriter, *http.Request) {})
-		srv := &http.Server{Handler: mux}
-		go srv.Serve(at)
-		defer srv.Close()
-		client, server := net.Pipe()
-		defer client.Close()
-		at.conns <- server
-		in := bufio.NewReader(client)
-		for _, path := range []string{Path + "v1/brief", "/other"} {
-			if _, err := fmt.Fprintf(client, "POST %s HTTP/1.1\r\nHost: x\r\n"+
-				"Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{}", path); err != nil {
-				t.Fatal(err)
-			}
-			resp, err := http.ReadResponse(in, nil)
-			if err != nil || resp.StatusCode != http.StatusOK {
-				t.Fatal(path, err, resp)
-			}
-			if _, err := io.ReadAll(resp.Body); err != nil {
-				t.Fatal(err)
-			}
-			time.Sleep(2 * patience)
+		c := dialled(t, memory.New())
+		post(t, c, "brief", 2, "{}")
+		time.Sleep(patience + 1)
+		if resp, err := http.ReadResponse(bufio.NewReader(c), nil); err == nil {
+			resp.Body.Close()
+			t.Errorf("the answer waits: %s", resp.Status)
+		}
+	})
+}
+
+// A pondering store takes longer for an answer than a request may take to come.
+type pondering struct{ store.Store }
+
+func (s pondering) Info(ctx context.Context) (store.Info, error) {
+	time.Sleep(2 * patience)
+	if ctx.Err() != nil {
+		return store.Info{}, ctx.Err()
+	}
+	return s.Store.Info(ctx)
+}
+
+func TestASlowStoreIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := dialled(t, pondering{memory.New()})
+		post(t, c, "info", 2, "{}")
+		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		if text, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != http.StatusOK {
+			t.Errorf("%s, %s, %v", resp.Status, text, err)
 		}
 	})
 }

@@ -31,7 +31,7 @@ type Options struct {
 func (Options) Format(f fmt.State, _ rune) { fmt.Fprint(f, "remote.Options") }
 
 // A Store is the store of a server, for a client. It has no engine: [store.Join] and the other
-// claims of engines are refused with an [journal.Error] of code misuse.
+// claims of engines are refused with a [journal.Error] of code misuse.
 type Store struct {
 	url       string // of the server, without a slash at its end
 	client    *http.Client

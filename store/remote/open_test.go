@@ -155,6 +155,64 @@ func TestARefusalIsFinalAndSaysWhy(t *testing.T) {
 	}
 }
 
+// A refused commit is not sent again.
+func TestARefusedCommitIsFinal(t *testing.T) {
+	asked := 0
+	s := opened(t, Handler(memory.New(), HandlerOptions{
+		Allow: func(_ *http.Request, c Call) error {
+			if c.Name != "commit" {
+				return nil
+			}
+			asked++
+			return errors.New("not today")
+		},
+	}))
+	c, err := perdure.NewClient(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // it would go on for ever
+	defer cancel()
+	_, err = greet.Start(ctx, c, "ada")
+	if journal.CodeOf(err) != journal.CodeUnauthorised || asked != 1 {
+		t.Errorf("asked %d times, %v", asked, err)
+	}
+}
+
+// A commit is carried out although its context has ended, as the contract says.
+func TestACommitDoesNotEndWithItsContext(t *testing.T) {
+	db := memory.New()
+	s := opened(t, Handler(db, HandlerOptions{Allow: everything}))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.Commit(ctx, signalled("a")); err != nil {
+		t.Error(err)
+	}
+	if info, err := db.Info(t.Context()); err != nil || info.Unrouted != 1 {
+		t.Errorf("%+v, %v", info, err)
+	}
+	if _, err := s.Info(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("a read goes on: %v", err)
+	}
+}
+
+func TestAClosedStoreAsksNobody(t *testing.T) {
+	asked := 0
+	s := opened(t, Handler(memory.New(), HandlerOptions{Allow: func(*http.Request, Call) error {
+		asked++
+		return nil
+	}}))
+	before := asked
+	if err := errors.Join(s.Close(), s.Close()); err != nil {
+		t.Error(err)
+	}
+	_, _, err := s.Find(t.Context(), store.Filter{})
+	if !errors.Is(err, store.ErrClosed) || asked != before ||
+		!errors.Is(s.Commit(t.Context(), signalled("a")), store.ErrClosed) {
+		t.Errorf("asked %d times, %v", asked-before, err)
+	}
+}
+
 // spec: B-16
 func TestTheTokenIsPrintedNowhere(t *testing.T) {
 	db := memory.New()

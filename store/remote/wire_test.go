@@ -96,6 +96,9 @@ func (w *wire) Close() error {
 type direct struct{ http.Handler }
 
 func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
+	if err := r.Context().Err(); err != nil {
+		return nil, err
+	}
 	w := httptest.NewRecorder()
 	d.ServeHTTP(w, r)
 	return w.Result(), nil
@@ -103,7 +106,7 @@ func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // through returns a store whose every call crosses the wire.
 func through(s store.Store) (store.Store, error) {
-	h := Handler(s, HandlerOptions{Allow: everything, MaxBody: 1 << 30}).(*handler)
+	h := Handler(s, HandlerOptions{Allow: everything}).(*handler)
 	maps.Copy(h.calls, engineCalls())
 	c, err := Open(context.Background(), "http://wire", Options{
 		Client: &http.Client{Transport: direct{h}},
