@@ -50,7 +50,7 @@ options instead.`,
   perdure serve --store postgres://shop@db.internal/shop`,
 		Args: exactly(),
 	}
-	db := p.database(cmd)
+	db := p.databaseOr(cmd, place.Default, itself, "./perdure.db")
 	cmd.Flags().IntVar(&capacity, "capacity", 0,
 		"number of runs in memory at a time (default 10,000)")
 	cmd.Flags().StringVar(&log, "log", "text", "format of the log on stderr: text, json or off")
@@ -73,7 +73,7 @@ options instead.`,
 		if err != nil {
 			return err
 		}
-		at, err := db.place()
+		at, err := db.itself("serve")
 		if err != nil {
 			return err
 		}

@@ -47,7 +47,7 @@ var plan = map[string]permit{
 	"store/storetest": {own: "journal store"},
 	"store/floor":     {own: "journal store"},
 	"internal/place": {
-		own:    "journal store store/sqlite store/postgres",
+		own:    "journal store store/sqlite store/postgres store/remote",
 		others: "github.com/jackc/pgx/v5 github.com/jackc/pgx/v5/pgconn",
 	},
 	"store/open": {own: "internal/place store store/memory"},
