@@ -50,7 +50,7 @@ only after it, and the better figures count. CPU and memory are the engine's.`,
 				}
 			}
 			var err error
-			if o.Store, err = db.place(); err != nil {
+			if o.Store, err = db.itself("bench"); err != nil {
 				return err
 			}
 			report, err := bench.Run(cmd.Context(), o)
@@ -60,7 +60,7 @@ only after it, and the better figures count. CPU and memory are the engine's.`,
 			return write(report, cmd.OutOrStdout())
 		},
 	}
-	db = p.databaseOr(cmd, "sqlite:", "a temporary file in this directory")
+	db = p.databaseOr(cmd, "sqlite:", itself, "a temporary file in this directory")
 	flags := cmd.Flags()
 	flags.StringVar(&o.Workload, "workload", bench.Sequential, strings.Join(bench.Workloads(),
 		", "))

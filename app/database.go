@@ -20,23 +20,30 @@ import (
 type database struct {
 	program   *program
 	text      string      // value of the flag
+	tokenFile string      // value of the flag that names a file with the token for a server
 	chosen    func() bool // reports whether the flag was set
 	otherwise string      // default if neither the flag nor the variable is set
 }
 
-// database adds the flag --store to a command. The default is ./perdure.db.
+// database adds the flags --store and --token-file to a command. The default is ./perdure.db.
 func (p *program) database(cmd *cobra.Command) *database {
-	return p.databaseOr(cmd, place.Default, "./perdure.db")
+	d := p.databaseOr(cmd, place.Default, place.Forms, "./perdure.db")
+	cmd.PersistentFlags().StringVar(&d.tokenFile, "token-file", "", "file with the token for a "+
+		"server (default "+place.TokenFileEnv+", or the token in "+place.TokenEnv+")")
+	return d
 }
 
-// databaseOr adds the flag --store with another default, which the help describes with
-// inWords. The help does not show the value of the environment variable: it may have a
-// password in it.
-func (p *program) databaseOr(cmd *cobra.Command, otherwise, inWords string) *database {
+// The forms of a database that a command uses itself.
+const itself = "postgres://USER@HOST/DATABASE, or an SQLite file"
+
+// databaseOr adds the flag --store, with the forms that the command takes and a default, which the
+// help describes with inWords. The help does not show the value of the environment variable: it may
+// have a password in it.
+func (p *program) databaseOr(cmd *cobra.Command, otherwise, forms, inWords string) *database {
 	d := &database{program: p, otherwise: otherwise}
 	flags := cmd.PersistentFlags()
-	flags.StringVar(&d.text, "store", "", "the database: postgres://USER@HOST/DATABASE, or an "+
-		"SQLite file (default "+place.Env+", or else "+inWords+")")
+	flags.StringVar(&d.text, "store", "", "the database: "+forms+" (default "+place.Env+
+		", or else "+inWords+")")
 	flag := flags.Lookup("store")
 	d.chosen = func() bool { return flag.Changed }
 	return d
@@ -44,17 +51,34 @@ func (p *program) databaseOr(cmd *cobra.Command, otherwise, inWords string) *dat
 
 // place returns the place of the database: from the flag, else from the environment
 // variable, else the default.
-func (d *database) place() (place.Place, error) {
+func (d *database) place() (p place.Place, err error) {
 	env := os.Getenv(place.Env)
 	switch {
 	case d.chosen():
-		return place.Parse(d.program.name, d.text)
+		p, err = place.Parse(d.program.name, d.text)
 	case env != "":
-		p, err := place.Parse(d.program.name, env)
+		p, err = place.Parse(d.program.name, env)
 		p.FromEnv = true
-		return p, err
+	default:
+		p, err = place.Parse(d.program.name, d.otherwise)
 	}
-	return place.Parse(d.program.name, d.otherwise)
+	if p.TokenFile = d.tokenFile; err == nil && d.tokenFile != "" && p.Kind != place.Server {
+		err = &perdure.Error{
+			Code: journal.CodeInvalid, Op: "open " + p.String(),
+			Message: "--token-file is for a server, and this is a database",
+			Hint:    "leave it out, or name the server with --store http://HOST:PORT",
+		}
+	}
+	return p, err
+}
+
+// itself returns the place of a database for a command that needs the database itself.
+func (d *database) itself(what string) (place.Place, error) {
+	p, err := d.place()
+	if err == nil {
+		err = p.Itself(what)
+	}
+	return p, err
 }
 
 // A client is a client of an open database.
@@ -121,7 +145,8 @@ func (c *client) engines(ctx context.Context) ([]store.Engine, error) {
 // info returns the facts of the database and the engines that use it.
 func (c *client) info(ctx context.Context) (store.Info, error) {
 	info, err := c.store.Info(ctx)
-	if err != nil {
+	var refused *perdure.Error
+	if err != nil && !errors.As(err, &refused) {
 		err = &perdure.Error{
 			Code: journal.CodeUnavailable, Op: "read " + c.place.String(), Err: err,
 		}

@@ -87,7 +87,7 @@ first. An engine does the same when it starts; no other command does.`,
 			"--store postgres://owner@db.internal/shop",
 		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			at, err := db.place()
+			at, err := db.itself("migrate")
 			if err != nil {
 				return err
 			}
@@ -142,6 +142,9 @@ pg_dump makes a copy.`,
 		Example: "  perdure db backup /backup/orders-2026-11-21.db",
 		Args:    exactly("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if _, err := db.itself("backup"); err != nil {
+				return err
+			}
 			return using(cmd, db.read, func(ctx context.Context, c *client) error {
 				file, ok := c.store.(backuper)
 				if !ok {

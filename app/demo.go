@@ -54,9 +54,11 @@ meanwhile. On a terminal, keys approve the expense and stop the subscription.`,
 			if err != nil {
 				return err
 			}
-			// An SQLite file of the environment variable is not the demo's.
-			if o.Store = at; at.FromEnv && at.Kind == place.SQLite {
+			// An SQLite file or a server of the environment variable is not the demo's.
+			if o.Store = at; at.FromEnv && (at.Kind == place.SQLite || at.Kind == place.Server) {
 				o.Store = place.Place{}
+			} else if err := at.Itself("demo"); err != nil {
+				return err
 			}
 			executable, err := os.Executable()
 			if err != nil {
@@ -70,7 +72,7 @@ meanwhile. On a terminal, keys approve the expense and stop the subscription.`,
 			return err
 		},
 	}
-	db = p.databaseOr(cmd, "sqlite:", "DIR/perdure.db")
+	db = p.databaseOr(cmd, "sqlite:", itself, "DIR/perdure.db")
 	flags := cmd.Flags()
 	flags.BoolVar(&o.Once, "once", false, "end after the checks")
 	flags.IntVar(&o.Kills, "kills", 3, "number of kills")

@@ -215,14 +215,14 @@ type command struct {
 	line int
 	text string
 	want []string
-	only string // store that the command is for; empty for all
+	only string // what the command is for: SQLite, PostgreSQL or file; empty for all
 }
 
 var exits = regexp.MustCompile(`\s+# exit (\d+)$`)
 
-// only matches the line that begins a part for one store. The part goes on to the next such
-// line, or to the end.
-var only = regexp.MustCompile(`^# Only (\w+):`)
+// only matches the line that begins a part for one store, or again one for all. The part goes on to
+// the next such line, or to the end. A part for a file is not for a server that has the file.
+var only = regexp.MustCompile(`^# (?:Only (\w+)|For all):`)
 
 // commands parses a script. A line that begins with "$ " is a command. The lines after it
 // are its output.
@@ -378,7 +378,7 @@ func TestScripts(t *testing.T) {
 			}
 			s := newStage(t, bin, child+"=1", "NO_COLOR=1")
 			for _, c := range commands(string(script), 1) {
-				if c.only == "" || c.only == "SQLite" {
+				if c.only != "PostgreSQL" {
 					s.run(file, c)
 				}
 			}

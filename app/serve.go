@@ -51,7 +51,7 @@ itself has its own options instead.`,
   perdure serve --config /etc/shop/perdure.yaml --print-config`,
 		Args: exactly(),
 	}
-	db := p.database(cmd)
+	db := p.databaseOr(cmd, place.Default, itself, "./perdure.db")
 	flags := cmd.Flags()
 	flags.StringVar(&file, "config", "", "file of the configuration (default "+configEnv+")")
 	flags.BoolVar(&print, "print-config", false, "show the configuration, and do nothing else")

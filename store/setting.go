@@ -21,6 +21,13 @@ type Setting struct {
 	Revision   int64 // set by the store; a group that is sent again may give another one
 }
 
+// TokenKey is the kind of the settings that keep the keys by which tokens are signed.
+const TokenKey = "token-key"
+
+// IsSecret reports whether the value of the setting is a secret. Nothing shows it, and a server
+// gives it only to those who may administer the database: to others it is empty, and not nil.
+func (s Setting) IsSecret() bool { return s.Kind == TokenKey }
+
 // MaxSettingText is the longest By and Reason, in bytes.
 const MaxSettingText = 1000
 

@@ -21,7 +21,8 @@ import (
 // exactly keeps the nearest one that it can.
 //
 // An error that is not one of this package means that the store does not answer now. The caller
-// tries again.
+// tries again. A [journal.Error] is final too: the store, or a server that has it, does not let the
+// caller in, or not do that. Nothing of what was sent with it was written.
 type Store interface {
 	// Commit writes a group in one transaction. If it returns nil, the whole group is durable, and
 	// every change and post has its verdict. After a DataError, ErrFenced or ErrHeld, nothing of

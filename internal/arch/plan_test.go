@@ -43,11 +43,12 @@ var plan = map[string]permit{
 			"github.com/jackc/pgx/v5/pgtype github.com/jackc/pgx/v5/pgxpool " +
 			"github.com/jackc/pgx/v5/stdlib",
 	},
+	"store/remote":    {own: "journal store"},
 	"store/storetest": {own: "journal store"},
 	"store/floor":     {own: "journal store"},
 	"codec":           {own: "journal store"},
 	"internal/place": {
-		own:    "journal store store/sqlite store/postgres",
+		own:    "journal store store/sqlite store/postgres store/remote",
 		others: "github.com/jackc/pgx/v5 github.com/jackc/pgx/v5/pgconn",
 	},
 	"store/open": {own: "internal/place store store/memory"},

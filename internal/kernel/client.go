@@ -58,7 +58,7 @@ func (c *Client) submit(ctx context.Context, op string, cs []store.Change) ([]st
 			return nil, &journal.Error{
 				Code: journal.CodeInvalid, Op: op, Message: "the store refuses it", Err: err,
 			}
-		case errors.Is(err, store.ErrClosed):
+		case errors.Is(err, store.ErrClosed), refusedBy(err) != nil:
 			return nil, unavailable(op, err)
 		}
 		g.Again = true

@@ -20,6 +20,7 @@
 package kernel
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -396,6 +397,11 @@ func unavailable(op string, err error) error {
 			Code: journal.CodeStopped, Op: op, Message: "the store is closed", Err: err,
 		}
 	}
+	if refused := refusedBy(err); refused != nil {
+		e := *refused
+		e.Op = cmp.Or(op, e.Op)
+		return &e
+	}
 	e := &journal.Error{
 		Code: journal.CodeUnavailable, Op: op, Message: "the store does not answer", Err: err,
 	}
@@ -411,6 +417,13 @@ func unavailable(op string, err error) error {
 			"keep the database for an examination, and restore a backup"
 	}
 	return e
+}
+
+// refusedBy returns the error by which a store refuses the caller for good; nil if there is none.
+func refusedBy(err error) *journal.Error {
+	var refused *journal.Error
+	errors.As(err, &refused)
+	return refused
 }
 
 // lanesOf returns how many commits at a time make the store faster.

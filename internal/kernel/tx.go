@@ -17,7 +17,10 @@ func partIn(s store.Store, op string, tx any) (store.Transaction, error) {
 	j := store.AbilitiesOf(s).Transactor
 	if j == nil {
 		return nil, &journal.Error{
-			Code: journal.CodeInvalid, Op: op, Message: "this store takes part in no transaction",
+			Code: journal.CodeInvalid, Op: op,
+			Message: "this store takes part in no transaction: it is in memory, or at a server, " +
+				"and the transaction is on a database",
+			Hint: "open the database itself, PostgreSQL or SQLite, as the store of this client",
 		}
 	}
 	part, err := j.In(tx)

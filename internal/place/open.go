@@ -40,7 +40,10 @@ func (p Place) Open(ctx context.Context, m Mode) (store.Store, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
 	}
-	if p.Kind == Postgres {
+	switch p.Kind {
+	case Server:
+		return p.openServer(ctx, m)
+	case Postgres:
 		o := p.options
 		o.ReadOnly, o.Existing = m == Read, m == Write
 		s, err := postgres.OpenWith(ctx, p.url, o)
@@ -150,8 +153,8 @@ func (p Place) explainServer(err error) error {
 	return p.problem(journal.CodeUnavailable, "", said, "the log of the server says more")
 }
 
-// Explain explains an error of a server while the database is in use, or the reason why the
-// server was not reached. It returns any other error unchanged.
+// Explain explains an error of a PostgreSQL while the database is in use, or the reason why it was
+// not reached. It returns any other error unchanged.
 func (p Place) Explain(err error) error {
 	var e stated
 	var unreached *pgconn.ConnectError

@@ -1,7 +1,8 @@
 // Package place parses the names of databases on the command line, and opens the databases.
 //
-// A place is a PostgreSQL by its URL, or an SQLite file. The password of a URL is never shown:
-// not in an error, and not in a suggested command.
+// A place is a PostgreSQL by its URL, an SQLite file, or a server that has a database. The password
+// of a URL, and the token for a server, are never shown: not in an error, and not in a suggested
+// command.
 package place
 
 import (
@@ -28,6 +29,9 @@ const (
 // Names explains how to name a database, for hints and help.
 const Names = "--store or " + Env + " names the database"
 
+// Forms are the forms of the name of a database, for hints and help.
+const Forms = "postgres://USER@HOST/DATABASE, an SQLite file, or a server: http://HOST:PORT"
+
 // names explains how to name the database, for hints.
 func (p Place) names() string {
 	if p.Program == "" {
@@ -44,6 +48,7 @@ const (
 	SQLite Kind = iota
 	Postgres
 	Memory
+	Server // which has a database, and offers its store to commands
 )
 
 // A Place is the location of a database.
@@ -53,8 +58,10 @@ type Place struct {
 	Program string // the command that runs this program; empty for a program that embeds the engine
 	FromEnv bool   // the variable names the database: a command needs no option
 
+	TokenFile string // has the token for a server; empty for that of the environment
+
 	text    string // as it was passed
-	url     string // of PostgreSQL, with its password and without this program's own settings
+	url     string // of a server; of PostgreSQL, with its password, without this program's settings
 	shown   string
 	options postgres.Options
 }
@@ -67,8 +74,8 @@ var (
 	withSettings = regexp.MustCompile(`^(.*?)\?\w+=`)
 )
 
-// Parse parses the name of a database: postgres://USER@HOST/DATABASE, FILE, sqlite:FILE or
-// memory:. The program is the command that runs this program.
+// Parse parses the name of a database: postgres://USER@HOST/DATABASE, FILE, sqlite:FILE, memory:,
+// or http://HOST:PORT for that of a server. The program is the command that runs this program.
 func Parse(program, text string) (Place, error) {
 	p := Place{Program: program, text: text, shown: text}
 	switch s := scheme.FindStringSubmatch(text); {
@@ -80,6 +87,9 @@ func Parse(program, text string) (Place, error) {
 	case s != nil && (s[1] == "postgres" || s[1] == "postgresql"):
 		p.Kind = Postgres
 		return p, p.parseURL(text)
+	case s != nil && (s[1] == "http" || s[1] == "https"):
+		p.Kind = Server
+		return p, p.parseServer(s[0])
 	case s != nil && s[1] != "sqlite":
 		p.shown = s[0] + "…"
 		return p, p.invalid("there is no store " + s[1])
@@ -209,11 +219,19 @@ func (p Place) Words() string {
 	if p.FromEnv {
 		return ""
 	}
-	return " --store " + Quoted(p.String())
+	words := " --store " + Quoted(p.String())
+	if p.TokenFile != "" {
+		words += " --token-file " + Quoted(p.TokenFile)
+	}
+	return words
 }
 
-// Command returns the command line of a command of this program on the place.
+// Command returns the command line of a command of this program on the place. To serve needs the
+// database itself, whose name is not known if the place is a server.
 func (p Place) Command(words string) string {
+	if p.Kind == Server && words == "serve" {
+		return cmp.Or(p.Program, "perdure") + " serve --store DATABASE"
+	}
 	return cmp.Or(p.Program, "perdure") + " " + words + p.Words()
 }
 
@@ -262,8 +280,7 @@ func (p Place) IsThere() bool {
 }
 
 func (p Place) invalid(message string) error {
-	return p.problem(journal.CodeInvalid, message, nil, p.names()+
-		": postgres://USER@HOST/DATABASE, or an SQLite file")
+	return p.problem(journal.CodeInvalid, message, nil, p.names()+": "+Forms)
 }
 
 func (p Place) problem(code journal.Code, message string, err error, hint string) error {

@@ -3,6 +3,7 @@ package place
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -198,5 +199,38 @@ func TestOnlyADatabaseThatWasMadeIsDropped(t *testing.T) {
 	}
 	if err := p.Drop(t.Context(), made.Database()); err != nil {
 		t.Errorf("a second time: %v", err)
+	}
+}
+
+// A server is named by its address alone: what may be a secret is refused, and not shown.
+//
+// spec: B-16
+func TestAServerIsNamedByItsAddressAlone(t *testing.T) {
+	for text, want := range map[string]string{
+		"http://127.0.0.1:8080":          "http://127.0.0.1:8080",
+		"https://perdure.internal/shop/": "https://perdure.internal/shop/",
+
+		"http://ada:s3cr3t@host": "", "http://s3cr3t@host": "", "https://host?token=s3cr3t": "",
+		"http://host#s3cr3t": "", "http://host:s3cr3t": "", "http://": "", "https:///x": "",
+	} {
+		p, err := Parse("shop", text)
+		if (want == "") != (journal.CodeOf(err) == journal.CodeInvalid) ||
+			err == nil && (p.Kind != Server || p.String() != want || p.Secret() != want) ||
+			strings.Contains(fmt.Sprint(p, err), "s3cr3t") {
+			t.Errorf("%s is %s, %v", text, p, err)
+		}
+	}
+	p, err := Parse("shop", "http://host")
+	p.TokenFile = "my token"
+	if got := p.Command("runs list"); err != nil ||
+		got != "shop runs list --store http://host --token-file 'my token'" {
+		t.Error(got, err)
+	}
+	if got := p.Command("serve"); got != "shop serve --store DATABASE" {
+		t.Error(got)
+	}
+	if _, err := p.Open(t.Context(), Engine); journal.CodeOf(err) != journal.CodeInvalid ||
+		!strings.Contains(err.Error(), "needs the database itself") {
+		t.Errorf("an engine opens %v", err)
 	}
 }

@@ -16,7 +16,7 @@ import (
 
 // SettingKind is the kind of the settings that keep the keys. The name of a setting is the ID of
 // its key. Nothing shows a setting of this kind.
-const SettingKind = "token-key"
+const SettingKind = store.TokenKey
 
 // secretSize is the size of a secret in bytes: that of the hash.
 const secretSize = 32
@@ -69,6 +69,13 @@ func Load(ctx context.Context, f *kernel.FrontEnd) (Keys, error) {
 	slices.SortFunc(all, func(a, b store.Setting) int { return int(a.Revision - b.Revision) })
 	var keys Keys
 	for _, s := range all {
+		if len(s.Value) == 0 {
+			return nil, &journal.Error{
+				Code: journal.CodeUnauthorised, Op: "keys of tokens",
+				Message: "the server keeps them from this caller",
+				Hint:    "use a token of a role that may administer",
+			}
+		}
 		var kept keptKey
 		if json.Unmarshal(s.Value, &kept) != nil || len(kept.Secret) != secretSize {
 			continue // it verifies nothing; a newer one signs

@@ -3,14 +3,18 @@ package open_test
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/place"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store/memory"
 	"github.com/perdure/perdure/store/open"
+	"github.com/perdure/perdure/store/remote"
 	"github.com/perdure/perdure/store/sqlite"
 )
 
@@ -49,9 +53,11 @@ func TestAStoreThatDoesNotOpenSaysWhy(t *testing.T) {
 		code journal.Code
 		has  string
 	}{
-		"":              {journal.CodeInvalid, "empty"},
-		"mysql://a@b/c": {journal.CodeInvalid, "there is no store mysql"},
-		"sqlite:":       {journal.CodeInvalid, "no name"},
+		"":                             {journal.CodeInvalid, "empty"},
+		"mysql://a@b/c":                {journal.CodeInvalid, "there is no store mysql"},
+		"http://shop:secret@127.0.0.1": {journal.CodeInvalid, "PERDURE_TOKEN"},
+		"http://127.0.0.1:1":           {journal.CodeUnavailable, "perdure serve --addr"},
+		"sqlite:":                      {journal.CodeInvalid, "no name"},
 		"postgres://shop:secret@127.0.0.1:1/shop": {
 			journal.CodeUnavailable, "postgres://shop:***@127.0.0.1:1/shop",
 		},
@@ -81,4 +87,31 @@ func ExampleStore() {
 	engine, err := perdure.New(db, perdure.Options{})
 	fmt.Println(engine != nil, err)
 	// Output: true <nil>
+}
+
+// spec: B-16
+func TestTheStoreOfAServerIsOpenedByItsAddress(t *testing.T) {
+	srv := httptest.NewServer(remote.Handler(memory.New(), remote.HandlerOptions{
+		Allow: func(r *http.Request, _ remote.Call) error {
+			if r.Header.Get("Authorization") != "Bearer secret" {
+				return remote.ErrUnauthenticated
+			}
+			return nil
+		},
+	}))
+	defer srv.Close()
+	t.Setenv(place.TokenFileEnv, "")
+	t.Setenv(place.TokenEnv, "")
+	if _, err := open.Store(t.Context(), srv.URL); journal.CodeOf(err) != journal.CodeUnauthorised {
+		t.Errorf("without a token: %v", err)
+	}
+	t.Setenv(place.TokenEnv, "secret")
+	s, err := open.Store(t.Context(), srv.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if _, ok := s.(*remote.Store); !ok {
+		t.Errorf("%T", s)
+	}
 }
