@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/app/internal/config"
 	"github.com/perdure/perdure/internal/place"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
@@ -102,7 +103,7 @@ func (d *database) open(ctx context.Context, mode place.Mode) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := at.Open(ctx, mode)
+	s, err := opened(ctx, at, mode)
 	if err != nil {
 		return nil, err
 	}
@@ -115,6 +116,23 @@ func (d *database) open(ctx context.Context, mode place.Mode) (*client, error) {
 		return nil, errors.Join(at.Explain(err), s.Close())
 	}
 	return c, nil
+}
+
+// opened opens a database, whose payloads may be encrypted. A server decrypts by itself.
+func opened(ctx context.Context, at place.Place, mode place.Mode) (store.Store, error) {
+	e, err := config.EncryptionOf()
+	if err != nil {
+		return nil, err
+	}
+	s, err := at.Open(ctx, mode)
+	if err != nil || at.Kind == place.Server {
+		return s, err
+	}
+	coded, err := e.Wrap(ctx, s)
+	if err != nil {
+		return nil, errors.Join(at.Explain(err), s.Close())
+	}
+	return coded, nil
 }
 
 func (c *client) close() { _ = c.store.Close() } // written data is durable already

@@ -5,16 +5,19 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/codec"
 )
 
 // A served is a command that serves the API, in this process.
@@ -243,5 +246,70 @@ func TestServeTakesCredentialsFromItsConfiguration(t *testing.T) {
 	}
 	if strings.Contains(string(audit), s.token) {
 		t.Error("the audit has the token")
+	}
+}
+
+// What a server with keys has written is read with the same keys, at the server and in the file,
+// and not without them.
+//
+// spec: B-18, B-19
+func TestServeEncryptsAndTheCommandLineReads(t *testing.T) {
+	t.Chdir(t.TempDir())
+	made := perdureCommand(t, "tokens", "new", "ada", "--role", "operator")
+	_, line, _ := strings.Cut(strings.TrimSpace(made.stderr), "add to auth.tokens: ")
+	key, err := codec.MakeKey("k1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile("keys", []byte(key), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	conf := "listen.address: 127.0.0.1:0\nauth.tokens: ['" + line + "']\n" +
+		"encryption.keys: file:keys\nredact: [card]\n"
+	if err := os.WriteFile("c.yaml", []byte(conf), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	failing := perdure.Define("failing", func(ctx context.Context, _ json.RawMessage) (int, error) {
+		return perdure.Step(ctx, "charge", func(context.Context) (int, error) {
+			return 0, perdure.Permanent(errors.New("no"))
+		})
+	})
+	s := serveAPI(t, append(slices.Clip(scripted), failing), "serve", "--config", "c.yaml")
+	s.token = strings.TrimSpace(made.stdout)
+	s.want(201, "POST", apiBase+"/workflows/greet/start?wait=1m", `{"id":"a-1","input":"canary"}`)
+	s.want(201, "POST", apiBase+"/workflows/failing/start?wait=1m",
+		`{"id":"f-1","input":{"card":"4711","n":1}}`)
+	if text := s.want(200, "GET", apiBase+"/executions/f-1", ""); strings.Contains(text, "4711") {
+		t.Error("the API shows what is to be hidden: ", text)
+	}
+	t.Setenv("PERDURE_TOKEN", s.token)
+	if r := perdureCommand(t, "runs", "history", "a-1", "--store", s.url); r.code != exitOK ||
+		!strings.Contains(r.stdout, "canary") {
+		t.Error(r)
+	}
+	if r := perdureCommand(t, "runs", "history", "f-1", "--store", s.url); r.code != exitOK ||
+		strings.Contains(r.stdout, "4711") || !strings.Contains(r.stdout, "[redacted]") {
+		t.Error(r)
+	}
+	// The command line would write the hidden field as it has read it.
+	if r := perdureCommand(t, "runs", "retry", "f-1", "--store", s.url); r.code == exitOK ||
+		!strings.Contains(r.stderr, "hidden") {
+		t.Error(r)
+	}
+	s.want(200, "POST", apiBase+"/executions/f-1/retry", `{"reason":"again"}`)
+	if r := s.stop(); r.code != exitOK {
+		t.Error(r)
+	}
+	t.Setenv("PERDURE_TOKEN", "")
+	if r := perdureCommand(t, "runs", "history", "a-1"); strings.Contains(r.stdout, "canary") {
+		t.Error("it is in the clear: ", r)
+	}
+	t.Setenv("PERDURE_ENCRYPTION_KEYS", "file:keys")
+	if r := perdureCommand(t, "runs", "history", "a-1"); r.code != exitOK ||
+		!strings.Contains(r.stdout, "canary") {
+		t.Error(r)
+	}
+	if r := perdureCommand(t, "runs", "history", "f-1"); !strings.Contains(r.stdout, "4711") {
+		t.Error("a retry over the API has lost a hidden field: ", r)
 	}
 }

@@ -4,8 +4,6 @@ import (
 	"log/slog"
 	"net/http"
 	"time"
-
-	"github.com/perdure/perdure/server/auth"
 )
 
 // An Act is an action that somebody has asked for over the API.
@@ -15,15 +13,16 @@ type Act struct {
 	Role   string    `json:"role"`
 	From   string    `json:"from"`   // the address of the caller
 	Action string    `json:"action"` // the operation, such as cancel-execution
-	Path   string    `json:"path"`   // what it is about
+	Path   string    `json:"path"`   // the address, or for a call to the store what it is about
 	Status int       `json:"status"` // of the answer
 }
 
 // audit reports an action that has its answer.
-func (s *Server) audit(r *http.Request, rt route, who auth.Identity, status int) {
+func (s *Server) audit(r *http.Request, rt route, about string, status int) {
+	who := who(r.Context())
 	act := Act{
 		At: time.Now().UTC(), By: who.Name, Role: who.Role.String(), From: peerOf(r).String(),
-		Action: rt.name, Path: r.URL.Path, Status: status,
+		Action: rt.name, Path: about, Status: status,
 	}
 	if s.o.Audit != nil {
 		s.o.Audit(act)

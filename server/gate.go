@@ -58,7 +58,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r = r.WithContext(context.WithValue(r.Context(), whoKey{}, who))
 	if rt.audited {
 		seen := &statusWriter{ResponseWriter: w}
-		defer func() { s.audit(r, rt, who, seen.code()) }()
+		defer func() { s.audit(r, rt, r.URL.Path, seen.code()) }()
 		w = seen
 	}
 	s.mux.ServeHTTP(w, r)

@@ -53,6 +53,7 @@ func (s *Server) routes() {
 	ops.settings()
 	state.operations()
 	live.register()
+	s.direct()
 	s.documents()
 }
 

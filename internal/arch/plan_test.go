@@ -221,10 +221,13 @@ var plan = map[string]permit{
 	},
 	// programs
 	"app/internal/config": {
-		own: "/ internal/place journal server/auth", others: "go.yaml.in/yaml/v3",
+		own: "/ codec internal/place journal server/auth store", others: "go.yaml.in/yaml/v3",
 	},
-	"app/internal/serving": {own: anyPublic + " app/internal/config internal/place"},
-	"app/internal/sample":  {own: anyPublic},
+	"app/internal/serving": {
+		own:    anyPublic + " app/internal/config internal/place",
+		others: "go.opentelemetry.io/otel/metric",
+	},
+	"app/internal/sample": {own: anyPublic},
 	"app": {
 		own:    anyPublic + " internal/place internal/present",
 		others: "github.com/spf13/cobra github.com/spf13/pflag golang.org/x/term",

@@ -47,12 +47,6 @@ type Listen struct {
 	Prefix      string
 }
 
-// Encryption is how payloads are kept in the database.
-type Encryption struct {
-	Keys     string // lines of ID:base64; the first one writes
-	Compress bool
-}
-
 // Alerts are the options of alerts.
 type Alerts struct {
 	Secret   string

@@ -37,5 +37,3 @@ func (a *auditFile) add(act server.Act) {
 			"action", act.Action, "path", act.Path, "status", act.Status)
 	}
 }
-
-func (a *auditFile) close() { _ = a.file.Close() } // each line is durable

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"go.opentelemetry.io/otel/metric"
+
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/alert"
 	"github.com/perdure/perdure/alert/mail"
@@ -26,6 +28,9 @@ import (
 	"github.com/perdure/perdure/server"
 	"github.com/perdure/perdure/server/auth"
 	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/telemetry"
+	"github.com/perdure/perdure/telemetry/otlp"
+	"github.com/perdure/perdure/telemetry/prometheus"
 )
 
 // Options set what a process serves.
@@ -51,13 +56,20 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
+	if err := at.Itself("serve"); err != nil {
+		return err
+	}
 	db, err := at.Open(ctx, place.Engine)
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	n := &node{o: o, at: at, store: db}
-	if err := n.prepare(); err != nil {
+	n := &node{o: o, at: at}
+	if n.store, err = o.Config.Encryption.Wrap(ctx, db); err != nil {
+		return err
+	}
+	defer n.close()
+	if err := n.prepare(ctx); err != nil {
 		return err
 	}
 	return at.Explain(n.run(ctx))
@@ -70,11 +82,20 @@ type node struct {
 	store   store.Store
 	engine  *perdure.Engine
 	handler http.Handler // nil if the API is off
-	audit   *auditFile
 	log     *slog.Logger
+	closers []func() error
 }
 
-func (n *node) prepare() (err error) {
+// close ends what the node has begun, the last first.
+func (n *node) close() {
+	for _, c := range slices.Backward(n.closers) {
+		if err := c(); err != nil {
+			n.log.Warn("perdure: a part did not end in order", "error", err)
+		}
+	}
+}
+
+func (n *node) prepare(ctx context.Context) (err error) {
 	c := n.o.Config
 	if n.log, err = logger(c.Log, n.o.Log); err != nil {
 		return err
@@ -83,8 +104,15 @@ func (n *node) prepare() (err error) {
 	options := c.Engine
 	options.Logger = slog.New(slog.DiscardHandler) // its observer has more
 	options.Observers = append(options.Observers, observe.Log(n.log, c.Log.Level))
+	meters, scrape, err := n.measured(&options)
+	if err != nil {
+		return err
+	}
 	if c.Listen.Address != config.Off {
 		options.Observers = append(options.Observers, feed.Observer(), summary.Observer())
+	}
+	if err := n.traced(ctx, &options); err != nil {
+		return err
 	}
 	if !c.Switches.DeadLetters {
 		options.DeadLetters = func(context.Context, deadletter.Letter) error { return nil }
@@ -98,7 +126,47 @@ func (n *node) prepare() (err error) {
 	if c.Listen.Address == config.Off {
 		return nil
 	}
-	return n.serve(feed, summary)
+	if meters != nil {
+		stop, err := telemetry.Watch(meters, n.engine.Load)
+		if err != nil {
+			return err
+		}
+		n.closers = append(n.closers, stop)
+	}
+	return n.serve(server.Options{Feed: feed, Summary: summary, Metrics: scrape})
+}
+
+// measured adds the observer of metrics, if they are on. It returns the handler of /metrics.
+func (n *node) measured(options *perdure.Options) (metric.MeterProvider, http.Handler, error) {
+	if c := n.o.Config; !c.Switches.Metrics || c.Listen.Address == config.Off {
+		return nil, nil, nil
+	}
+	meters, scrape, err := prometheus.New()
+	if err != nil {
+		return nil, nil, err
+	}
+	n.closers = append(n.closers, func() error { return meters.Shutdown(context.Background()) })
+	o, err := telemetry.Metrics(meters)
+	options.Observers = append(options.Observers, o)
+	return meters, scrape, err
+}
+
+// traced sends traces to where the OTEL_ variables say, if they are on.
+func (n *node) traced(ctx context.Context, options *perdure.Options) error {
+	if !n.o.Config.Traces {
+		return nil
+	}
+	tracers, err := otlp.New(ctx)
+	if err != nil {
+		return fmt.Errorf("traces: %w", err)
+	}
+	n.closers = append(n.closers, func() error {
+		late, cancel := context.WithTimeout(context.Background(), stopWithin)
+		defer cancel()
+		return tracers.Shutdown(late)
+	})
+	telemetry.Trace(options, tracers)
+	return nil
 }
 
 // register registers the workflows, and those of the program itself.
@@ -120,12 +188,11 @@ func (n *node) register() error {
 }
 
 // serve makes the handler of the API.
-func (n *node) serve(feed *server.Feed, summary *observe.Summary) (err error) {
+func (n *node) serve(options server.Options) error {
 	c := n.o.Config
-	options := server.Options{
-		Hosts: hostsOf(c.Listen), Prefix: c.Listen.Prefix, Address: n.at.String(),
-		Program: n.o.Program, Feed: feed, Summary: summary, Redact: c.Redact, Logger: n.log,
-	}
+	options.Hosts, options.Prefix = hostsOf(c.Listen), c.Listen.Prefix
+	options.Address, options.Program = n.at.String(), n.o.Program
+	options.Redact, options.Logger = c.Redact, n.log
 	if len(c.Tokens) > 0 {
 		tokens := &auth.Tokens{}
 		if err := tokens.Set(c.Tokens); err != nil {
@@ -134,10 +201,12 @@ func (n *node) serve(feed *server.Feed, summary *observe.Summary) (err error) {
 		options.Authenticator = tokens
 	}
 	if c.Audit != "" {
-		if n.audit, err = openAudit(c.Audit, n.log); err != nil {
+		audit, err := openAudit(c.Audit, n.log)
+		if err != nil {
 			return err
 		}
-		options.Audit = n.audit.add
+		n.closers = append(n.closers, audit.file.Close)
+		options.Audit = audit.add
 	}
 	s, err := server.New(n.engine, n.store, options)
 	if err != nil {
@@ -178,9 +247,6 @@ const stopWithin = 5 * time.Second
 
 // run executes and serves until ctx ends, or until one of the two fails.
 func (n *node) run(ctx context.Context) error {
-	if n.audit != nil {
-		defer n.audit.close()
-	}
 	unhear := context.AfterFunc(ctx, n.o.Ending)
 	defer unhear()
 	if n.handler == nil {

@@ -1,0 +1,118 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/server/auth"
+	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/store/remote"
+)
+
+// roles has the role that each need of a call to the store takes.
+var roles = map[remote.Need]auth.Role{
+	remote.NeedRead: auth.Viewer, remote.NeedWrite: auth.Operator,
+	remote.NeedAdminister: auth.Admin,
+}
+
+// direct serves the store to clients of package [remote], such as the command line. A caller who
+// is not an admin gets payloads without the hidden fields.
+func (s *Server) direct() {
+	options := remote.HandlerOptions{
+		Allow: func(r *http.Request, c remote.Call) error {
+			who, need := who(r.Context()), roles[c.Need]
+			if who.Role < need {
+				return fmt.Errorf("the role %s is not enough: this needs the role %s", who.Role,
+					need)
+			}
+			return nil
+		},
+		Wrote: func(r *http.Request, c remote.Call, g *store.Group) {
+			for _, what := range written(c, g) {
+				s.audit(r, route{name: what.action}, what.about, http.StatusOK)
+			}
+		},
+	}
+	whole := remote.Handler(s.store, options)
+	part := whole
+	if len(s.hide) > 0 {
+		part = remote.Handler(hiding{s.store, s.hide}, options)
+	}
+	rt := route{name: "store", need: auth.Viewer, raw: true}
+	s.table[remote.Path] = rt
+	s.mux.HandleFunc(remote.Path, func(w http.ResponseWriter, r *http.Request) {
+		if who(r.Context()).Role >= auth.Admin {
+			whole.ServeHTTP(w, r)
+			return
+		}
+		part.ServeHTTP(w, r)
+	})
+}
+
+// A writing is one thing that a client has written into the store.
+type writing struct{ action, about string }
+
+// written returns the actions of a group for the audit; of a purge, whose group is nil, the purge.
+func written(c remote.Call, g *store.Group) (all []writing) {
+	if g == nil {
+		return []writing{{"store-" + c.Name, ""}}
+	}
+	for i := range g.Changes {
+		ch := &g.Changes[i]
+		if ch.Create {
+			all = append(all, writing{"store-start", ch.Head.Workflow + " " + string(ch.Head.ID)})
+		}
+		for _, p := range ch.Posts {
+			to := p.WorkflowID
+			if to == "" {
+				to = string(p.To.ID)
+			}
+			all = append(all, writing{"store-" + p.Message.Kind.String(),
+				to + " " + p.Message.Op.String()})
+		}
+		for _, set := range ch.Settings {
+			all = append(all, writing{"store-set", set.Kind + " " + set.Name})
+		}
+	}
+	return all
+}
+
+// hiding is a store as callers see it from whom some fields of payloads are hidden.
+type hiding struct {
+	store.Store
+	hide redactor
+}
+
+// Abilities implements [store.Decorator].
+func (h hiding) Abilities() store.Abilities {
+	a := store.AbilitiesOf(h.Store)
+	return store.Abilities{Briefer: a.Briefer, SlotReader: a.SlotReader}
+}
+
+// Load implements [store.Store].
+func (h hiding) Load(ctx context.Context, run journal.Number, r store.Range) ([]journal.Entry,
+	error) {
+	entries, err := h.Store.Load(ctx, run, r)
+	for i := range entries {
+		entries[i].Data = h.hide.payload(entries[i].Data)
+	}
+	return entries, err
+}
+
+// Commit implements [store.Store]. What a caller has read without some fields must not be written
+// as if it were whole.
+func (h hiding) Commit(ctx context.Context, g *store.Group) error {
+	for i := range g.Changes {
+		for _, e := range g.Changes[i].Entries {
+			if bytes.Contains(e.Data, []byte(`"`+redacted+`"`)) {
+				return &store.DataError{Err: errors.New("a payload has " + redacted + " in it: " +
+					"some fields are hidden from you, so do this by the API, or as an admin")}
+			}
+		}
+	}
+	return h.Store.Commit(ctx, g)
+}
