@@ -245,6 +245,12 @@ func (d *MessageDetail) MessageID() string { return cmp.Or(d.Message, d.Passed) 
 // UpdateID is the beginning of the IDs of messages whose senders wait for a reply.
 const UpdateID = "update/"
 
+// StreamID is the beginning of what callers wait for news about: the name of a stream follows.
+const StreamID = "stream/"
+
+// MaxChunk limits a chunk of a stream in bytes.
+const MaxChunk = 1 << 20
+
 // ByMessage reports whether the entry took a message, in its own run or in the run that its run
 // retries.
 func (d *Detail) ByMessage() bool { return d.Mail != 0 || d.Taken != 0 }

@@ -45,7 +45,7 @@ type Published struct {
 	At   time.Time // when it was published
 }
 
-// A Stream is what the steps of a run have put into a stream.
+// A Stream is the state of a stream, into which the steps of a run put chunks.
 type Stream struct {
 	Last    int64           // the sequence of its last entry
 	Written int64           // bytes, with those of parts that are void

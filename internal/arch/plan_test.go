@@ -157,6 +157,10 @@ var plan = map[string]permit{
 		own: "/ internal/cron internal/failure internal/kernel internal/sealed journal store",
 	},
 	"job": {own: "/ internal/failure internal/sealed limit"},
+	"stream": {
+		own: "/ internal/failure internal/kernel internal/payload internal/sealed journal store",
+	},
+	"steplog": {own: "/ internal/failure internal/kernel internal/sealed journal"},
 	"update": {
 		own: "/ internal/failure internal/guard internal/kernel internal/payload internal/reply " +
 			"internal/sealed journal",
