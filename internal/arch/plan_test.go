@@ -289,7 +289,7 @@ var plan = map[string]permit{
 	"internal/torture/play": {
 		own: "/ admin alert approval backpressure barrier batch bus callback dag deadletter " +
 			"effect event internal/torture/program job journal limit machine orchestrator " +
-			"pattern report saga schedule tcc update",
+			"pattern report saga schedule steplog stream tcc update",
 	},
 	"internal/torture/world": {own: "internal/torture/play"},
 	"internal/torture/actor": {
