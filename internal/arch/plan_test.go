@@ -227,7 +227,7 @@ var plan = map[string]permit{
 	// the workflows of the examples, which the demo runs too
 	"examples/orders/order":         {own: "/ saga"},
 	"examples/approval/expense":     {own: "/"},
-	"examples/agent/assistant":      {own: "/ approval update"},
+	"examples/agent/assistant":      {own: "/ approval stream update"},
 	"examples/subscription/billing": {own: "/"},
 	"examples/poller/feed":          {own: "/ schedule"},
 	"examples/nightly/closing":      {own: "/ limit schedule"},
