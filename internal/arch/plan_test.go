@@ -260,6 +260,7 @@ var plan = map[string]permit{
 	"docs/howto/deploying":    {own: anyPublic},
 	"docs/howto/growing":      {own: anyPublic},
 	"docs/howto/embedding":    {own: anyPublic},
+	"docs/howto/streams":      {own: anyPublic},
 	// this package
 	"internal/arch": {},
 	// helpers of tests

@@ -27,7 +27,7 @@ var (
 
 // say puts three chunks into the stream, and logs more than is kept. Its first attempt may fail
 // then. What it has put in is there at once, and what attempts before it have put in is not.
-func (p *player) say(ctx context.Context, op *program.Op) error {
+func say(ctx context.Context, p *player, op *program.Op) error {
 	step, is := perdure.StepOf(ctx)
 	if !is {
 		return errors.New("this is no step")

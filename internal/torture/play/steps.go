@@ -103,7 +103,7 @@ func (p *player) within(ctx context.Context, op *program.Op, label string, n int
 	case "once":
 		return once(ctx, op, n)
 	case "says":
-		return p.say(ctx, op)
+		return say(ctx, p, op)
 	}
 	return nil
 }
