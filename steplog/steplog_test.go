@@ -295,6 +295,7 @@ func TestTheLinesOfAnAttemptThatIsGivenUpAreKept(t *testing.T) {
 	hang := func(ctx context.Context) (int, error) {
 		quiet.InfoContext(ctx, "I hang")
 		world.Pause(ctx, 100*time.Hour)
+		world.Pause(context.WithoutCancel(ctx), time.Second)
 		quiet.InfoContext(ctx, "too late")
 		return 0, ctx.Err()
 	}
@@ -341,6 +342,7 @@ func TestTheLinesOfAnAttemptThatIsGivenUpAreKept(t *testing.T) {
 				}
 				same(t, "lines", got, want)
 				w.End()
+				world.Pause(t.Context(), 2*time.Second) // the bodies return
 			})
 		})
 	}

@@ -163,8 +163,8 @@ func counting(all []journal.Entry, after int64) []journal.Entry {
 		}
 	}
 	return slices.DeleteFunc(all, func(e journal.Entry) bool {
-		part := cmp.Or(e.Detail.Part, e.Seq)
-		return void[part] && !(e.Detail.Void && part <= after)
+		part, ends := cmp.Or(e.Detail.Part, e.Seq), e.Detail.Void
+		return void[part] && (!ends || part > after)
 	})
 }
 

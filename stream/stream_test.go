@@ -113,7 +113,7 @@ func TestAStreamIsReadWhileItsRunGoesOnAndAfterItsEnd(t *testing.T) {
 		same(t, "after it", fmt.Sprint(words(p.Chunks), p.Ended), "true")
 		raw, err := stream.New[json.RawMessage]("answer").Read(t.Context(), w.Engine, "a", 0, 1)
 		world.NoError(t, err)
-		same(t, "raw", words(raw.Chunks[:1]), fmt.Sprint([]byte(`"to"`)))
+		same(t, "raw", string(raw.Chunks[0].Value), `"to"`)
 		sizes := w.Describe("a").State.Streams["answer"]
 		same(t, "bytes", sizes.Bytes(), int64(len(`"to""be""or""not""bye"`)))
 		other, err := stream.New[string]("other").Read(t.Context(), w.Engine, "a", 0, 0)
@@ -152,9 +152,10 @@ func TestAFollowerHearsOfChunksAtOnceAndOfTheEnd(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		world.StartAndSettle(w, slow, 3, perdure.ID("b"))
 		for c, err := range answer.Follow(ctx, w.Engine, "b", 0) {
-			if c.Value == "1" {
+			switch c.Value {
+			case "1":
 				cancel()
-			} else if c.Value == "" {
+			case "":
 				world.CodeIs(t, err, journal.CodeTimedOut)
 			}
 		}
@@ -445,7 +446,7 @@ func TestAStepThatRunsAtMostOnceKeepsWhatItPutOut(t *testing.T) {
 }
 
 // spec: B-11
-func TestARetryAndAForkHaveTheStreamsOfTheStepsThatTheyKeep(t *testing.T) {
+func TestARetryHasTheStreamsOfTheStepsThatItKeeps(t *testing.T) {
 	broken := true
 	order := perdure.Define("order", func(ctx context.Context, _ int) (int, error) {
 		for _, name := range []string{"one", "two", "three"} {
