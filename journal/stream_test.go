@@ -55,14 +55,14 @@ func TestTheSizeOfAStreamIsThatOfThePartsThatCount(t *testing.T) {
 func TestARetryKeepsTheOutputOfTheStepsThatItKeeps(t *testing.T) {
 	logged := journal.Entry{Kind: journal.StepLogged, Op: charge, Data: []byte("{}\n")}
 	entries := []journal.Entry{
-		start(), journal.Entry{Kind: journal.StatusChanged, Status: journal.Running},
+		start(), {Kind: journal.StatusChanged, Status: journal.Running},
 		chunk(charge, 0, "1"), logged, chunk(charge, 3, "2"),
-		journal.Entry{Kind: journal.StepCompleted, Op: charge},
+		{Kind: journal.StepCompleted, Op: charge},
 		chunk(ship, 0, "3"),
-		journal.Entry{Kind: journal.StepFailed, Op: ship, Detail: &journal.Detail{
+		{Kind: journal.StepFailed, Op: ship, Detail: &journal.Detail{
 			Failure: &journal.Failure{Message: "no"},
 		}},
-		journal.Entry{
+		{
 			Kind: journal.RunFailed, Status: journal.Failed,
 			Detail: &journal.Detail{Failure: &journal.Failure{Message: "no"}},
 		},
