@@ -56,6 +56,9 @@ type Options struct {
 	// SpillOver is the size in bytes above which a payload is kept outside the main rows. Zero
 	// means 100,000.
 	SpillOver int
+	// MaxStreams limits what the steps of one run put into its streams (package stream), in bytes.
+	// What does not count any more is in it. Zero means 16 MiB.
+	MaxStreams int
 	// IdleTimeout is how long a run that waits for a message, or for a time that is not far away,
 	// stays loaded. Zero means 1 s. Below zero, the run is unloaded at once.
 	IdleTimeout time.Duration
@@ -97,6 +100,7 @@ const (
 	defaultDrain      = 10 * time.Second
 	defaultMaxPayload = 64 << 20
 	defaultSpillOver  = 100_000
+	defaultMaxStreams = 16 << 20
 	defaultIdle       = time.Second
 	defaultLoaded     = 256 << 20
 	defaultSweep      = 30 * time.Second
@@ -137,6 +141,8 @@ func New(s store.Store, o Options) (*Engine, error) {
 			o.MaxPayload)
 	case o.SpillOver < 0:
 		return nil, failure.Invalid("new engine", "SpillOver is %d", o.SpillOver)
+	case o.MaxStreams < 0:
+		return nil, failure.Invalid("new engine", "MaxStreams is %d", o.MaxStreams)
 	case o.MaxLoaded < 0:
 		return nil, failure.Invalid("new engine", "MaxLoaded is %d", o.MaxLoaded)
 	case o.Sweep > 0 && (o.Sweep < time.Second || o.Sweep > 10*time.Minute):
@@ -164,6 +170,7 @@ func New(s store.Store, o Options) (*Engine, error) {
 		Capacity:   or(o.Capacity, defaultCapacity),
 		Drain:      max(or(o.Drain, defaultDrain), 0),
 		MaxPayload: or(o.MaxPayload, defaultMaxPayload),
+		MaxStreams: or(o.MaxStreams, defaultMaxStreams),
 		SpillOver:  or(o.SpillOver, defaultSpillOver), MaxPending: maxPending,
 		MaxCrashes:  maxCrashes,
 		IdleTimeout: or(o.IdleTimeout, defaultIdle), MaxLoaded: or(o.MaxLoaded, defaultLoaded),

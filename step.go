@@ -14,7 +14,8 @@ import (
 )
 
 // A StepOption is an option of a step: [Retry], [Timeout], [Key], [RenamedFrom], [Added],
-// [Phase], limit.Control, effect.AtMostOnce, effect.Undo, effect.Parks or pattern.Announced.
+// [Phase], limit.Control, effect.AtMostOnce, effect.Undo, effect.Parks, steplog.Keep or
+// pattern.Announced.
 type StepOption interface{ ApplyToStep(*sealed.Operation) error }
 
 // A BranchOption is an option of a branch, scope, timer, side effect or clean-up: [Key],

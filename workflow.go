@@ -30,8 +30,8 @@ type Workflow[I, O any] struct {
 
 // A WorkflowOption is an option of a workflow, for all its runs. [Retry] is the policy of its
 // steps that have none. [Timeout] limits the whole run. [Replays] is the policy of its code.
-// [Retention], [Listener], [About], [ByName], limit.Control, bus.Changes and deadletter.Automatic
-// are others.
+// [Retention], [Listener], [About], [ByName], limit.Control, bus.Changes, steplog.Keep and
+// deadletter.Automatic are others.
 // For authors of patterns there are pattern.Accepts, pattern.Calling, pattern.CleansUp,
 // pattern.MayCleanUp, pattern.Declared and pattern.Kind. Registration refuses a negative timeout,
 // and warns of odd delays: see [Retry.Check].

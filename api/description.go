@@ -18,6 +18,7 @@ type Description struct {
 	// the input, or the payload that replaced it
 	Payload    Data              `json:"payload,omitzero"`
 	Published  map[string]Data   `json:"published,omitempty"`
+	Streams    map[string]int64  `json:"streams,omitempty"` // the bytes that count, by name
 	Attributes map[string]string `json:"attributes,omitempty"`
 	Headers    map[string]string `json:"headers,omitempty"`
 	Versions   map[string]int    `json:"versions,omitempty"`
@@ -121,6 +122,12 @@ func DescriptionOf(h journal.Head, s journal.Snapshot) Description {
 		d.Published = map[string]Data{}
 		for name := range maps.Keys(s.Published) {
 			d.Published[name] = s.Published[name].Data
+		}
+	}
+	if len(s.Streams) > 0 {
+		d.Streams = map[string]int64{}
+		for name, of := range s.Streams {
+			d.Streams[name] = of.Bytes()
 		}
 	}
 	return d

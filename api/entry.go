@@ -1,6 +1,7 @@
 package api
 
 import (
+	"strings"
 	"time"
 
 	"github.com/perdure/perdure/journal"
@@ -36,6 +37,9 @@ type Entry struct {
 	Skipped bool   `json:"skipped,omitempty"` // an operator has set the result of the step
 	Build   string `json:"build,omitempty"`
 	Engine  int64  `json:"engine,omitempty"`
+	Stream  string `json:"stream,omitempty"` // the stream that the entry is a chunk of
+	Part    int64  `json:"part,omitempty"`   // the entry of the first chunk of the same attempt
+	Void    bool   `json:"void,omitempty"`   // that part does not count from here on
 }
 
 // A Journal makes entries of the journal of one run, from the first one on.
@@ -53,6 +57,9 @@ func (j *Journal) Entry(e journal.Entry) Entry {
 		RunID: string(j.head.ID), WorkflowID: j.head.WorkflowID, Pattern: j.head.Pattern.String(),
 		Seq: e.Seq, At: utc(e.At), Kind: e.Kind.String(), TookMS: millis(e.Took), Data: e.Data,
 	}
+	if e.Kind == journal.StepLogged {
+		out.Data = linesOf(e.Data)
+	}
 	if e.Status != 0 {
 		out.Status = e.Status.String()
 	}
@@ -69,6 +76,7 @@ func (j *Journal) Entry(e journal.Entry) Entry {
 		out.Attempt, out.Due, out.Error = d.Attempt, utc(d.Due), ErrorOf(d.Failure)
 		out.Reason, out.Other, out.Message = d.Reason, string(d.Other), d.Mail
 		out.By, out.Action, out.Skipped = d.By, actionOf(&e), d.Skipped
+		out.Stream, out.Part, out.Void = d.Stream, d.Part, d.Void
 		if d.Retried != "" {
 			out.Other = string(d.Retried)
 		}
@@ -79,6 +87,11 @@ func (j *Journal) Entry(e journal.Entry) Entry {
 		}
 	}
 	return out
+}
+
+// linesOf returns JSON values, one in a line, as a list.
+func linesOf(lines []byte) Data {
+	return Data("[" + strings.ReplaceAll(strings.TrimSpace(string(lines)), "\n", ",") + "]")
 }
 
 // actionOf returns the operator's action that an entry records.

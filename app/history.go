@@ -79,6 +79,9 @@ func detail(e api.Entry) string {
 	}
 	add(strings.ToLower(e.Outcome))
 	add(e.Event)
+	if add(e.Stream); e.Void {
+		add("void from " + strconv.FormatInt(e.Part, 10) + " on")
+	}
 	add(strings.Join(e.Choices, " or "))
 	add(e.Other)
 	if e.Skipped {

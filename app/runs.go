@@ -17,7 +17,7 @@ its newest run if none is open. @latest is the run that was started last.`,
 	}
 	db := p.database(cmd)
 	return group(cmd, newRunsList(db), newRunsGet(db), newRunsDescribe(db), newRunsHistory(db),
-		newRunsExport(db),
+		newRunsExport(db), newRunsLogs(db), newRunsStream(db),
 		newRunsWatch(db), newRunsWait(db), newRunsSignal(db), newRunsUpdate(db),
 		newRunsDecide(db),
 		newRunsCancel(db), newRunsSuspend(db), newRunsResume(db), newRunsRetry(db),

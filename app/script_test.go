@@ -25,6 +25,8 @@ import (
 	"github.com/perdure/perdure/internal/testpg"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/machine"
+	"github.com/perdure/perdure/steplog"
+	"github.com/perdure/perdure/stream"
 	"github.com/perdure/perdure/update"
 )
 
@@ -159,6 +161,21 @@ var scripted = []perdure.Definition{
 			return nil, err
 		}
 		return w.Await(ctx)
+	}),
+	// Its first attempt fails after it has said something.
+	perdure.Define("talk", func(ctx context.Context, name string) (string, error) {
+		return perdure.Step(ctx, "say", func(ctx context.Context) (string, error) {
+			n, _, err := perdure.Attempt(ctx)
+			if err != nil {
+				return "", err
+			}
+			steplog.Logger(ctx).Info("it speaks", "to", name)
+			err = stream.New[string]("words").Append(ctx, fmt.Sprint("Hello ", n))
+			if n == 1 {
+				return "", errors.New("a cough")
+			}
+			return "said", err
+		}, perdure.Retry{Attempts: 2, First: time.Millisecond, Factor: 1}, steplog.Keep{})
 	}),
 	claim(),
 	gated("waited", dag.Sync),
@@ -390,7 +407,9 @@ func TestScripts(t *testing.T) {
 //
 // The same commands have the same output on the PostgreSQL that the variable names.
 func TestScriptsOnPostgreSQL(t *testing.T) {
-	for _, file := range []string{"runs.txt", "bulk.txt", "alerts.txt", "callbacks.txt"} {
+	for _, file := range []string{
+		"runs.txt", "bulk.txt", "alerts.txt", "callbacks.txt", "output.txt",
+	} {
 		t.Run(file, func(t *testing.T) {
 			playOnPostgreSQL(t, filepath.Join("testdata", file))
 		})

@@ -93,6 +93,9 @@ func printDescription(w io.Writer, d api.Description) error {
 	for _, name := range sorted(d.Published) {
 		pairs = append(pairs, "shows "+name, string(d.Published[name]))
 	}
+	for _, name := range sorted(d.Streams) {
+		pairs = append(pairs, "stream "+name, strconv.FormatInt(d.Streams[name], 10)+" bytes")
+	}
 	for _, name := range sorted(d.Attributes) {
 		pairs = append(pairs, "attribute "+name, d.Attributes[name])
 	}

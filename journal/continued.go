@@ -171,7 +171,7 @@ func (s choice) findFailed() error {
 // has recorded comes before the entry of its step.
 func (e *Entry) isTarget() bool {
 	switch e.Kind {
-	case EventEmitted, VariableSet, HeaderSet, KeyAdded, CheckpointSaved:
+	case EventEmitted, VariableSet, HeaderSet, KeyAdded, CheckpointSaved, StepOutput, StepLogged:
 		return false
 	case SignalConsumed:
 		return e.Detail == nil || !e.Detail.ByStep

@@ -120,7 +120,18 @@ type StepDetail struct {
 	Skipped bool `json:"skipped,omitempty"`
 	// the result was recorded in a transaction of the application
 	Tx bool `json:"tx,omitempty"`
+	OutputDetail
 	VisitDetail
+}
+
+// An OutputDetail is part of StepOutput. What one attempt of a step puts into a stream is a part of
+// the stream. The part is named by the entry of its first chunk.
+type OutputDetail struct {
+	Stream string `json:"stream,omitempty"`
+	Part   int64  `json:"part,omitempty"` // 0 in the first chunk
+	// the part does not count from here on, because the step is tried again
+	Void bool `json:"void,omitempty"`
+	Size int  `json:"size,omitempty"` // of a payload that is spilled, in bytes
 }
 
 // A VisitDetail is part of the entries of a visit: the step of a machine may take several
@@ -204,6 +215,8 @@ func (e *Entry) Misplaced() string {
 		return "ScopeDetail"
 	case !k.ofStep() && d.StepDetail != StepDetail{}:
 		return "StepDetail"
+	case k != StepOutput && d.OutputDetail != OutputDetail{}:
+		return "OutputDetail"
 	case k != VariableSet && k != HeaderSet && k != KeyAdded && k != SignalConsumed &&
 		d.VariableDetail != VariableDetail{}:
 		return "VariableDetail"
@@ -235,6 +248,12 @@ func (d *MessageDetail) MessageID() string { return cmp.Or(d.Message, d.Passed) 
 
 // UpdateID is the beginning of the IDs of messages whose senders wait for a reply.
 const UpdateID = "update/"
+
+// StreamID is the beginning of what callers wait for news about: the name of a stream follows.
+const StreamID = "stream/"
+
+// MaxChunk limits a chunk of a stream in bytes.
+const MaxChunk = 1 << 20
 
 // ByMessage reports whether the entry took a message, in its own run or in the run that its run
 // retries.

@@ -50,6 +50,18 @@ func TestADetailHasThePartsOfItsKind(t *testing.T) {
 			"StepDetail",
 		},
 		{
+			journal.StepOutput,
+			&journal.Detail{StepDetail: journal.StepDetail{
+				OutputDetail: journal.OutputDetail{Stream: "s"},
+			}}, "",
+		},
+		{
+			journal.StepLogged,
+			&journal.Detail{StepDetail: journal.StepDetail{
+				OutputDetail: journal.OutputDetail{Stream: "s"},
+			}}, "OutputDetail",
+		},
+		{
 			journal.KeyAdded, &journal.Detail{VariableDetail: journal.VariableDetail{ByStep: true}},
 			"",
 		},

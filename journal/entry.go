@@ -77,6 +77,14 @@ func (e *Entry) Failure() *Failure {
 // Began returns the time when the attempt began whose result this entry is.
 func (e *Entry) Began() time.Time { return e.At.Add(-e.Took) }
 
+// OutputSize returns the size in bytes of what the body of a step has put out with this entry.
+func (e *Entry) OutputSize() int {
+	if e.Spill != 0 && e.Detail != nil {
+		return e.Detail.Size
+	}
+	return len(e.Data)
+}
+
 // Size returns the approximate size of the entry in memory and on disk, in bytes.
 func (e *Entry) Size() int {
 	n := 64 + len(e.Op.Name) + len(e.Op.Key) + len(e.Data)

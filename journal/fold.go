@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strconv"
@@ -183,7 +184,8 @@ func (a *Aggregate) applyRun(e *Entry, d *Detail) {
 		s.Failures = max(s.Failures, d.Failures)
 	}
 	switch e.Kind {
-	case RunRetrying, RunSuspended, RunClaimed, StatusChanged, ResultDiscarded:
+	case RunRetrying, RunSuspended, RunClaimed, StatusChanged, ResultDiscarded, StepOutput,
+		StepLogged:
 	default: // the code went on, or an operator resumed it: panics are counted from 0 again
 		s.Failures = 0
 	}
@@ -218,6 +220,8 @@ func (a *Aggregate) applyShown(e *Entry, d *Detail) {
 			break
 		}
 		put(&s.Headers, d.Variable, string(e.Data))
+	case StepOutput:
+		a.applyOutput(e, d)
 	case KeyAdded:
 		s.Keys = append(s.Keys, string(e.Data))
 	case AttributeSet:
@@ -241,10 +245,24 @@ func (a *Aggregate) applyShown(e *Entry, d *Detail) {
 	}
 }
 
+// applyOutput applies a chunk of a stream, or the end of the validity of a part of it.
+func (a *Aggregate) applyOutput(e *Entry, d *Detail) {
+	s := a.state.Streams[d.Stream]
+	s.Last = e.Seq
+	if s.Parts = maps.Clone(s.Parts); d.Void {
+		delete(s.Parts, d.Part)
+	} else {
+		part := cmp.Or(d.Part, e.Seq)
+		put(&s.Parts, part, s.Parts[part]+int64(e.OutputSize()))
+		s.Written += int64(e.OutputSize())
+	}
+	put(&a.state.Streams, d.Stream, s)
+}
+
 // put sets a value of a map, which it makes if necessary.
-func put[V any](m *map[string]V, name string, v V) {
+func put[K comparable, V any](m *map[K]V, name K, v V) {
 	if *m == nil {
-		*m = map[string]V{}
+		*m = map[K]V{}
 	}
 	(*m)[name] = v
 }

@@ -283,6 +283,20 @@ var afterStart = map[journal.Kind]struct {
 	journal.ResultDiscarded: {
 		journal.Entry{Op: charge, Detail: &journal.Detail{Attempt: 7}}, nothing,
 	},
+	journal.StepOutput: {
+		journal.Entry{
+			Op: charge, Data: []byte("12"),
+			Detail: &journal.Detail{StepDetail: journal.StepDetail{
+				OutputDetail: journal.OutputDetail{Stream: "answer"},
+			}},
+		},
+		func(s *journal.Snapshot) {
+			s.Streams = map[string]journal.Stream{
+				"answer": {Last: s.Seq, Written: 2, Parts: map[int64]int64{s.Seq: 2}},
+			}
+		},
+	},
+	journal.StepLogged: {journal.Entry{Op: charge, Data: []byte("{}")}, nothing},
 	journal.CheckpointSaved: {
 		journal.Entry{
 			Op: charge, Detail: &journal.Detail{StepDetail: journal.StepDetail{Once: "token"}},

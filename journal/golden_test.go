@@ -96,6 +96,8 @@ var golden = map[string][]journal.Entry{
 
 	// What a codec has encoded.
 	"v1-fields-12.jsonl": alone(journal.Detail{Attempt: 2, Sealed: []byte("\x00pdx")}, 1),
+	// Streams and log lines of steps.
+	"v1-output.jsonl": goldenOutput(),
 }
 
 // The kinds in the order in which versions of the package added them.
@@ -132,6 +134,32 @@ func goldenKinds(kinds ...journal.Kind) []journal.Entry {
 		entries = append(entries, journal.Entry{Run: 1, Seq: int64(i + 1), Kind: k, At: at(i)})
 	}
 	return entries
+}
+
+// goldenOutput is about a step that writes into a stream, and is tried again.
+func goldenOutput() []journal.Entry {
+	ask := journal.Op{Name: "ask", Occ: 1}
+	put := func(seq int64, o journal.OutputDetail) journal.Entry {
+		return journal.Entry{
+			Run: 1, Seq: seq, Kind: journal.StepOutput, Op: ask, At: at(int(seq)),
+			Data: []byte(`"t"`), Detail: &journal.Detail{
+				Attempt: 1, StepDetail: journal.StepDetail{OutputDetail: o},
+			},
+		}
+	}
+	all := []journal.Entry{
+		{Run: 1, Seq: 1, Kind: journal.RunStarted, Status: journal.Running, At: at(0)},
+		put(2, journal.OutputDetail{Stream: "answer"}),
+		put(3, journal.OutputDetail{Stream: "answer", Part: 2, Size: 150_000}),
+		put(4, journal.OutputDetail{Stream: "answer", Part: 2, Void: true}),
+		{
+			Run: 1, Seq: 5, Kind: journal.StepLogged, Op: ask, At: at(5),
+			Data:   []byte(`{"level":"INFO","msg":"m"}` + "\n"),
+			Detail: &journal.Detail{Attempt: 2},
+		},
+	}
+	all[2].Data, all[2].Spill, all[3].Data = nil, 9, nil
+	return all
 }
 
 // goldenSlots is about the slots and tokens of limits.

@@ -109,6 +109,13 @@ const (
 	AnswerReceived Kind = 65
 )
 
+// The kinds of what the body of a step puts out while it goes on.
+const (
+	// Data is a chunk of the stream Detail.Stream; or Detail.Part is void from here on
+	StepOutput Kind = 70
+	StepLogged Kind = 71 // Data has lines that the body has logged, one JSON object in each line
+)
+
 var kindNames = map[Kind]string{
 	RunStarted: "RunStarted", RunClaimed: "RunClaimed", RunCompleted: "RunCompleted",
 	RunFailed: "RunFailed", RunCancelled: "RunCancelled", RunTimedOut: "RunTimedOut",
@@ -137,12 +144,13 @@ var kindNames = map[Kind]string{
 	CancelAsked:   "CancelAsked", SuspendAsked: "SuspendAsked", ResumeAsked: "ResumeAsked",
 	DecisionMade: "DecisionMade", SlotGranted: "SlotGranted",
 	AnswerReceived: "AnswerReceived",
+	StepOutput:     "StepOutput", StepLogged: "StepLogged",
 }
 
 // Kinds returns all kinds, in the order of their numbers.
 func Kinds() []Kind {
 	var all []Kind
-	for k := Kind(1); k <= AnswerReceived; k++ {
+	for k := Kind(1); k <= StepLogged; k++ {
 		if k.Valid() {
 			all = append(all, k)
 		}
@@ -215,8 +223,12 @@ func (k Kind) EndsStep() bool {
 // ofStep reports whether an entry of this kind belongs to a step, or to one of its attempts.
 func (k Kind) ofStep() bool {
 	return k.EndsStep() || k == StepStarted || k == StepRetrying || k == CheckpointSaved ||
-		k == ResultDiscarded || k == StepHeld
+		k == ResultDiscarded || k == StepHeld || k.IsOutput()
 }
+
+// IsOutput reports whether an entry of this kind records what the body of a step has put out. It
+// does not show that the run has come further: the body is called again after a crash.
+func (k Kind) IsOutput() bool { return k == StepOutput || k == StepLogged }
 
 // takesMessage reports whether an entry of this kind may record that the run took a message.
 func (k Kind) takesMessage() bool {

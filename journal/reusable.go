@@ -257,7 +257,7 @@ func (s *reuse) survey() {
 func (e *Entry) isOperation() bool {
 	switch e.Kind {
 	case StepStarted, StepCompleted, StepFailed, StepTimedOut, StepCancelled, StepRetrying,
-		CheckpointSaved, EventEmitted, StepHeld,
+		CheckpointSaved, EventEmitted, StepHeld, StepOutput, StepLogged,
 		WaitStarted, WaitEnded, SignalConsumed, SignalNoticed, DecisionSought, TimerRegistered,
 		TimerFired, TimerCancelled, ChildStarted, ChildCompleted:
 		return true
@@ -665,6 +665,8 @@ func (s *reuse) wasGoingOn(r *operation, cut int) bool {
 func (s *reuse) beganBefore(r *operation, cut int) bool {
 	first := &s.entries[r.first]
 	switch first.Kind {
+	case StepOutput, StepLogged: // the attempt had begun before that
+		return r.first < cut || s.entries[r.end].Began().Before(s.entries[cut].At)
 	case SignalConsumed:
 		if first.Detail == nil || !first.Detail.ByStep {
 			break
@@ -684,12 +686,13 @@ func (s *reuse) calledOff(r *operation) bool {
 
 // carried returns the detail of an entry for the journal of another run.
 func (d *Detail) carried(numbers map[int64]int64) *Detail {
-	if d == nil || d.Mail == 0 && !d.Tell && d.StandsFor == 0 && d.Seen == 0 {
+	if d == nil || d.Mail == 0 && !d.Tell && d.StandsFor == 0 && d.Seen == 0 &&
+		d.Part == 0 {
 		return d
 	}
 	own := *d
 	own.Seen = 0
-	own.StandsFor = numbers[d.StandsFor]
+	own.StandsFor, own.Part = numbers[d.StandsFor], numbers[d.Part]
 	own.Taken, own.Mail, own.Tell = cmp.Or(d.Mail, d.Taken), 0, false
 	return &own
 }

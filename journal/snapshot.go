@@ -45,6 +45,21 @@ type Published struct {
 	At   time.Time // when it was published
 }
 
+// A Stream is the state of a stream, into which the steps of a run put chunks.
+type Stream struct {
+	Last    int64           // the sequence of its last entry
+	Written int64           // bytes, with those of parts that are void
+	Parts   map[int64]int64 // the bytes of each part that counts, by the entry that it begins with
+}
+
+// Bytes returns the number of bytes that count.
+func (s Stream) Bytes() (n int64) {
+	for _, part := range s.Parts {
+		n += part
+	}
+	return n
+}
+
 // A Snapshot is a run's state at one entry of its journal. It is an immutable copy that shares
 // nothing with its aggregate.
 type Snapshot struct {
@@ -79,6 +94,7 @@ type Snapshot struct {
 	Attributes map[string]string
 	Headers    map[string]string
 	Variables  map[string]Published
+	Streams    map[string]Stream
 	Keys       []string       // idempotency keys that the run has used
 	Versions   map[string]int // by change: the lowest version that a marker decided
 	// the steps of the declaration, layer by layer, as the run began; nil if there is none
@@ -139,6 +155,11 @@ func (s Snapshot) clone() Snapshot {
 		s.Waits[i].Choices = slices.Clone(s.Waits[i].Choices)
 	}
 	s.Published, s.Variables = clonePublished(s.Published), clonePublished(s.Variables)
+	s.Streams = maps.Clone(s.Streams)
+	for name, t := range s.Streams {
+		t.Parts = maps.Clone(t.Parts)
+		s.Streams[name] = t
+	}
 	s.Keys = slices.Clone(s.Keys)
 	s.Failure = s.Failure.clone()
 	s.Payload = bytes.Clone(s.Payload)

@@ -154,7 +154,7 @@ func TestKindsKeepTheirNumbersAndNames(t *testing.T) {
 		52: "TimerRegistered", 53: "TimerFired", 54: "ChildStarted", 55: "ChildCompleted",
 		56: "EventEmitted", 57: "TimerCancelled", 58: "SignalNoticed",
 		60: "CancelAsked", 61: "SuspendAsked", 62: "ResumeAsked", 63: "DecisionMade",
-		64: "SlotGranted", 65: "AnswerReceived",
+		64: "SlotGranted", 65: "AnswerReceived", 70: "StepOutput", 71: "StepLogged",
 	}
 	for _, k := range journal.Kinds() {
 		if stored[k] != k.String() {

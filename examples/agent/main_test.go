@@ -68,6 +68,26 @@ func TestEachCallIsPaidOnceThoughAnswersAreLost(t *testing.T) {
 	}
 }
 
+// The stream has the words of each answer once, and not those of the answers that were lost.
+//
+// spec: B-11
+func TestTheWordsOfLostAnswersAreVoid(t *testing.T) {
+	begin(t)
+	perduretest.Test(t, func(env *perduretest.Env) {
+		run := perduretest.Start(env, Agent, question)
+		run.Returns(assistant.Answer{Text: "42 teapots", Spent: 400})
+		p, err := assistant.Words.Read(env.Context(), env.Engine(), run.RunID(), 0, 0)
+		var got []string
+		for _, c := range p.Chunks {
+			got = append(got, c.Value)
+		}
+		want := "research teapots math 6*7 search tea mail buy tea 42 teapots"
+		if s := strings.Join(got, " "); err != nil || s != want {
+			t.Errorf("%q, %v", s, err)
+		}
+	}, Agent, Research)
+}
+
 // spec: R-41
 func TestTheBudgetHolds(t *testing.T) {
 	for budget := 120; budget <= 420; budget += 20 {

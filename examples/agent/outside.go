@@ -34,7 +34,7 @@ var (
 type provider struct{}
 
 // Think asks the fake model. The first answer to each turn with an even number is lost.
-func (provider) Think(_ context.Context, key string, talk []string, budget int) (assistant.Reply,
+func (provider) Think(ctx context.Context, key string, talk []string, budget int) (assistant.Reply,
 	error) {
 	reply, last := script[(len(talk)-1)%len(script)], talk[len(talk)-1]
 	if _, came, ordered := strings.Cut(last, "order 12 teapots: "); ordered {
@@ -46,6 +46,9 @@ func (provider) Think(_ context.Context, key string, talk []string, budget int) 
 		return assistant.Reply{Text: "the budget is spent"}, nil
 	}
 	paid, err := pay(key, fmt.Sprint(reply.Tokens, " tokens"))
+	for _, word := range strings.Fields(reply.Tool + " " + reply.Text) {
+		err = errors.Join(err, assistant.Words.Push(ctx, word))
+	}
 	if err == nil && paid && len(talk)%2 == 0 {
 		err = perdure.RetryAfter(200*time.Millisecond, errors.New("the model's answer was lost"))
 	}

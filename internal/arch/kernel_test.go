@@ -38,6 +38,8 @@ var homes = map[string]string{
 	"values":      "values.go",
 	"deadLetters": "deadletter.go",
 	"waits":       "openwaits.go",
+	"outputs":     "output.go",
+	"logged":      "output.go",
 }
 
 func kernelRules() []rule {

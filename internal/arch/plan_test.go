@@ -159,6 +159,10 @@ var plan = map[string]permit{
 		own: "/ internal/cron internal/failure internal/kernel internal/sealed journal store",
 	},
 	"job": {own: "/ internal/failure internal/sealed limit"},
+	"stream": {
+		own: "/ internal/failure internal/kernel internal/payload internal/sealed journal store",
+	},
+	"steplog": {own: "/ internal/failure internal/kernel internal/sealed journal"},
 	"update": {
 		own: "/ internal/failure internal/guard internal/kernel internal/payload internal/reply " +
 			"internal/sealed journal",
@@ -263,7 +267,7 @@ var plan = map[string]permit{
 	// the workflows of the examples, which the demo runs too
 	"examples/orders/order":         {own: "/ saga"},
 	"examples/approval/expense":     {own: "/"},
-	"examples/agent/assistant":      {own: "/ approval update"},
+	"examples/agent/assistant":      {own: "/ approval stream update"},
 	"examples/subscription/billing": {own: "/"},
 	"examples/poller/feed":          {own: "/ schedule"},
 	"examples/nightly/closing":      {own: "/ limit schedule"},
@@ -301,6 +305,7 @@ var plan = map[string]permit{
 		own:    anyPublic,
 		others: "go.opentelemetry.io/otel/metric go.opentelemetry.io/otel/trace",
 	},
+	"docs/howto/streams": {own: anyPublic},
 	// this package
 	"internal/arch": {},
 	// helpers of tests
@@ -330,7 +335,7 @@ var plan = map[string]permit{
 	"internal/torture/play": {
 		own: "/ admin alert approval backpressure barrier batch bus callback dag deadletter " +
 			"effect event internal/torture/program job journal limit machine orchestrator " +
-			"pattern report saga schedule tcc update",
+			"pattern report saga schedule steplog stream tcc update",
 	},
 	"internal/torture/world": {own: "internal/torture/play"},
 	"internal/torture/actor": {

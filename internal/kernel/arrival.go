@@ -74,6 +74,9 @@ func (k *Kernel) activationOf(c *store.Run, def *Workflow) (r *run, broken *jour
 	}
 	for i := range c.Entries {
 		e := &c.Entries[i]
+		if e.Kind.IsOutput() {
+			e.Data = nil // no code asks for it
+		}
 		r.bytes += int64(e.Size())
 		if e.Kind == journal.DeadLettered {
 			r.deadLetters.note(e)

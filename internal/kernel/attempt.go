@@ -36,6 +36,7 @@ type attempt struct {
 	writes []journal.Entry // variables that the body has set, and keys that it has added
 
 	visiting // of a visit
+	log      logged
 
 	announced int64 // the entry of its own that records that it begins; 0 for none
 	won       bool  // it has succeeded
@@ -61,6 +62,7 @@ func (o *operation) try(announced bool) {
 	o.before = 0
 	r.operations.fly(o, a)
 	o.run.operations.begin(o)
+	voidParts(o)
 	if announced {
 		var d *journal.Detail
 		if o.tries > 1 {
@@ -107,13 +109,15 @@ func interrupt(o *operation, rec *record) {
 }
 
 // holdUnbegun records, before the run leaves memory, which steps with at most one call have not
-// been called although an entry announces them. It reports whether there are any.
+// been called although an entry announces them. It reports whether there are any. It also records
+// what the attempts have logged.
 func holdUnbegun(r *run) (any bool) {
 	if r.gone() {
 		return false
 	}
 	for o := range r.operations.all() {
 		a := o.attempt
+		a.closeLog()
 		if !o.work.AtMostOnce || a == nil || !a.began.IsZero() || a.announced == 0 ||
 			a.announced > r.last() { // its entry was dropped
 			continue
@@ -359,6 +363,7 @@ func (o *operation) failed(a *attempt, failure *journal.Failure, next upshot) {
 	took := time.Since(a.began)
 	o.failure = failure
 	d := &journal.Detail{Attempt: a.n, Failure: failure}
+	a.closeLog()
 	if c := failure.ClassOf(); c != nil && c.Class == journal.ClassPark && !o.work.AtMostOnce {
 		r.append(journal.Entry{Kind: journal.StepRetrying, Op: o.id, Took: took, Detail: o.mark(d)})
 		o.freeToken()

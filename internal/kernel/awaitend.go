@@ -188,7 +188,7 @@ func (s *shared) awaitedRuns() []journal.Number {
 // the following requests grows, up to one sweep.
 const firstRecheck = 100 * time.Millisecond
 
-// maxRecheck is the longest time between two requests of a caller that waits for a reply.
+// maxRecheck is the longest time between two requests of a caller that waits for news.
 const maxRecheck = time.Second
 
 // watchEnds reports the ends of runs that other engines have ended, until ctx ends.
@@ -238,47 +238,56 @@ func (e *Engine) askEnds(ctx context.Context) {
 // sender's ID of the message.
 const ReplyName = ownNames + "reply"
 
-// An awaitedReplies has the callers that wait for replies to messages, by the senders' IDs of the
-// messages. A caller hears of a reply, and of the end of the run, that become durable in this
-// process.
-type awaitedReplies struct {
+// An awaitedNews has the callers that wait for replies to messages, by the senders' IDs of the
+// messages, or for chunks of streams, by journal.StreamID. A caller hears of a reply or chunk, and
+// of the end of the run, that become durable in this process.
+type awaitedNews struct {
 	n   atomic.Int64 // how many there are
 	mu  sync.Mutex   // taken after every other lock
-	all map[string][]*awaitedReply
+	all map[string][]*awaitedOne
 }
 
-type awaitedReply struct {
+type awaitedOne struct {
 	run   journal.Number
 	heard chan struct{}
 	once  sync.Once
 }
 
-func (a *awaitedReply) hear() { a.once.Do(func() { close(a.heard) }) }
+func (a *awaitedOne) hear() { a.once.Do(func() { close(a.heard) }) }
 
-func (a *awaitedReplies) add(message string, run journal.Number) *awaitedReply {
-	w := &awaitedReply{run: run, heard: make(chan struct{})}
+func (a *awaitedNews) add(about string, run journal.Number) *awaitedOne {
+	w := &awaitedOne{run: run, heard: make(chan struct{})}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.all == nil {
-		a.all = map[string][]*awaitedReply{}
+		a.all = map[string][]*awaitedOne{}
 	}
-	a.all[message] = append(a.all[message], w)
+	a.all[about] = append(a.all[about], w)
 	a.n.Add(1)
 	return w
 }
 
-func (a *awaitedReplies) remove(message string, w *awaitedReply) {
+func (a *awaitedNews) remove(about string, w *awaitedOne) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	left := slices.DeleteFunc(a.all[message], func(x *awaitedReply) bool { return x == w })
-	if a.all[message] = left; len(left) == 0 {
-		delete(a.all, message)
+	left := slices.DeleteFunc(a.all[about], func(x *awaitedOne) bool { return x == w })
+	if a.all[about] = left; len(left) == 0 {
+		delete(a.all, about)
 	}
 	a.n.Add(-1)
 }
 
+// tell lets the callers hear that wait for news about that in a run, or in any run if that is 0.
+func (a *awaitedNews) tell(about string, run journal.Number) {
+	for _, w := range a.all[about] {
+		if run == 0 || w.run == run {
+			w.hear()
+		}
+	}
+}
+
 // durable lets the callers hear of the entries.
-func (a *awaitedReplies) durable(entries []journal.Entry) {
+func (a *awaitedNews) durable(entries []journal.Entry) {
 	if a.n.Load() == 0 {
 		return
 	}
@@ -288,9 +297,9 @@ func (a *awaitedReplies) durable(entries []journal.Entry) {
 		e := &entries[i]
 		switch {
 		case e.Kind == journal.ValueRecorded && e.Op.Name == ReplyName:
-			for _, w := range a.all[e.Op.Key] {
-				w.hear()
-			}
+			a.tell(e.Op.Key, 0)
+		case e.Kind == journal.StepOutput:
+			a.tell(journal.StreamID+e.Detail.Stream, e.Run)
 		case e.Kind.EndsRun():
 			for _, waiting := range a.all {
 				for _, w := range waiting {
@@ -303,17 +312,17 @@ func (a *awaitedReplies) durable(entries []journal.Entry) {
 	}
 }
 
-// AwaitReply calls look until that returns true or an error: at once, when a reply to the message
-// becomes durable in this process or the run h ends here, and now and then, since another engine
-// may have the run. look returns the run that it waits for. AwaitReply returns an error if ctx ends
-// or the engine stops.
-func (e *Engine) AwaitReply(
-	ctx context.Context, message string, h journal.Head,
+// AwaitNews calls look until that returns true or an error: at once, when a reply to the message
+// with that ID, or a chunk of a stream (journal.StreamID), becomes durable in this process or the
+// run h ends here, and now and then, since another engine may have the run. look returns the run
+// that it waits for. AwaitNews returns an error if ctx ends or the engine stops.
+func (e *Engine) AwaitNews(
+	ctx context.Context, about string, h journal.Head,
 	look func() (journal.Head, bool, error),
 ) error {
 	wait := firstRecheck
 	for {
-		w := e.replies.add(message, h.Number)
+		w := e.news.add(about, h.Number)
 		in, done, err := look()
 		if !done && err == nil {
 			t := time.AfterFunc(wait, w.hear)
@@ -321,7 +330,7 @@ func (e *Engine) AwaitReply(
 			err = e.await(ctx, w.heard, nil, in)
 			t.Stop()
 		}
-		e.replies.remove(message, w)
+		e.news.remove(about, w)
 		if err != nil || done {
 			return err
 		}
@@ -329,9 +338,9 @@ func (e *Engine) AwaitReply(
 	}
 }
 
-// AwaitReply calls look until that returns true or an error, at once and now and then. It returns
+// AwaitNews calls look until that returns true or an error, at once and now and then. It returns
 // an error if ctx ends.
-func (c *Client) AwaitReply(
+func (c *Client) AwaitNews(
 	ctx context.Context, _ string, _ journal.Head, look func() (journal.Head, bool, error),
 ) error {
 	wait := 10 * time.Millisecond

@@ -43,7 +43,7 @@ const (
 // call calls the code of the run. b is the root branch.
 func (b *branch) call() {
 	r := b.run
-	r.trial.enter(r.last())
+	r.trial.enter(r.lastProgress())
 	r.hold(b)
 	r.commands()
 }
@@ -257,7 +257,7 @@ func unreadable(err error) *journal.Detail {
 func (b *branch) panicked(f *journal.Failure) {
 	r := b.run
 	failures := 1
-	if r.memo != nil && r.trial.isIdle(r.last()) {
+	if r.memo != nil && r.trial.isIdle(r.lastProgress()) {
 		failures = r.memo.failures + 1
 	}
 	after, again := r.def.Panics(failures)

@@ -65,7 +65,7 @@ func (r *run) committed(cs []store.Change) {
 		return
 	}
 	r.stableTo(c.Entries)
-	if r.trial.end(false, r.lastDurable()) {
+	if r.trial.end(false, r.durableProgress()) {
 		r.k.trials.over(r)
 	}
 	r.inbox.settled(r.lastDurable())
@@ -103,7 +103,7 @@ func (r *run) committed(cs []store.Change) {
 	} else if c.Create {
 		close(r.begun)
 	}
-	r.k.replies.durable(c.Entries)
+	r.k.news.durable(c.Entries)
 	r.k.sent(cs)
 	r.k.buffers.put(c.Entries)
 }

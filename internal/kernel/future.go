@@ -160,6 +160,7 @@ func (s *scope) resting() (all []*operation) {
 // when that is durable.
 func (o *operation) stop(reason string) {
 	a := o.attempt
+	a.closeLog()
 	o.close()
 	o.settled = true
 	kind := journal.WaitEnded

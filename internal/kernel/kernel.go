@@ -43,6 +43,7 @@ type Config struct {
 	Capacity   int           // runs in memory at a time; further runs wait as PENDING
 	Drain      time.Duration // how long Run waits for steps in flight when ctx ends
 	MaxPayload int           // bytes of one input, result or output
+	MaxStreams int           // bytes that the steps of a run put into streams
 	SpillOver  int           // a payload above this many bytes is kept in rows of its own
 	MaxPending int           // bytes not yet durable; above it no step begins and Start waits
 	MaxCrashes int           // engines that die in a row while executing a run before it is parked
@@ -98,6 +99,8 @@ type Workflow struct {
 	Changes   *observe.Changes // the names of its runs' changes of state; nil for the usual ones
 	// Next is the retry policy of steps that have none. See Work.
 	Next func(n int, f *journal.Failure) (time.Duration, bool)
+	// Keep is the rule for the log lines of steps that have none. See Work.
+	Keep func(level int) (attempt, run int)
 	// Panics returns how long after the n-th panic in a row of the run's code the code is replayed;
 	// false parks the run.
 	Panics func(n int) (time.Duration, bool)

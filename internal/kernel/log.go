@@ -38,12 +38,15 @@ type log struct {
 	buffers *buffers // for entries
 
 	seq, sealed, durable, opened int64
-	lastAt                       time.Time       // the time of the entry that was appended last
-	pending                      []journal.Entry // the entries (last taken, seq]
-	effects                      []effect        // in order of after
-	outgoing                     []outgoing      // in order of after
-	marks                        marks           // operations whose next entry is to be marked
-	slot                         int64           // the place of the next entry; 0 means the end
+	// progress is the last entry that shows that the run has come further (see
+	// journal.Kind.IsOutput), and progressed the last of these that is durable.
+	progress, progressed int64
+	lastAt               time.Time       // the time of the entry that was appended last
+	pending              []journal.Entry // the entries (last taken, seq]
+	effects              []effect        // in order of after
+	outgoing             []outgoing      // in order of after
+	marks                marks           // operations whose next entry is to be marked
+	slot                 int64           // the place of the next entry; 0 means the end
 
 	queued bool // the pipeline has the run
 	onWay  int  // changes that were taken and not answered
@@ -79,7 +82,8 @@ func (e effect) run() {
 
 // newLog returns a log that goes on behind the durable entry last; 0 for none.
 func newLog(h journal.Head, last int64, g *gate, b *buffers) log {
-	return log{standing: standingAs(h), gate: g, buffers: b, seq: last, sealed: last, durable: last}
+	return log{standing: standingAs(h), gate: g, buffers: b, seq: last, sealed: last, durable: last,
+		progress: last, progressed: last}
 }
 
 // last returns the sequence of the entry that was appended last.
@@ -96,6 +100,12 @@ func (l *log) isDurable(seq int64) bool { return seq <= l.durable }
 
 // lastDurable returns the last entry that is durable.
 func (l *log) lastDurable() int64 { return l.durable }
+
+// lastProgress returns the last entry that shows that the run has come further.
+func (l *log) lastProgress() int64 { return min(l.progress, l.seq) }
+
+// durableProgress returns the last of these entries that is durable.
+func (l *log) durableProgress() int64 { return l.progressed }
 
 // allDurable reports whether every entry is durable.
 func (l *log) allDurable() bool { return l.durable == l.seq }
@@ -146,6 +156,9 @@ func (l *log) put(e journal.Entry) int64 {
 	l.seq++
 	e.Run, e.Seq, e.At = l.number(), l.seq, time.Now()
 	l.lastAt = e.At
+	if !e.Kind.IsOutput() {
+		l.progress = l.seq
+	}
 	if l.pending == nil {
 		l.pending = l.buffers.get()
 	}
@@ -326,8 +339,11 @@ func (l *log) answered() (follows bool) {
 
 // stableTo records that these entries are durable.
 func (l *log) stableTo(entries []journal.Entry) {
-	if n := len(entries); n > 0 {
-		l.durable = entries[n-1].Seq
+	for i := range entries {
+		l.durable = entries[i].Seq
+		if !entries[i].Kind.IsOutput() {
+			l.progressed = l.durable
+		}
 	}
 }
 

@@ -76,6 +76,7 @@ type memo struct {
 	idle     []*record           // operations that the build that wrote last recorded as unused
 	begins   []*journal.Entry    // the variables that the run begins with
 	tccs     int                 // TCCs within the run that carry out a decision
+	outputs  outputs
 }
 
 // A record has the entries of one operation.
@@ -96,6 +97,8 @@ type record struct {
 	last    *journal.Failure
 	held    int64            // the entry that records a wait for a token; 0 for none
 	writes  []*journal.Entry // the variables and keys that the body has set with its result
+	output  bool             // the body has put out something
+	parts   map[string]int64 // by stream: the part that counts; nil for none
 	// it has no place in the order of this code (see moves), or another build added it
 	moved bool
 	place int  // its place among the records of its scope, counted from 1; 0 for none
@@ -157,11 +160,12 @@ func (m *memo) add(e *journal.Entry) {
 	switch e.Kind {
 	case journal.RunRetrying:
 		m.failures = e.Detail.Failures
-	case journal.StatusChanged, journal.RunClaimed:
+	case journal.StatusChanged, journal.RunClaimed, journal.StepOutput, journal.StepLogged:
 	default:
 		m.failures = 0
 	}
 	m.tccs += decides(e)
+	m.outputs.note(e)
 	switch e.Kind {
 	case journal.StepCompleted:
 		m.undoable = m.undoable || e.Detail != nil && e.Detail.OwnUndo
@@ -262,7 +266,8 @@ func (m *memo) plans(scope int64) {
 func classOf(e *journal.Entry) class {
 	switch e.Kind {
 	case journal.StepStarted, journal.StepCompleted, journal.StepFailed, journal.StepTimedOut,
-		journal.StepCancelled, journal.StepRetrying, journal.CheckpointSaved, journal.StepHeld:
+		journal.StepCancelled, journal.StepRetrying, journal.CheckpointSaved, journal.StepHeld,
+		journal.StepOutput, journal.StepLogged:
 		if e.Detail != nil && e.Detail.Async {
 			return isAsync
 		}
@@ -322,6 +327,9 @@ func (r *record) add(e *journal.Entry) {
 			r.once = map[string]*journal.Entry{}
 		}
 		r.once[e.Detail.Once] = e
+	case journal.StepOutput, journal.StepLogged:
+		r.output = true
+		r.addOutput(e.Detail.OutputDetail, e.Seq)
 	case journal.WaitStarted, journal.TimerRegistered, journal.DecisionSought, journal.SlotAsked:
 		if e.Detail != nil {
 			r.due = e.Detail.Due
@@ -330,6 +338,19 @@ func (r *record) add(e *journal.Entry) {
 		r.other, r.policy = e.Detail.Other, e.Detail.Policy
 	default:
 		r.ended = e
+	}
+}
+
+// addOutput records which part of a stream counts.
+func (r *record) addOutput(d journal.OutputDetail, seq int64) {
+	switch {
+	case d.Void:
+		delete(r.parts, d.Stream)
+	case d.Stream != "" && d.Part == 0:
+		if r.parts == nil {
+			r.parts = map[string]int64{}
+		}
+		r.parts[d.Stream] = seq
 	}
 }
 
@@ -457,7 +478,7 @@ func (m *memo) leftOpen(status journal.Status) (steps, children []*record) {
 	for _, r := range m.order {
 		switch {
 		case r.asked || r.ended != nil:
-		case r.attempt > 0 || r.once != nil:
+		case r.attempt > 0 || r.once != nil || r.output:
 			steps = append(steps, r)
 		case r.class == isChild && endsWith(r.policy, status):
 			children = append(children, r)

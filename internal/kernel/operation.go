@@ -32,6 +32,9 @@ type Work struct {
 	Phase      string        // the phase of a TCC's participant; empty for other steps
 	Of         int           // of an undo: the occurrence of the step; 0 for the first
 	Limit      *store.Ask    // for the token that each attempt needs; nil for none
+	// Keep returns the limits in bytes of its log lines that are kept, if those of that level are:
+	// for one attempt and for the run. Nil means the workflow's.
+	Keep func(level int) (attempt, run int)
 	// Compensation undoes the step if the run ends without success; nil for none. Undo is set then.
 	Compensation *Compensation
 	// Next returns how long after a failure of the n-th attempt the next attempt begins, and false
@@ -85,8 +88,8 @@ type operation struct {
 	tries   int              // the number of attempts begun
 	rests   bool             // it waits for its next attempt, and none is being made
 	failure *journal.Failure // of the attempt before
-	once    map[string]*checkpoint
-	writes  []*journal.Entry // of its body; they count when the operation is delivered
+	early
+	writes []*journal.Entry // of its body; they count when the operation is delivered
 
 	want
 	slotRequest
@@ -142,6 +145,9 @@ func (s *scope) begin(ctx context.Context, step Step, c class, over *journal.Fai
 	if step.Next == nil {
 		o.work.Next = r.def.Next
 	}
+	if step.Keep == nil {
+		o.work.Keep = r.def.Keep
+	}
 	if o.work.Compensation != nil {
 		r.ending.mayUndo(o)
 	}
@@ -162,7 +168,7 @@ func (s *scope) begin(ctx context.Context, step Step, c class, over *journal.Fai
 	r.operations.track(o)
 	o.heed(ctx, over)
 	if rec != nil {
-		o.slot = rec.held
+		o.slot, o.parts = rec.held, rec.parts
 	}
 	switch {
 	case o.settled:
@@ -244,6 +250,7 @@ func (o *operation) conclude(e journal.Entry) {
 	r := o.run
 	e.Op = o.id
 	e.Detail = o.mark(e.Detail)
+	o.attempt.closeLog()
 	o.close()
 	o.settled = true
 	if o.outcome.Data == nil {

@@ -40,6 +40,7 @@ type run struct {
 	waits       waits       // operations that wait
 	inbox       inbox       // messages that it has not taken
 	values      values      // values that it began with, and that its code has set
+	outputs     outputs     // how much its steps have put out
 	deadLetters deadLetters // its dead letters
 	adoption    adoption    // children that an earlier run has begun
 	ending      ending      // how it will end
@@ -60,7 +61,7 @@ func (k *Kernel) newRun(head journal.Head, def *Workflow, m *memo) *run {
 			r.follow(func(e *journal.Entry) (journal.Entry, bool) { return changed(r, e) })
 		}
 	}
-	r.values = newValues(first, m)
+	r.values, r.outputs = newValues(first, m), newOutputs(m)
 	r.ending = newEnding(m)
 	r.observed, r.adoption = newObserved(r), newAdoption(r)
 	r.admission.run = r

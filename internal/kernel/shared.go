@@ -24,7 +24,7 @@ type shared struct {
 	subscriber func(context.Context, Event) error // nil for none
 	ends       map[journal.Number]*awaitedEnd     // by run: the ends that callers wait for
 
-	replies awaitedReplies
+	news awaitedNews
 }
 
 func newShared() *shared {

@@ -202,6 +202,7 @@ func (a *attempt) propose(data []byte, spill journal.Number) *proposal {
 	if o.attempt != a || r.gone() {
 		return nil
 	}
+	a.closeLog()
 	w := &proposal{first: r.last() + 1, data: data}
 	o.emit(a)
 	e := journal.Entry{

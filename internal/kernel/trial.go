@@ -106,6 +106,9 @@ func (c *Config) suspects() int { return max(c.MaxCrashes/suspectShare, 1) }
 // suspect.
 func (c *Config) tried(claimed *store.Run) (trials int, suspect bool) {
 	last := &claimed.Entries[len(claimed.Entries)-1]
+	for i := len(claimed.Entries) - 2; i >= 0 && last.Kind.IsOutput(); i-- {
+		last = &claimed.Entries[i]
+	}
 	if last.Kind == journal.RunClaimed && last.Detail != nil && last.Detail.Attempt > 0 {
 		return last.Detail.Attempt, true
 	}
@@ -160,7 +163,7 @@ func (t *trials) over(r *run) {
 // acquit records that the run has not killed this engine: its code has come to a wait, its trial
 // has lasted long, or the engine stops.
 func (r *run) acquit() {
-	if r.trial.mayAcquit(r.last()) && !r.gone() {
+	if r.trial.mayAcquit(r.lastProgress()) && !r.gone() {
 		r.outside(journal.Entry{Kind: journal.StatusChanged, Status: r.status()})
 		r.flush()
 	}

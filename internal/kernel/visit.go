@@ -172,11 +172,7 @@ func (s StepInfo) Once(key string, produce func() ([]byte, error)) ([]byte, erro
 	o := s.a.op
 	r := o.run
 	if o.work.Tx {
-		return nil, &journal.Error{
-			Code: journal.CodeMisuse, Op: "once " + key,
-			Message: "nothing else becomes durable while a step has a transaction",
-			Hint:    "do it in a step of its own before this one",
-		}
+		return nil, notInTx("once " + key)
 	}
 	for {
 		r.mu.Lock()
@@ -226,33 +222,14 @@ func (s StepInfo) produce(
 	if failure != nil {
 		return nil, &journal.Error{Code: failure.Code, Op: "once " + key, Message: failure.Message}
 	}
-	durable := make(chan struct{})
-	r.mu.Lock()
-	if o.attempt != s.a || r.gone() {
-		r.mu.Unlock()
-		return nil, &journal.Error{
-			Code: journal.CodeCancelled, Op: "once " + key, Message: "the attempt was given up",
-		}
-	}
-	e := journal.Entry{
-		Kind: journal.CheckpointSaved, Op: o.id, Data: data, Spill: spill,
+	e := withPayload(journal.Entry{
+		Kind:   journal.CheckpointSaved,
 		Detail: o.mark(&journal.Detail{StepDetail: journal.StepDetail{Once: key}}),
-	}
-	if spill != 0 {
-		e.Data = nil
-	}
-	r.outside(e)
-	r.whenDurable(effect{do: func() { close(durable) }})
-	r.dispatch()
-	r.mu.Unlock()
-	select {
-	case <-durable:
-	case <-r.done:
-		return nil, &journal.Error{
-			Code: journal.CodeCancelled, Op: "once " + key, Message: "the run left this engine",
-		}
-	case <-r.k.dead:
-		return nil, r.k.cause()
+	}, data, spill)
+	if err := s.a.record("once "+key, true, func() (journal.Entry, error) {
+		return e, nil
+	}, nil); err != nil {
+		return nil, err
 	}
 	r.mu.Lock()
 	c.data, c.known, recorded = data, true, true

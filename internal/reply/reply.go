@@ -194,7 +194,7 @@ func (q *question) answered(ctx context.Context, d kernel.Delivery, after int64)
 		}
 	}
 	r := reading{question: q, head: h, seq: after}
-	err = q.c.Runs.AwaitReply(ctx, q.message, h, func() (journal.Head, bool, error) {
+	err = q.c.Runs.AwaitNews(ctx, q.message, h, func() (journal.Head, bool, error) {
 		done, err := r.goOn(ctx)
 		if err == nil && !done && r.moot != nil {
 			if moot := r.moot(ctx, r.head); moot != nil {

@@ -51,7 +51,7 @@ type Runs interface {
 	StartAll(ctx context.Context, n int, spec func(i int) (kernel.Start, error),
 		done func(i int, s kernel.Started, err error))
 	Wait(ctx context.Context, s kernel.Started) (journal.Head, kernel.Outcome, error)
-	AwaitReply(ctx context.Context, message string, h journal.Head,
+	AwaitNews(ctx context.Context, about string, h journal.Head,
 		look func() (journal.Head, bool, error)) error
 	Cancel(ctx context.Context, id string, why kernel.Why) error
 	Suspend(ctx context.Context, id string, why kernel.Why) error

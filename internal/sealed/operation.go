@@ -77,7 +77,7 @@ func Step[O interface{ ApplyToStep(o *Operation) error }](name string, opts []O)
 		Work: kernel.Work{
 			Announced: o.Announced, AtMostOnce: o.AtMostOnce, Declared: o.Declared, Undo: o.Undo,
 			Timeout: o.Timeout, Phase: o.Phase, Of: o.Of, Next: o.Next, Limit: o.Limit,
-			Compensation: o.Compensation,
+			Compensation: o.Compensation, Keep: o.Keep,
 		},
 	}
 	if o.Change.Was != "" {
@@ -119,7 +119,9 @@ type Operation struct {
 	Next  func(n int, f *journal.Failure) (time.Duration, bool)
 	Phase string
 	// Limit is the ask for the token that each attempt needs; nil for none.
-	Limit     *store.Ask
+	Limit *store.Ask
+	// Keep is the rule for its log lines. Nil means the workflow's.
+	Keep      func(level int) (attempt, run int)
 	StandsFor context.Context // of a branch or scope
 	ForStep   string          // of a branch: the step that it stands for
 	// Status, of a dead letter, is the status of the run when the step failed. Zero means the

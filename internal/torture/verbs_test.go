@@ -160,6 +160,7 @@ var none = map[string]string{
 	"what is read of an ask": "approval.State.RolesAt approval.Receipt.String update.Update.Name",
 	"what is read of an engine": "perdure.Engine.Workflows perdure.Ended.Report " +
 		"perdure.Report.* perdure.ResultOf perdure.Status.*",
+	"streams and lines": "stream.Stream.Name stream.Stream.Follow steplog.Keep.ApplyTo*",
 	"definitions as data": "dag.Read dag.Handler dag.ChildOf dag.Graph.Graph " +
 		"dag.Graph.Layers saga.Composition.Graph saga.NamedHandler machine.Machine.Diagram " +
 		"machine.Document",
@@ -216,7 +217,7 @@ func TestEveryVerbIsPlayed(t *testing.T) {
 		module, module + "/dag", module + "/saga", module + "/tcc", module + "/barrier", module +
 			"/backpressure", module + "/pattern", module + "/admin", module + "/limit",
 		module + "/schedule", module + "/batch", module + "/alert", module + "/callback",
-		module + "/update", module + "/approval",
+		module + "/update", module + "/approval", module + "/stream", module + "/steplog",
 		module + "/machine", module + "/orchestrator", module + "/bus",
 	} {
 		verbs := s.verbs(t, path)

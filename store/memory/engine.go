@@ -163,16 +163,16 @@ func (s *Store) Lapse(engine journal.EngineID) error {
 }
 
 // countCrash counts one more crash of a run that was executing. It counts from 1 again if the run
-// has recorded anything since its last crash.
+// has recorded anything but output since its last crash.
 func (r *run) countCrash() {
 	if r.head.Status != journal.Running && !r.claimed {
 		return
 	}
-	if r.last() > r.seen {
+	if r.lastProgress() > r.seen {
 		r.head.Crashes = 0
 	}
 	r.head.Crashes++
-	r.seen = r.last()
+	r.seen = r.lastProgress()
 }
 
 // tick records the time now if it is later than the recorded one.

@@ -21,7 +21,7 @@ type run struct {
 	taken      []*message
 	continued  bool              // a successor has its inbox
 	attributes map[string]string // search attributes
-	// seen is the sequence that the last row had when the last crash was counted.
+	// seen is the sequence that the last row but output had when the last crash was counted.
 	seen int64
 	// given is the number of the last message that its engine was given.
 	given   int64
@@ -63,6 +63,16 @@ func (r *run) last() int64 {
 		return 0
 	}
 	return r.rows[len(r.rows)-1].entry.Seq
+}
+
+// lastProgress returns the sequence of the last row that is not output; zero if there is none.
+func (r *run) lastProgress() int64 {
+	for _, row := range slices.Backward(r.rows) {
+		if !row.entry.Kind.IsOutput() {
+			return row.entry.Seq
+		}
+	}
+	return 0
 }
 
 // from returns the rows from a sequence on.

@@ -58,7 +58,7 @@ insert into perdure.fallen (id, now) select id, $2 from gone returning id`
 	// that another transaction has locked. If a run was executing, free counts a crash.
 	free = `with taken as (
     select h.number, f.now, (h.status = $2 or h.claimed) as crashed,
-        (select coalesce(max(e.seq), 0) from perdure.entries e where e.run = h.number) as last
+        (select coalesce(max(e.seq), 0) from perdure.entries e where e.run = h.number and e.kind not in ($3, $4)) as last
     from perdure.fallen f cross join lateral (
         select * from perdure.heads h where h.owner = f.id and h.owner > 0 and h.ended is null
         order by h.number + 0 limit $1 for update skip locked) h
@@ -220,7 +220,8 @@ func (s *Store) succession(ctx context.Context, now time.Time, out *store.Claime
 		expired = true
 	}
 	for expired {
-		tag, err := s.keeper.Exec(ctx, free, freeAtATime, int16(journal.Running))
+		tag, err := s.keeper.Exec(ctx, free, freeAtATime, int16(journal.Running),
+			int16(journal.StepOutput), int16(journal.StepLogged))
 		if err != nil {
 			return err
 		}

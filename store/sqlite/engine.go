@@ -18,7 +18,7 @@ import (
 const (
 	countCrashes = `update perdure_heads set (crashes, seen) = (
     select iif(coalesce(max(seq), 0) > perdure_heads.seen, 1, perdure_heads.crashes + 1), coalesce(max(seq), 0)
-    from perdure_entries where run = perdure_heads.number)
+    from perdure_entries where run = perdure_heads.number and kind not in (?, ?))
 where owner > 0 and ended is null and (status = ? or claimed = 1)`
 
 	releaseAll = `update perdure_heads set owner = 0, wake = ?, claimed = 0 where owner > 0 and ended is null`
@@ -102,7 +102,8 @@ func (s *Store) putBack(db *conn, now time.Time) error {
 }
 
 func takeOver(db *conn, c store.Join) (journal.EngineID, error) {
-	if _, err := db.exec(countCrashes, int64(journal.Running)); err != nil {
+	if _, err := db.exec(countCrashes, int64(journal.StepOutput), int64(journal.StepLogged),
+		int64(journal.Running)); err != nil {
 		return 0, err
 	}
 	if _, err := db.exec(releaseAll, nanos(c.Now)); err != nil {

@@ -30,6 +30,7 @@ func crashChecks() []check {
 		{"crash/a run that was executing counts one", crashCounted},
 		{"crash/a run that waited or had not begun counts none", crashNotCounted},
 		{"crash/engines that die in a row add up", crashInARow},
+		{"crash/what a step has put out is no progress", crashAfterOutput},
 		{"crash/what was recorded since makes the count begin anew", crashAnew},
 		{"crash/a leave counts none", crashLeave},
 		{"crash/a run that was claimed and not written since counts one", crashClaimed},
@@ -299,6 +300,20 @@ func crashInARow(w *world) {
 		w.die(10*i + 5) // no engine had claimed the run
 		w.crashes(run, i+1)
 		w.same("claimed", numbers(w.take(10*i+5, 1)), []journal.Number{run})
+	}
+}
+
+// spec: B-11, B-24
+func crashAfterOutput(w *world) {
+	w.join(0)
+	run := w.written(w.start(""))[0].Number
+	for i, kind := range []journal.Kind{journal.StepOutput, journal.StepLogged} {
+		c := step(run, int64(i+2))
+		c.Entries[0].Kind = kind
+		w.commit(c)
+		w.die(10 * i)
+		w.crashes(run, i+1)
+		w.take(10*i, 1)
 	}
 }
 

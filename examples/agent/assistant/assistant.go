@@ -11,6 +11,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/approval"
+	"github.com/perdure/perdure/stream"
 )
 
 // A Question is a question for the agent. Budget limits the tokens that the answer may cost, and
@@ -45,6 +46,10 @@ type Provider interface {
 
 // Veto is the signal that keeps the agent from sending the mail that it is about to send.
 var Veto = perdure.NewSignal[string]("veto")
+
+// Words is the stream of what the model says, word by word, while it is asked. A Provider writes
+// it.
+var Words = stream.New[string]("words")
 
 // New returns the workflows of an agent: for one question, for a session of many, and for its
 // research, which is a run of its own.

@@ -267,6 +267,7 @@ func Judge(e Evidence) []string {
 	b.limits()
 	b.schedules()
 	b.alerts()
+	b.outputs()
 	slices.Sort(b.bad)
 	return b.bad
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/pattern"
 	"github.com/perdure/perdure/report"
+	"github.com/perdure/perdure/steplog"
 )
 
 // big is above the spill threshold.
@@ -42,6 +43,8 @@ func (p *player) step(ctx context.Context, op *program.Op) error {
 		opts = append(opts, pattern.Announced)
 	case "at-most-once":
 		opts = append(opts, effect.AtMostOnce)
+	case "says":
+		opts = append(opts, brisk, steplog.Keep{Attempt: LogLimit})
 	case "undo":
 		opts = append(opts, effect.Undo(func(ctx context.Context, n int64) error {
 			_, err := p.call(ctx, p.label(op, "do-undo"), label, n)
@@ -99,6 +102,8 @@ func (p *player) within(ctx context.Context, op *program.Op, label string, n int
 		return errors.Join(perdure.SetVariable(ctx, op.Name(), big), perdure.Emit(ctx, "big", big))
 	case "once":
 		return once(ctx, op, n)
+	case "says":
+		return say(ctx, p, op)
 	}
 	return nil
 }

@@ -44,7 +44,7 @@ const (
 var Ways = map[Kind][]string{
 	Step: {
 		"plain", "odd", "caught", "once", "big", "late", "parking", "unencodable", "announced",
-		"around", "undo", "at-most-once",
+		"around", "undo", "at-most-once", "says",
 	},
 	Loop:     {"keyed", "counted", "spread", "each", "batched"},
 	Async:    {"await", "state", "cancel", "caught"},
