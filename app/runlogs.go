@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/perdure/perdure/api"
+	"github.com/perdure/perdure/internal/present"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/steplog"
 )
@@ -34,11 +35,7 @@ The lines are in the order in which they were recorded.`,
 		lines, err := steplog.Read(ctx, c, string(h.ID), q)
 		all := make([]api.LogLine, 0, len(lines))
 		for _, l := range lines {
-			all = append(all, api.LogLine{
-				Seq: l.Entry, At: l.Time.UTC(), Step: l.Step, Attempt: l.Attempt,
-				Level: l.Level.String(), Message: l.Message, Attrs: api.Data(l.Attrs),
-				Omitted: l.Omitted,
-			})
+			all = append(all, present.LogLine(l))
 		}
 		return cmp.Or(err, list(out, cmd.OutOrStdout(), all, lineColumns))
 	})

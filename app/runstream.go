@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/perdure/perdure/api"
+	"github.com/perdure/perdure/internal/present"
 	"github.com/perdure/perdure/stream"
 )
 
@@ -63,10 +63,7 @@ has put in does not count any more: a line names the offset that it began at.`,
 // printChunks prints chunks: each as JSON, or as a line of its own.
 func printChunks(out *output, w io.Writer, chunks ...stream.Chunk[json.RawMessage]) error {
 	for _, c := range chunks {
-		record := api.Chunk{
-			Offset: c.Offset, Part: c.Part, Void: c.Void, Attempt: c.Attempt, At: c.At.UTC(),
-			Data: api.Data(c.Value),
-		}
+		record := present.Chunk(c)
 		if err := one(out, w, record, func(w io.Writer) error {
 			text := string(c.Value)
 			if c.Void {

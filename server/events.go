@@ -76,17 +76,26 @@ func (e *events) pause(more <-chan struct{}) bool {
 	if e.conn.Flush() != nil || !e.rest(eventsEvery, nil) || !e.rest(lookEvery, more) {
 		return false
 	}
+	return e.alive()
+}
+
+// alive writes a sign of life if nothing was written for long. It reports whether the caller is
+// still there and may get more.
+func (e *events) alive() bool {
 	now := time.Now()
 	if now.Sub(e.asked) > authenticateEvery {
 		if e.asked = now; !e.server.stillMay(e.r, e.need) {
 			return false
 		}
 	}
-	if now.Sub(e.wrote) > beatEvery {
+	if now.Sub(e.wrote) >= beatEvery {
 		return e.write([]byte(": here\n\n")) && e.conn.Flush() == nil
 	}
 	return true
 }
+
+// beat returns a channel that receives when it is time to ask whether the caller is alive.
+func (e *events) beat() <-chan time.Time { return time.After(beatEvery) }
 
 func (e *events) rest(most time.Duration, more <-chan struct{}) bool {
 	t := time.NewTimer(most)

@@ -46,6 +46,7 @@ func (s *Server) routes() {
 	runs.workflows()
 	runs.executions()
 	runs.actions()
+	runs.output()
 	ops.letters()
 	ops.schedules()
 	ops.approvals()

@@ -216,7 +216,8 @@ var plan = map[string]permit{
 			"github.com/expr-lang/expr/parser github.com/expr-lang/expr/types",
 	},
 	"internal/present": {
-		own: "/ admin alert api approval callback journal limit observe report store",
+		own: "/ admin alert api approval callback journal limit observe report steplog store " +
+			"stream",
 	},
 	"server/auth": {others: "golang.org/x/time/rate"},
 	"server": {

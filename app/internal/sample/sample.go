@@ -14,13 +14,15 @@ import (
 	"github.com/perdure/perdure/machine"
 	"github.com/perdure/perdure/orchestrator"
 	"github.com/perdure/perdure/saga"
+	"github.com/perdure/perdure/steplog"
+	"github.com/perdure/perdure/stream"
 	"github.com/perdure/perdure/tcc"
 )
 
 // Workflows returns the samples: one of each pattern.
 func Workflows() []perdure.Definition {
 	return []perdure.Definition{
-		greet(), expense(), report(), order(), transfer(), ticket(), counter(),
+		greet(), expense(), report(), order(), transfer(), ticket(), counter(), poem(),
 	}
 }
 
@@ -175,6 +177,27 @@ func ticket() perdure.Definition {
 		return "answered: " + text, work(ctx)
 	}))
 	return m
+}
+
+// lines is the stream of the poem.
+var lines = stream.New[string]("lines")
+
+// poem is a workflow whose step says its lines in a stream, and keeps its log lines.
+func poem() perdure.Definition {
+	return perdure.Define("poem", func(ctx context.Context, theme string) (int, error) {
+		return perdure.Step(ctx, "write", func(ctx context.Context) (int, error) {
+			for i, line := range []string{"a run begins", "a run may wait", "a run goes on"} {
+				steplog.Logger(ctx).Info("a line", "number", i+1)
+				if err := lines.Append(ctx, line+" ("+theme+")"); err != nil {
+					return i, err
+				}
+				if err := work(ctx); err != nil {
+					return i, err
+				}
+			}
+			return 3, nil
+		})
+	}, steplog.Keep{}, about("Says its lines in the stream lines. The input is a theme."))
 }
 
 // counter is an event-driven orchestrator: it counts the events of a subject.

@@ -27,6 +27,7 @@ import (
 	"github.com/perdure/perdure/schedule"
 	"github.com/perdure/perdure/server"
 	"github.com/perdure/perdure/server/auth"
+	"github.com/perdure/perdure/steplog"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/telemetry"
 	"github.com/perdure/perdure/telemetry/otlp"
@@ -103,6 +104,7 @@ func (n *node) prepare(ctx context.Context) (err error) {
 	feed, summary := &server.Feed{}, observe.NewSummary()
 	options := c.Engine
 	options.Logger = slog.New(slog.DiscardHandler) // its observer has more
+	keepLines(n.log)
 	options.Observers = append(options.Observers, observe.Log(n.log, c.Log.Level))
 	meters, scrape, err := n.measured(&options)
 	if err != nil {
@@ -167,6 +169,17 @@ func (n *node) traced(ctx context.Context, options *perdure.Options) error {
 	})
 	telemetry.Trace(options, tracers)
 	return nil
+}
+
+// keepLines lets steps keep their log lines, which bodies log by the default logger. A logger that
+// the application has set goes on beneath.
+func keepLines(log *slog.Logger) {
+	handler := slog.Default().Handler()
+	// The standard library's own handler writes to what SetDefault replaces: it cannot be wrapped.
+	if fmt.Sprintf("%T", handler) == "*slog.defaultHandler" {
+		handler = log.Handler()
+	}
+	slog.SetDefault(slog.New(steplog.Handler(handler)))
 }
 
 // register registers the workflows, and those of the program itself.
