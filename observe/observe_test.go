@@ -2,7 +2,9 @@ package observe_test
 
 import (
 	"fmt"
+	"runtime/debug"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/perdure/perdure/observe"
@@ -180,5 +182,24 @@ func TestOneObserverThatPanicsDoesNotDisturbTheOthers(t *testing.T) {
 	want := []string{"first: run ended ", "last: run ended "}
 	if !slices.Equal(h, slices.Concat(want, want, want)) {
 		t.Errorf("told were %q", h)
+	}
+}
+
+// spec: P-6
+func TestADirectObserverIsCalledOnTheSameGoroutine(t *testing.T) {
+	var told []string
+	see := func(name string, direct bool) observe.Observer {
+		return observe.Observer{Direct: direct, See: func(observe.Notice) {
+			stack := string(debug.Stack())
+			here := strings.Contains(stack, "observe.(*Set).Tell(")
+			told = append(told, fmt.Sprintf("%s%t", name, here))
+			panic(name)
+		}}
+	}
+	observe.NewSet([]observe.Observer{
+		see("a", true), see("b", false), see("c", false), see("d", true),
+	}).Tell(observe.Notice{Kind: observe.RunStarted})
+	if got := strings.Join(told, " "); got != "atrue bfalse cfalse dtrue" {
+		t.Errorf("told: %s", got)
 	}
 }

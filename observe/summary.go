@@ -82,7 +82,7 @@ type DLQ struct {
 
 // Observer returns the observer that counts, for the options of the engine.
 func (s *Summary) Observer() Observer {
-	return Observer{See: s.see, Kinds: []Kind{
+	return Observer{See: s.see, Direct: true, Kinds: []Kind{
 		RunStarted, RunEnded, RunContinued, DeadLettered, StepSucceeded, StepFailed, StepRetrying,
 		ParticipantSucceeded, ParticipantFailed, StepCompensated, StepCompensationFailed,
 	}}

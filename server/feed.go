@@ -1,6 +1,7 @@
 package server
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/perdure/perdure/observe"
@@ -20,7 +21,7 @@ type Feed struct {
 const feedSize = 4096
 
 // Observer returns the observer that fills the feed.
-func (f *Feed) Observer() observe.Observer { return observe.Observer{See: f.see} }
+func (f *Feed) Observer() observe.Observer { return observe.Observer{See: f.see, Direct: true} }
 
 func (f *Feed) see(n observe.Notice) {
 	f.mu.Lock()
@@ -36,10 +37,17 @@ func (f *Feed) see(n observe.Notice) {
 	}
 }
 
-// after returns the notices behind a number, and the number of the last one. Missed reports that
-// there were more than it remembers. If there are none, more is closed with the next one.
-func (f *Feed) after(number int64) (all []observe.Notice, last int64, missed bool,
-	more <-chan struct{}) {
+// A numbered is a notice with its number.
+type numbered struct {
+	observe.Notice
+	number int64
+}
+
+// after returns the last notices behind a number that are wanted, at most so many, and the number
+// of the last notice of all. Missed reports that there were more than it remembers or returns. If
+// there are none, more is closed with the next one. Wanted must return at once: the engine waits.
+func (f *Feed) after(number int64, wanted func(*observe.Notice) bool, most int) (out []numbered,
+	last int64, missed bool, more <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if number > f.count { // of another process
@@ -47,13 +55,22 @@ func (f *Feed) after(number int64) (all []observe.Notice, last int64, missed boo
 	}
 	first := max(number, f.count-feedSize)
 	missed = missed || first > number
-	for i := first; i < f.count; i++ {
-		all = append(all, f.ring[i%feedSize])
+	for i := f.count; i > first; i-- {
+		n := &f.ring[(i-1)%feedSize]
+		if !wanted(n) {
+			continue
+		}
+		if len(out) == most {
+			missed = true
+			break
+		}
+		out = append(out, numbered{*n, i})
 	}
+	slices.Reverse(out)
 	if f.more == nil {
 		f.more = make(chan struct{})
 	}
-	return all, f.count, missed, f.more
+	return out, f.count, missed, f.more
 }
 
 // last returns the number of the last notice.

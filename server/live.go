@@ -29,8 +29,8 @@ func (s liveRoutes) register() {
 		id: "follow-events", path: "/events", group: "live",
 		summary: "What the engine of this process does, as server-sent events",
 		about: "The parameters run, workflow and kind select events. The server remembers some " +
-			"thousand events for Last-Event-ID. An event named reset means that some were " +
-			"missed: read again what is shown.",
+			"thousand events for Last-Event-ID, and sends at most 2,000 a second. An event named " +
+			"reset means that some were missed: read again what is shown.",
 	}, s.followAll)
 }
 
@@ -118,11 +118,11 @@ func (s liveRoutes) moreOf(run string) func(*events) bool {
 	last := s.o.Feed.last()
 	return func(e *events) bool {
 		for until := time.Now().Add(lookEvery); ; {
-			all, now, missed, more := s.o.Feed.after(last)
-			last = now
-			if missed || slices.ContainsFunc(all, func(n observe.Notice) bool {
+			all, now, missed, more := s.o.Feed.after(last, func(n *observe.Notice) bool {
 				return n.Run == run
-			}) || !time.Now().Before(until) {
+			}, 1)
+			last = now
+			if missed || len(all) > 0 || !time.Now().Before(until) {
 				return e.pause(closed)
 			}
 			if !e.pause(more) {
@@ -170,7 +170,7 @@ func (s liveRoutes) followAll(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	wanted := func(n observe.Notice) bool {
+	wanted := func(n *observe.Notice) bool {
 		any := func(name string, values ...string) bool {
 			return !q.Has(name) || slices.Contains(values, q.Get(name))
 		}
@@ -183,13 +183,13 @@ func (s liveRoutes) followAll(w http.ResponseWriter, r *http.Request) {
 	}
 	last, reset := s.resume(r.Header.Get("Last-Event-ID"))
 	for {
-		all, now, missed, more := s.o.Feed.after(last)
+		all, now, missed, more := s.o.Feed.after(last, wanted, eventsAtOnce)
 		if (missed || reset) && !e.send("", "reset", Done{true}) {
 			return
 		}
-		for i, n := range all {
-			id := fmt.Sprintf("%s-%d", s.epoch(), now-int64(len(all)-1-i))
-			if wanted(n) && !e.send(id, "notice", present.Event(n)) {
+		for _, n := range all {
+			id := fmt.Sprintf("%s-%d", s.epoch(), n.number)
+			if !e.send(id, "notice", present.Event(n.Notice)) {
 				return
 			}
 		}
@@ -202,6 +202,10 @@ func (s liveRoutes) followAll(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 }
+
+// eventsAtOnce is how many events a caller gets at a time: nobody reads more than 2,000 a second,
+// and to write them would cost the engine.
+const eventsAtOnce = 200
 
 // resume returns the number behind which a caller goes on. It reports whether the caller may have
 // missed something.

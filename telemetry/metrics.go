@@ -38,7 +38,7 @@ type metrics struct {
 func Metrics(p metric.MeterProvider) (observe.Observer, error) {
 	m := &metrics{runs: labels{of: "pattern"}, steps: labels{of: "step"}}
 	err := m.make(meterOf(p))
-	return observe.Observer{See: m.see, Kinds: []observe.Kind{
+	return observe.Observer{See: m.see, Direct: true, Kinds: []observe.Kind{
 		observe.RunStarted, observe.RunEnded, observe.RunContinued, observe.DeadLettered,
 		observe.StepSucceeded, observe.StepFailed, observe.StepRetrying,
 		observe.ParticipantSucceeded, observe.ParticipantFailed, observe.CompensationStarted,

@@ -50,7 +50,7 @@ func Trace(o *perdure.Options, p trace.TracerProvider) {
 	t.takesIDs = try.SpanContext().SpanID() == ids.SpanID()
 	o.Trace = observe.Trace{Caller: caller, Run: t.header, Step: t.step}
 	o.Observers = append(o.Observers[:len(o.Observers):len(o.Observers)], observe.Observer{
-		See: t.see, Kinds: []observe.Kind{
+		See: t.see, Direct: true, Kinds: []observe.Kind{
 			observe.RunEnded, observe.RunContinued, observe.SignalDelivered, observe.StepRetrying,
 			observe.StepSucceeded, observe.StepFailed, observe.ParticipantSucceeded,
 			observe.ParticipantFailed,
