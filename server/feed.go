@@ -37,9 +37,8 @@ func (f *Feed) see(n observe.Notice) {
 }
 
 // after returns the notices behind a number, and the number of the last one. Missed reports that
-// there were more than it remembers. If there are none, more is closed with the next one.
-func (f *Feed) after(number int64) (all []observe.Notice, last int64, missed bool,
-	more <-chan struct{}) {
+// there were more than it remembers.
+func (f *Feed) after(number int64) (all []observe.Notice, last int64, missed bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if number > f.count { // of another process
@@ -50,10 +49,20 @@ func (f *Feed) after(number int64) (all []observe.Notice, last int64, missed boo
 	for i := first; i < f.count; i++ {
 		all = append(all, f.ring[i%feedSize])
 	}
+	return all, f.count, missed
+}
+
+// wait returns a channel that is closed when there is a notice behind a number.
+func (f *Feed) wait(number int64) <-chan struct{} {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if number < f.count {
+		return closed
+	}
 	if f.more == nil {
 		f.more = make(chan struct{})
 	}
-	return all, f.count, missed, f.more
+	return f.more
 }
 
 // last returns the number of the last notice.

@@ -17,45 +17,39 @@ import (
 	"github.com/perdure/perdure/server/auth"
 )
 
-// live registers the routes of live events.
+// register registers the routes of live events.
 func (s liveRoutes) register() {
+	text := &huma.Schema{Type: huma.TypeString}
+	last := &huma.Param{
+		Name: "Last-Event-ID", In: "header", Schema: text,
+		Description: "the ID of the last event that the caller has seen",
+	}
 	s.stream(operation{
-		id: "follow-execution", path: "/executions/{id}/events", group: "live",
+		id: "follow-execution", path: "/executions/{id}/events",
 		summary: "The journal of a run as it grows, as server-sent events",
 		about: "Each event is an entry, and its ID the number of the entry. After Last-Event-ID " +
 			"they go on behind it. The last event is named end.",
-	}, s.follow)
+	}, s.follow, &huma.Param{
+		Name: "id", In: "path", Required: true, Schema: text,
+		Description: "a run ID or a workflow ID",
+	}, last)
+	query := func(name, about string) *huma.Param {
+		return &huma.Param{Name: name, In: "query", Schema: text, Description: about}
+	}
 	s.stream(operation{
-		id: "follow-events", path: "/events", group: "live",
+		id: "follow-events", path: "/events",
 		summary: "What the engine of this process does, as server-sent events",
-		about: "The parameters run, workflow and kind select events. The server remembers some " +
-			"thousand events for Last-Event-ID. An event named reset means that some were " +
-			"missed: read again what is shown.",
-	}, s.followAll)
+		about: "The server remembers some thousand events for Last-Event-ID. An event named " +
+			"reset means that some were missed: read again what is shown.",
+	}, s.followAll, query("run", "a run ID or a workflow ID"),
+		query("workflow", "the name of a workflow"),
+		query("kind", "what happens, such as step succeeded"), last)
 }
 
 // stream registers a route of server-sent events, and documents it.
-func (s liveRoutes) stream(o operation, h http.HandlerFunc) {
-	o.method, o.need = http.MethodGet, auth.Viewer
-	s.handle(o.method, base+o.path, route{name: o.id, need: o.need}, h)
-	op := &huma.Operation{
-		OperationID: o.id, Method: o.method, Path: base + o.path, Summary: o.summary,
-		Description: described(o), Tags: []string{o.group},
-		Responses: map[string]*huma.Response{"200": {
-			Description: "OK", Content: map[string]*huma.MediaType{
-				"text/event-stream": {Schema: &huma.Schema{Type: "string"}},
-			},
-		}},
-	}
-	for _, part := range strings.Split(o.path, "/") {
-		if name, ok := strings.CutPrefix(part, "{"); ok {
-			op.Parameters = append(op.Parameters, &huma.Param{
-				Name: strings.TrimSuffix(name, "}"), In: "path", Required: true,
-				Schema: &huma.Schema{Type: "string"},
-			})
-		}
-	}
-	s.api.OpenAPI().AddOperation(op)
+func (s liveRoutes) stream(o operation, h http.HandlerFunc, parameters ...*huma.Param) {
+	o.method, o.need, o.group, o.path = http.MethodGet, auth.Viewer, "live", base+o.path
+	s.handle(plainRoute{operation: o, parameters: parameters, kind: eventStream}, h)
 }
 
 // pageOfEvents is how many entries are read at a time.
@@ -81,7 +75,7 @@ func (s liveRoutes) follow(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	head := statuses[0].Head
-	of, seen := api.JournalOf(head), int64(0)
+	of, seen, over := api.JournalOf(head), int64(0), head.Status.IsTerminal()
 	for wait := s.moreOf(string(head.ID)); ; {
 		entries, err := s.client.History(r.Context(), string(head.ID), seen+1, pageOfEvents)
 		if err != nil && len(entries) == 0 {
@@ -90,21 +84,18 @@ func (s liveRoutes) follow(w http.ResponseWriter, r *http.Request) {
 		}
 		for _, entry := range entries {
 			shown := of.Entry(entry) // the names of scopes need all entries
+			over = over || entry.Status.IsTerminal()
 			if seen = entry.Seq; seen > after && !e.send(strconv.FormatInt(seen, 10), "entry",
 				shown) {
 				return
 			}
 		}
-		if len(entries) == pageOfEvents {
-			continue
-		}
-		if n := len(entries); n > 0 && entries[n-1].Status.IsTerminal() || n == 0 && head.Status.
-			IsTerminal() {
+		switch {
+		case len(entries) == pageOfEvents:
+		case over:
 			e.send("", "end", Done{true})
-			_ = e.conn.Flush() // the caller may be gone
 			return
-		}
-		if !wait(e) {
+		case !wait(e):
 			return
 		}
 	}
@@ -118,14 +109,14 @@ func (s liveRoutes) moreOf(run string) func(*events) bool {
 	last := s.o.Feed.last()
 	return func(e *events) bool {
 		for until := time.Now().Add(lookEvery); ; {
-			all, now, missed, more := s.o.Feed.after(last)
+			all, now, missed := s.o.Feed.after(last)
 			last = now
 			if missed || slices.ContainsFunc(all, func(n observe.Notice) bool {
 				return n.Run == run
 			}) || !time.Now().Before(until) {
 				return e.pause(closed)
 			}
-			if !e.pause(more) {
+			if !e.pause(s.o.Feed.wait(last)) {
 				return false
 			}
 		}
@@ -181,25 +172,19 @@ func (s liveRoutes) followAll(w http.ResponseWriter, r *http.Request) {
 	if e == nil {
 		return
 	}
+	id := func(number int64) string { return fmt.Sprintf("%s-%d", s.epoch(), number) }
 	last, reset := s.resume(r.Header.Get("Last-Event-ID"))
-	for {
-		all, now, missed, more := s.o.Feed.after(last)
-		if (missed || reset) && !e.send("", "reset", Done{true}) {
+	for at := e.mark(id(last)); at; at = e.pause(s.o.Feed.wait(last)) {
+		all, now, missed := s.o.Feed.after(last)
+		if (missed || reset) && !e.send(id(now-int64(len(all))), "reset", Done{true}) {
 			return
 		}
 		for i, n := range all {
-			id := fmt.Sprintf("%s-%d", s.epoch(), now-int64(len(all)-1-i))
-			if wanted(n) && !e.send(id, "notice", present.Event(n)) {
+			if wanted(n) && !e.send(id(now-int64(len(all)-1-i)), "notice", present.Event(n)) {
 				return
 			}
 		}
 		last, reset = now, false
-		if len(all) > 0 {
-			more = closed
-		}
-		if !e.pause(more) {
-			return
-		}
 	}
 }
 
