@@ -168,12 +168,13 @@ func (s liveRoutes) followAll(w http.ResponseWriter, r *http.Request) {
 		return n.Run != "" && any("run", n.Run, n.WorkflowID) && any("workflow", n.Workflow) &&
 			any("kind", string(n.Kind))
 	}
+	// Whoever has the head of the answer misses nothing from then on.
+	last, reset := s.resume(r.Header.Get("Last-Event-ID"))
 	e := s.begin(w, r, auth.Viewer)
 	if e == nil {
 		return
 	}
 	id := func(number int64) string { return fmt.Sprintf("%s-%d", s.epoch(), number) }
-	last, reset := s.resume(r.Header.Get("Last-Event-ID"))
 	for at := e.mark(id(last)); at; at = e.pause(s.o.Feed.wait(last)) {
 		all, now, missed := s.o.Feed.after(last)
 		if (missed || reset) && !e.send(id(now-int64(len(all))), "reset", Done{true}) {

@@ -122,7 +122,7 @@ func lookAtRuns(w *world) {
 	}
 	w.want(202, "GET", api+"/executions/"+w.start("waiting", "")+"/result", "")
 	started := w.want(200, "POST", api+"/workflows/greet/starts",
-		`{"items":[{"input":"a"},{"id":"g-1","input":"ada"},{"id":"\u0000"}]}`)
+		`{"items":[{"input":"a"},{"id":"g-1","input":"ada"},{"id":"perdure.x"}]}`)
 	if n := len(started["items"].([]any)); n != 3 {
 		w.t.Error(started)
 	}

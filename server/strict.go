@@ -88,7 +88,8 @@ func unmarshal(data []byte, v any) error {
 var unmarshaler = reflect.TypeFor[json.Unmarshaler]()
 
 // exact returns an error if a field of a JSON value has the name of a field of a type in another
-// case only, which encoding/json takes.
+// case only, which encoding/json takes, and if a text is not what was sent. Payloads are as they
+// are.
 func exact(v any, t reflect.Type) error {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -97,6 +98,10 @@ func exact(v any, t reflect.Type) error {
 		return nil
 	}
 	switch v := v.(type) {
+	case string:
+		if strings.ContainsAny(v, "\x00\ufffd") {
+			return errors.New("a text has a character that is none: U+0000 or half of a pair")
+		}
 	case []any:
 		for _, item := range v {
 			if t.Kind() != reflect.Slice {
