@@ -101,13 +101,10 @@ func NewClient(ctx context.Context, s store.Store, workflows ...Definition) (*Cl
 // effect, and a run whose input is not of its type fails.
 func (c *Client) Start(ctx context.Context, workflow string, input []byte,
 	opts ...StartOption) (*Run[json.RawMessage], error) {
-	if !journal.ValidName(workflow) {
-		return nil, failure.BadName("workflow", workflow)
+	def, err := c.named(workflow)
+	if err != nil {
+		return nil, err
 	}
-	if isOwn(workflow) {
-		return nil, ownName(workflow)
-	}
-	def := c.sealed.Known(workflow)
 	if def != nil {
 		if err := def.Decodes(input); err != nil {
 			return nil, err
@@ -118,6 +115,18 @@ func (c *Client) Start(ctx context.Context, workflow string, input []byte,
 		return nil, err
 	}
 	return &Run[json.RawMessage]{c, s}, nil
+}
+
+// named returns the definition of a workflow that is to be started by name; nil if the client does
+// not know it.
+func (c *Client) named(workflow string) (*sealed.Workflow, error) {
+	switch {
+	case !journal.ValidName(workflow):
+		return nil, failure.BadName("workflow", workflow)
+	case isOwn(workflow):
+		return nil, ownName(workflow)
+	}
+	return c.sealed.Known(workflow), nil
 }
 
 func (c *Client) start(ctx context.Context, workflow string, def *sealed.Workflow, input []byte,

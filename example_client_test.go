@@ -52,6 +52,26 @@ func ExampleClient() {
 	// "Hello, Ada" <nil>
 }
 
+// StartAll and SendAll start and signal many runs by name, in one call each.
+func ExampleClient_StartAll() {
+	ctx := context.Background()
+	client, err := perdure.NewClient(ctx, memory.New())
+	if err != nil {
+		log.Fatal(err)
+	}
+	names := []string{"g-1", "g-2"}
+	runs, errs := client.StartAll(ctx, "greet", [][]byte{[]byte(`"Ada"`), []byte(`"Bob"`)},
+		func(i int) []perdure.StartOption { return []perdure.StartOption{perdure.ID(names[i])} })
+	fmt.Println(runs[0].ID(), runs[1].ID(), errors.Join(errs...))
+
+	sent, errs := client.SendAll(ctx, "go", [][]byte{[]byte("1"), []byte("2")},
+		func(i int) (string, []perdure.SendOption) { return names[i], nil })
+	fmt.Println(sent[0].NotDelivered, sent[1].NotDelivered, errors.Join(errs...))
+	// Output:
+	// g-1 g-2 <nil>
+	// false false <nil>
+}
+
 // Execute waits for the end of a run that it starts by name. A graph may require that: its mode
 // is SYNC unless it declares another mode.
 func ExampleClient_Execute() {

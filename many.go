@@ -2,6 +2,7 @@ package perdure
 
 import (
 	"context"
+	"encoding/json"
 
 	"github.com/perdure/perdure/internal/kernel"
 	"github.com/perdure/perdure/internal/sealed"
@@ -41,6 +42,34 @@ func (w *Workflow[I, O]) StartAll(ctx context.Context, c Caller, inputs []I,
 	}, func(i int, s kernel.Started, err error) {
 		if errs[i] = err; err == nil {
 			runs[i] = &Run[O]{client, s}
+		}
+	})
+	return runs, errs
+}
+
+// StartAll starts a run of a workflow by name for each input, as [Client.Start] does, in one call.
+// [Workflow.StartAll] is the typed form, and has the same results.
+func (c *Client) StartAll(ctx context.Context, workflow string, inputs [][]byte,
+	opts func(i int) []StartOption) ([]*Run[json.RawMessage], []error) {
+	runs, errs := make([]*Run[json.RawMessage], len(inputs)), make([]error, len(inputs))
+	def, err := c.named(workflow)
+	if err != nil {
+		return runs, repeated(errs, err)
+	}
+	c.startAll(ctx, workflow, len(inputs), func(i int) (kernel.Start, error) {
+		if def != nil {
+			if err := def.Decodes(inputs[i]); err != nil {
+				return kernel.Start{}, err
+			}
+		}
+		var own []StartOption
+		if opts != nil {
+			own = opts(i)
+		}
+		return specOf(workflow, def, append([]byte{}, inputs[i]...), unwaited(own))
+	}, func(i int, s kernel.Started, err error) {
+		if errs[i] = err; err == nil {
+			runs[i] = &Run[json.RawMessage]{c, s}
 		}
 	})
 	return runs, errs
@@ -112,28 +141,47 @@ func (c *Client) startAll(ctx context.Context, workflow string, n int,
 // can only be rolled back, and all further values have the same error.
 func (s Signal[T]) SendAll(ctx context.Context, c Caller, values []T,
 	to func(i int) (id string, opts []SendOption)) ([]Delivery, []error) {
-	out, errs := make([]Delivery, len(values)), make([]error, len(values))
-	op := "signal " + s.name
-	client, err := clientOf(op, c)
+	client, err := clientOf("signal "+s.name, c)
 	if err == nil && to == nil {
 		err = &Error{
-			Code: journal.CodeInvalid, Op: op, Message: "a nil to is not valid",
+			Code: journal.CodeInvalid, Op: "signal " + s.name, Message: "a nil to is not valid",
 			Hint: "pass the function that returns the ID that a value is sent to",
 		}
 	}
-	if err == nil {
-		err = kernel.Outside(ctx, op)
+	if err != nil {
+		return make([]Delivery, len(values)), repeated(make([]error, len(values)), err)
 	}
+	return client.sendAll(ctx, s.name, len(values), func(i int) (kernel.Signal, error) {
+		id, opts := to(i)
+		return s.message(id, values[i], opts)
+	})
+}
+
+// SendAll sends a signal by name for each payload, as [Client.Send] does, in one call.
+// [Signal.SendAll] is the typed form, and has the same results.
+func (c *Client) SendAll(ctx context.Context, name string, payloads [][]byte,
+	to func(i int) (id string, opts []SendOption)) ([]Delivery, []error) {
+	return c.sendAll(ctx, name, len(payloads), func(i int) (kernel.Signal, error) {
+		id, opts := to(i)
+		return rawSignal(id, name, payloads[i], opts)
+	})
+}
+
+// sendAll sends n signals.
+func (c *Client) sendAll(ctx context.Context, name string, n int,
+	message func(i int) (kernel.Signal, error)) ([]Delivery, []error) {
+	out, errs := make([]Delivery, n), make([]error, n)
+	op := "signal " + name
+	err := kernel.Outside(ctx, op)
 	var frontEnd *kernel.FrontEnd
 	if err == nil {
-		frontEnd, err = client.frontEnd(ctx, op)
+		frontEnd, err = c.frontEnd(ctx, op)
 	}
 	if err != nil {
 		return out, repeated(errs, err)
 	}
-	frontEnd.SignalAll(ctx, len(values), func(i int) (kernel.Signal, error) {
-		id, opts := to(i)
-		return s.message(id, values[i], opts)
-	}, func(i int, d kernel.Delivery, err error) { out[i], errs[i] = Delivery(d), err })
+	frontEnd.SignalAll(ctx, n, message, func(i int, d kernel.Delivery, err error) {
+		out[i], errs[i] = Delivery(d), err
+	})
 	return out, errs
 }

@@ -70,8 +70,8 @@ func (s runRoutes) actions() {
 		add(s.Server, operation{
 			id: "preview-" + string(action), method: http.MethodPost,
 			path: "/executions/{id}/" + string(action) + "/preview", group: group,
-			summary: "What that action would keep and do again; it changes nothing",
-			need:    auth.Viewer,
+			summary: "What that action would keep and do again; it changes nothing", reads: true,
+			need: auth.Viewer,
 		}, func(ctx context.Context, in *actIn) (api.Preview, error) {
 			p, err := s.admin.Preview(ctx, in.ID, in.order(ctx, action))
 			return api.PreviewOf(p), err
@@ -112,6 +112,11 @@ func (s runRoutes) actions() {
 	})
 }
 
+// A Note is the reason of an action.
+type Note struct {
+	Reason string `json:"reason,omitempty" maxLength:"255"`
+}
+
 // Done is the answer to an action that has nothing else to say.
 type Done struct {
 	Done bool `json:"done"`
@@ -119,7 +124,7 @@ type Done struct {
 
 type signalIn struct {
 	ID     string `path:"id" maxLength:"512" doc:"a run ID or a workflow ID"`
-	Signal string `path:"signal" maxLength:"255"`
+	Signal string `path:"signal" maxLength:"255" doc:"the name of the signal"`
 	Key    string `header:"Idempotency-Key" maxLength:"255" doc:"the same key sends one signal"`
 	Body   *json.RawMessage
 }
@@ -129,11 +134,11 @@ func (s runRoutes) signal(ctx context.Context, in *signalIn) (api.Delivery, erro
 	if in.Key != "" {
 		opts = append(opts, perdure.SendKey(in.Key))
 	}
-	payload := json.RawMessage("null")
+	var payload json.RawMessage
 	if in.Body != nil {
 		payload = *in.Body
 	}
-	return delivered(s.client.Send(ctx, in.ID, in.Signal, payload, opts...))
+	return delivered(s.client.Send(ctx, in.ID, in.Signal, orNull(payload), opts...))
 }
 
 // delivered returns the form of a delivery, and an error if nothing was delivered or kept.
@@ -156,22 +161,25 @@ func delivered(d perdure.Delivery, err error) (api.Delivery, error) {
 type timerIn struct {
 	ID     string `path:"id" maxLength:"512" doc:"a run ID or a workflow ID"`
 	Timer  string `path:"timer" maxLength:"4096" doc:"the path of the timer"`
-	Reason string `query:"reason" maxLength:"255"`
+	Reason string `query:"reason" maxLength:"255" doc:"why, for the record"`
 }
 
 type decideIn struct {
 	ID       string `path:"id" maxLength:"512" doc:"a run ID or a workflow ID"`
 	Question string `path:"question" maxLength:"4096" doc:"the path of the question"`
-	Body     struct {
-		Choice string          `json:"choice" maxLength:"255"`
-		Data   json.RawMessage `json:"data,omitempty"`
-		Reason string          `json:"reason,omitempty" maxLength:"255"`
-	}
+	Body     Choice
+}
+
+// A Choice is the answer of an operator to a question of a run.
+type Choice struct {
+	Choice string          `json:"choice" maxLength:"255"`
+	Data   json.RawMessage `json:"data,omitempty"`
+	Reason string          `json:"reason,omitempty" maxLength:"255"`
 }
 
 type unroutedIn struct {
 	From  int64 `query:"from" minimum:"0" default:"0" doc:"the number of the first signal"`
-	Limit int   `query:"limit" minimum:"1" maximum:"1000" default:"100"`
+	Limit int   `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"the longest page"`
 }
 
 func (s runRoutes) unrouted(ctx context.Context, in *unroutedIn) (list[api.Message], error) {
@@ -184,6 +192,6 @@ func (s runRoutes) unrouted(ctx context.Context, in *unroutedIn) (list[api.Messa
 }
 
 type deliverIn struct {
-	Number int64  `path:"number" minimum:"1"`
+	Number int64  `path:"number" minimum:"1" doc:"the number of the signal"`
 	ID     string `path:"id" maxLength:"512" doc:"a run ID or a workflow ID"`
 }

@@ -89,7 +89,7 @@ func (s adminRoutes) approvals() {
 		add(s.Server, operation{
 			id: action + "-callback", method: http.MethodPost, path: "/callbacks/" + action,
 			group: "callbacks", summary: callbackSummaries[action], need: auth.Public,
-			about: "The token is the credential.",
+			reads: action == "show", about: "The token is the credential.",
 		}, func(ctx context.Context, in *struct{ Body Answer }) (api.Callback, error) {
 			if err := s.answer(ctx, action, in.Body); err != nil {
 				return api.Callback{}, tokenProblem(err)
@@ -137,9 +137,9 @@ func tokenProblem(err error) error {
 
 func (s adminRoutes) listApprovals(ctx context.Context, in *struct {
 	Role     string `query:"role" maxLength:"255" doc:"that this role may decide now"`
-	Workflow string `query:"workflow" maxLength:"255"`
+	Workflow string `query:"workflow" maxLength:"255" doc:"of this workflow"`
 	ID       string `query:"id" maxLength:"512" doc:"of a run: a run ID or a workflow ID"`
-	Limit    int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
+	Limit    int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"the longest page"`
 }) (approvals, error) {
 	all, more, err := approval.List(ctx, s.client, approval.Query{
 		Role: in.Role, Workflow: in.Workflow, ID: in.ID, Limit: in.Limit,

@@ -4,6 +4,8 @@ import (
 	"log/slog"
 	"net/http"
 	"time"
+
+	"github.com/perdure/perdure/server/auth"
 )
 
 // An Act is an action that somebody has asked for over the API.
@@ -18,11 +20,11 @@ type Act struct {
 }
 
 // audit reports an action that has its answer.
-func (s *Server) audit(r *http.Request, rt route, about string, status int) {
-	who := who(r.Context())
+func (s *Server) audit(r *http.Request, rt route, caller auth.Identity, about string,
+	status int) {
 	act := Act{
-		At: time.Now().UTC(), By: who.Name, Role: who.Role.String(), From: peerOf(r).String(),
-		Action: rt.name, Path: about, Status: status,
+		At: time.Now().UTC(), By: caller.Name, Role: caller.Role.String(),
+		From: peerOf(r).String(), Action: rt.name, Path: about, Status: status,
 	}
 	if s.o.Audit != nil {
 		s.o.Audit(act)

@@ -36,7 +36,7 @@ func (s adminRoutes) batches() {
 		id: "list-batches", method: http.MethodGet, path: "/batches", group: group,
 		summary: "Batches, newest first", need: auth.Viewer,
 	}, func(ctx context.Context, in *struct {
-		Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
+		Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"the longest page"`
 		Cursor string `query:"cursor" maxLength:"200" doc:"next of the page before"`
 		Open   bool   `query:"open" doc:"only those that have not ended"`
 	}) (list[batch.Batch], error) {
@@ -68,7 +68,8 @@ func (s adminRoutes) batches() {
 	})
 	add(s.Server, operation{
 		id: "preview-batch", method: http.MethodPost, path: "/batch-previews", group: group,
-		summary: "The runs that a batch would have; it changes nothing", need: auth.Viewer,
+		summary: "The runs that a batch would have; it changes nothing", reads: true,
+		need: auth.Viewer,
 	}, func(ctx context.Context, in *batchBody) (Plan, error) {
 		p, err := batch.Preview(ctx, s.client, in.spec(ctx))
 		out := Plan{
@@ -84,7 +85,7 @@ func (s adminRoutes) batches() {
 		summary: "Stop a batch; the rest of the runs stays as it is", need: auth.Operator,
 	}, func(ctx context.Context, in *struct {
 		ID     string `path:"id" maxLength:"512" doc:"the ID of a batch"`
-		Reason string `query:"reason" maxLength:"255"`
+		Reason string `query:"reason" maxLength:"255" doc:"why, for the record"`
 	}) (Done, error) {
 		return Done{true}, batch.Stop(ctx, s.client, in.ID, who(ctx).Name, in.Reason)
 	})

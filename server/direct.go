@@ -33,7 +33,8 @@ func (s *Server) direct() {
 		},
 		Wrote: func(r *http.Request, c remote.Call, g *store.Group) {
 			for _, what := range written(c, g) {
-				s.audit(r, route{name: what.action}, what.about, http.StatusOK)
+				s.audit(r, route{name: what.action}, who(r.Context()), what.about,
+					http.StatusOK)
 			}
 		},
 	}
@@ -43,8 +44,9 @@ func (s *Server) direct() {
 		part = remote.Handler(hiding{s.store, s.hide}, options)
 	}
 	rt := route{name: "store", need: auth.Viewer, raw: true}
-	s.table[remote.Path] = rt
-	s.mux.HandleFunc(remote.Path, func(w http.ResponseWriter, r *http.Request) {
+	pattern := http.MethodPost + " " + remote.Path + "{version}/{call}"
+	s.table[pattern] = rt
+	s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		if who(r.Context()).Role >= auth.Admin {
 			whole.ServeHTTP(w, r)
 			return

@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"html/template"
 	"net/http"
+	"path"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -21,34 +23,108 @@ var docsPage = template.Must(template.New("docs").Parse(docsText))
 
 // documents registers the description of the API, for programs and for readers.
 func (s *Server) documents() {
-	s.describeProblems()
 	doc := sync.OnceValues(func() ([]byte, error) { return json.Marshal(s.api.OpenAPI()) })
-	s.handle(http.MethodGet, "/openapi.json", route{name: "openapi", need: auth.Viewer},
-		func(w http.ResponseWriter, _ *http.Request) {
-			text, err := doc()
-			if err != nil {
-				problemOf(err).write(w)
-				return
-			}
-			w.Header().Set("Content-Type", "application/json")
-			_, _ = w.Write(text) // the caller may be gone
-		})
-	s.handle(http.MethodGet, "/docs", route{name: "docs", need: auth.Viewer},
-		func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "text/html; charset=utf-8")
-			if err := docsPage.Execute(w, s.reference()); err != nil {
-				s.log.Warn("perdure: the page of the API was cut off", "error", err)
-			}
-		})
+	s.handle(plainRoute{
+		operation: operation{
+			id: "openapi", method: http.MethodGet, path: "/openapi.json", group: "documents",
+			summary: "This document", need: auth.Viewer,
+		}, kind: jsonType,
+	}, func(w http.ResponseWriter, _ *http.Request) {
+		text, err := doc()
+		if err != nil {
+			problemOf(err).write(w)
+			return
+		}
+		w.Header().Set("Content-Type", jsonType)
+		_, _ = w.Write(text) // the caller may be gone
+	})
+	s.handle(plainRoute{
+		operation: operation{
+			id: "docs", method: http.MethodGet, path: "/docs", group: "documents",
+			summary: "This document for readers", need: auth.Viewer,
+		}, kind: "text/html",
+	}, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		if err := docsPage.Execute(w, s.reference()); err != nil {
+			s.log.Warn("perdure: the page of the API was cut off", "error", err)
+		}
+	})
+	s.mendDocument()
 }
 
-// describeProblems replaces the library's form of an error in the document by that of a [Problem].
-func (s *Server) describeProblems() {
+// mendDocument makes the document say what huma does not know: an error is a [Problem], and a
+// list is never null.
+func (s *Server) mendDocument() {
 	registry := s.api.OpenAPI().Components.Schemas
-	ours := registry.Schema(reflect.TypeFor[Problem](), false, "")
-	if theirs := registry.Map()["ErrorModel"]; theirs != nil {
-		*theirs = *ours
+	ours := registry.Schema(reflect.TypeFor[Problem](), true, "")
+	theirs := registry.Schema(reflect.TypeFor[huma.ErrorModel](), true, "")
+	for _, item := range s.api.OpenAPI().Paths {
+		for _, op := range []*huma.Operation{item.Get, item.Post, item.Put, item.Delete} {
+			if op == nil {
+				continue
+			}
+			for _, response := range op.Responses {
+				for _, media := range response.Content {
+					if media.Schema.Ref == theirs.Ref {
+						media.Schema = ours
+					}
+				}
+			}
+		}
 	}
+	for _, t := range []reflect.Type{
+		reflect.TypeFor[huma.ErrorModel](), reflect.TypeFor[huma.ErrorDetail](),
+	} {
+		delete(registry.Map(), schemaName(t, ""))
+	}
+	for _, schema := range registry.Map() {
+		neverNull(schema)
+	}
+}
+
+// neverNull makes a list in a schema one that is never null.
+func neverNull(schema *huma.Schema) {
+	if schema == nil {
+		return
+	}
+	if schema.Type == huma.TypeArray {
+		schema.Nullable = false
+	}
+	neverNull(schema.Items)
+	for _, p := range schema.Properties {
+		neverNull(p)
+	}
+	if more, is := schema.AdditionalProperties.(*huma.Schema); is {
+		neverNull(more)
+	}
+}
+
+// schemaNames has the names of schemas that are not made from the names of their types.
+var schemaNames = map[string]string{
+	"DeadletterLetter": "DeadLetter", "ObserveFigures": "Metrics", "ObserveDLQ": "DeadLetters",
+	"AdminOrder": "Order",
+}
+
+// schemaName returns the name of the schema of a type: that of the type, and that of its package
+// before it, if that is neither package api nor this one, because names of different packages may
+// be equal. A page of a list of things is a ThingList.
+func schemaName(t reflect.Type, hint string) string {
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
+		t = t.Elem()
+	}
+	if t.Kind() == reflect.Struct && strings.HasPrefix(t.Name(), "list[") {
+		return schemaName(t.Field(0).Type, hint) + "List"
+	}
+	name := huma.DefaultSchemaNamer(t, hint)
+	pkg := path.Base(t.PkgPath())
+	if t.Name() != "" && pkg != "api" && pkg != "server" && pkg != "." &&
+		!strings.EqualFold(pkg, name) {
+		name = strings.ToUpper(pkg[:1]) + pkg[1:] + name
+	}
+	if given := schemaNames[name]; given != "" {
+		return given
+	}
+	return name
 }
 
 // A referenceGroup is a part of the page for readers.

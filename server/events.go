@@ -32,7 +32,8 @@ const (
 	writeWithin = 10 * time.Second
 )
 
-// begin begins the answer. It returns nil if the connection cannot carry one.
+// begin begins the answer. It returns nil if the connection cannot carry one, and if the caller
+// asks for its headers only.
 func (s *Server) begin(w http.ResponseWriter, r *http.Request, need auth.Role) *events {
 	e := &events{
 		server: s, w: w, r: r, need: need, conn: http.NewResponseController(w),
@@ -40,12 +41,16 @@ func (s *Server) begin(w http.ResponseWriter, r *http.Request, need auth.Role) *
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no") // a proxy must not hold events back
+	w.Header().Set("Connection", "close")     // its deadlines are of no use for another answer
 	w.WriteHeader(http.StatusOK)
-	if err := e.conn.Flush(); err != nil {
+	if e.conn.Flush() != nil || r.Method == http.MethodHead {
 		return nil
 	}
 	return e
 }
+
+// mark writes the ID behind which the events go on, without an event.
+func (e *events) mark(id string) bool { return e.write([]byte("id: " + id + "\n\n")) }
 
 // send writes an event, with an ID for Last-Event-ID if it has one. It reports whether the caller
 // may get more.

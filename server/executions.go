@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -23,12 +24,12 @@ type runIn struct {
 }
 
 type listIn struct {
-	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
+	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"the longest page"`
 	Cursor string `query:"cursor" maxLength:"200" doc:"next of the page before"`
 }
 
 type runsIn struct {
-	Limit     int      `query:"limit" minimum:"1" maximum:"1000" default:"100"`
+	Limit     int      `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"the longest page"`
 	Cursor    string   `query:"cursor" maxLength:"200" doc:"next of the page before"`
 	Filter    string   `query:"filter" maxLength:"65536" doc:"conditions as text, such as: status=failed since=24h"`
 	Statuses  []string `query:"status,explode" maxItems:"20" doc:"any of these"`
@@ -46,7 +47,11 @@ func (s runRoutes) executions() {
 		}
 	}
 	add(s.Server, read("list-executions", "", "Runs, newest first"), s.listRuns)
-	add(s.Server, read("get-execution", "/{id}", "Everything about a run"), s.describe)
+	add(s.Server, read("get-execution", "/{id}", "Everything about a run"),
+		func(ctx context.Context, in *runIn) (Execution, error) {
+			d, err := s.describe(ctx, in)
+			return Execution{d, standingOf(d.Status)}, err
+		})
 	add(s.Server, read("get-why", "/{id}/why", "Why a run does not go on"),
 		func(ctx context.Context, in *runIn) (api.Reason, error) {
 			d, err := s.describe(ctx, in)
@@ -62,6 +67,7 @@ func (s runRoutes) executions() {
 		s.graph)
 	add(s.Server, read("list-timers", "/{id}/timers", "The open timers of a run"), s.timers)
 	result := read("get-result", "/{id}/result", "The result of a run, waited for")
+	result.other = http.StatusAccepted
 	result.about = "The answer has status 200 if the run has ended, and 202 if it goes on after " +
 		"the wait."
 	addStatus(s.Server, result, s.result)
@@ -148,7 +154,7 @@ func (s runRoutes) describe(ctx context.Context, in *runIn) (api.Description, er
 type historyIn struct {
 	ID    string `path:"id" maxLength:"512" doc:"a run ID or a workflow ID"`
 	From  int64  `query:"from" minimum:"1" default:"1" doc:"the number of the first entry"`
-	Limit int    `query:"limit" minimum:"1" maximum:"10000" default:"1000"`
+	Limit int    `query:"limit" minimum:"1" maximum:"10000" default:"1000" doc:"the longest page"`
 }
 
 func (s runRoutes) history(ctx context.Context, in *historyIn) (list[api.Entry], error) {
@@ -162,22 +168,26 @@ func (s runRoutes) history(ctx context.Context, in *historyIn) (list[api.Entry],
 	}
 	// The names of scopes are in the entries that opened them, so the journal is read from its
 	// beginning.
-	last := in.From + int64(in.Limit) - 1
-	entries, err := s.client.History(ctx, run.RunID(), 1, int(last))
-	if err != nil {
-		return list[api.Entry]{}, err
-	}
 	of, out := api.JournalOf(statuses[0].Head), []api.Entry{}
-	for _, e := range entries {
-		if shown := of.Entry(e); e.Seq >= in.From {
+	for seen := int64(0); ; {
+		entries, err := s.client.History(ctx, run.RunID(), seen+1, pageOfEvents)
+		if err != nil {
+			return list[api.Entry]{}, err
+		}
+		for _, e := range entries {
+			shown := of.Entry(e)
+			if seen = e.Seq; seen < in.From {
+				continue
+			}
+			if len(out) == in.Limit {
+				return list[api.Entry]{out, strconv.FormatInt(seen, 10)}, nil
+			}
 			out = append(out, shown)
 		}
+		if len(entries) < pageOfEvents {
+			return list[api.Entry]{out, ""}, nil
+		}
 	}
-	next := ""
-	if int64(len(entries)) == last {
-		next = fmt.Sprint(last + 1)
-	}
-	return list[api.Entry]{out, next}, nil
 }
 
 // A RunGraph is the topology of a run's workflow, with the steps of the run.
@@ -222,6 +232,31 @@ func (s runRoutes) timers(ctx context.Context, in *runIn) (list[api.Wait], error
 	return listOf(out, ""), err
 }
 
+// A Standing is how a run stands.
+type Standing struct {
+	Found      bool `json:"found"`
+	IsTerminal bool `json:"is_terminal" doc:"the run has ended"`
+	IsSuccess  bool `json:"is_success" doc:"the run has ended as its author hoped"`
+}
+
+// standingOf returns the standing of a run with a status.
+func standingOf(status string) Standing {
+	s, found := journal.ParseStatus(status)
+	return Standing{found, s.IsTerminal(), s.IsSuccess()}
+}
+
+// An Execution is everything about a run.
+type Execution struct {
+	api.Description
+	Standing
+}
+
+// A Result is a run with its result, if it has ended.
+type Result struct {
+	api.Outcome
+	Standing
+}
+
 type resultIn struct {
 	ID   string `path:"id" maxLength:"512" doc:"a run ID or a workflow ID"`
 	Wait string `query:"wait" maxLength:"40" default:"0s" doc:"how long to wait for the end, up to 5m"`
@@ -230,28 +265,29 @@ type resultIn struct {
 // maxWait bounds a long poll: proxies cut connections that are silent for longer.
 const maxWait = 5 * time.Minute
 
-func (s runRoutes) result(ctx context.Context, in *resultIn) (api.Outcome, int, error) {
+func (s runRoutes) result(ctx context.Context, in *resultIn) (Result, int, error) {
 	wait, err := span("wait", in.Wait)
 	if err != nil {
-		return api.Outcome{}, 0, err
+		return Result{}, 0, err
 	}
 	run, err := s.client.Get(ctx, in.ID)
 	if err != nil {
-		return api.Outcome{}, 0, err
+		return Result{}, 0, err
 	}
 	if wait > 0 {
 		waiting, cancel := context.WithTimeout(ctx, min(wait, maxWait))
 		_, err = run.Outcome(waiting)
 		cancel()
 		if err != nil && waiting.Err() == nil {
-			return api.Outcome{}, 0, err
+			return Result{}, 0, err
 		}
 	}
 	d, err := s.lastOf(ctx, run.RunID())
-	if err == nil && d.Ended.IsZero() {
-		return d.Outcome, http.StatusAccepted, nil
+	out := Result{d.Outcome, standingOf(d.Status)}
+	if err == nil && !out.IsTerminal {
+		return out, http.StatusAccepted, nil
 	}
-	return d.Outcome, http.StatusOK, err
+	return out, http.StatusOK, err
 }
 
 // lastOf returns the last run of the chain that begins with a run: a run that continues as new has

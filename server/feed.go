@@ -44,10 +44,10 @@ type numbered struct {
 }
 
 // after returns the last notices behind a number that are wanted, at most so many, and the number
-// of the last notice of all. Missed reports that there were more than it remembers or returns. If
-// there are none, more is closed with the next one. Wanted must return at once: the engine waits.
+// of the last notice of all. Missed reports that there were more than it remembers or returns.
+// Wanted must return at once: the engine waits.
 func (f *Feed) after(number int64, wanted func(*observe.Notice) bool, most int) (out []numbered,
-	last int64, missed bool, more <-chan struct{}) {
+	last int64, missed bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if number > f.count { // of another process
@@ -67,10 +67,20 @@ func (f *Feed) after(number int64, wanted func(*observe.Notice) bool, most int) 
 		out = append(out, numbered{*n, i})
 	}
 	slices.Reverse(out)
+	return out, f.count, missed
+}
+
+// wait returns a channel that is closed when there is a notice behind a number.
+func (f *Feed) wait(number int64) <-chan struct{} {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if number < f.count {
+		return closed
+	}
 	if f.more == nil {
 		f.more = make(chan struct{})
 	}
-	return out, f.count, missed, f.more
+	return f.more
 }
 
 // last returns the number of the last notice.

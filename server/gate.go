@@ -1,13 +1,17 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"io"
 	"mime"
 	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
+	"path"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -17,62 +21,140 @@ import (
 )
 
 // ServeHTTP implements [http.Handler]. Each request passes the same gate, before a route is chosen:
-// its host, its form, its origin, its caller, and what the caller may do.
+// its host, its form, its origin, its caller, what the caller may do, and its body.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	guarded(w.Header())
 	if p := s.refuse(r); p != nil {
 		p.write(w)
 		return
 	}
-	r = aliased(w, r)
-	h, pattern := s.mux.Handler(r)
+	r = aliased(r)
+	h, pattern := s.find(r)
 	rt, known := s.table[pattern]
 	if !known {
 		rt.need = auth.Viewer
 	}
-	who, p := s.identify(w, r, rt.need)
+	caller, p := s.identify(w, r, rt.need)
+	if p == nil && pattern == "" {
+		nowhere(h, w, r)
+		return
+	}
+	if p == nil {
+		if p = s.permit(r, rt, caller); p != nil && rt.audited {
+			s.audit(r, rt, caller, r.URL.Path, p.Status)
+		}
+	}
 	if p != nil {
 		p.write(w)
 		return
 	}
-	switch {
-	case pattern == "":
-		nowhere(h, w, r)
+	s.serve(w, r, rt, caller)
+}
+
+// find returns the handler of a request and its pattern; an empty pattern if no route takes it. An
+// address has one form: others are not redirected to it.
+func (s *Server) find(r *http.Request) (http.Handler, string) {
+	if at := r.URL.EscapedPath(); path.Clean(at) != at {
+		return http.NotFoundHandler(), ""
+	}
+	return s.mux.Handler(r)
+}
+
+// serve answers a request that its caller may send.
+func (s *Server) serve(w http.ResponseWriter, r *http.Request, rt route, caller auth.Identity) {
+	// The rest of the request is the caller's own: its context has who it is.
+	r = r.WithContext(context.WithValue(r.Context(), whoKey{}, &caller))
+	if rt.audited {
+		seen, returned := &statusWriter{ResponseWriter: w}, false
+		defer func() {
+			status := seen.code()
+			if !returned {
+				status = http.StatusInternalServerError
+			}
+			s.audit(r, rt, caller, r.URL.Path, status)
+		}()
+		s.deliver(seen, r, rt)
+		returned = true
 		return
-	case who.Role < rt.need:
-		problem(http.StatusForbidden, codeForbidden, "the role "+who.Role.String()+
+	}
+	s.deliver(w, r, rt)
+}
+
+func (s *Server) deliver(w http.ResponseWriter, r *http.Request, rt route) {
+	if p := s.arrive(w, r, rt); p != nil {
+		p.write(w)
+		return
+	}
+	s.mux.ServeHTTP(w, r)
+}
+
+// permit returns the problem of a request that its caller may not send.
+func (s *Server) permit(r *http.Request, rt route, caller auth.Identity) *Problem {
+	if caller.Role < rt.need {
+		return problem(http.StatusForbidden, codeForbidden, "the role "+caller.Role.String()+
 			" is not enough: this needs the role "+rt.need.String(),
-			"use a credential with that role").write(w)
-		return
+			"use a credential with that role")
+	}
+	foreign := rt.live && s.origins.Check(changing(r)) != nil
+	// A browser says where a request that changes something comes from. One that does not say it
+	// must not use a cookie.
+	mute := rt.audited && caller.Session && r.Header.Get("Origin") == "" &&
+		r.Header.Get("Sec-Fetch-Site") == ""
+	if foreign || mute {
+		return foreignOrigin()
+	}
+	return nil
+}
+
+// changing returns a request as one that changes something, for the check of its origin.
+func changing(r *http.Request) *http.Request {
+	copied := *r
+	copied.Method = http.MethodPost
+	return &copied
+}
+
+func foreignOrigin() *Problem {
+	return problem(http.StatusForbidden, codeForeignOrigin,
+		"a page of another origin may not send this", "")
+}
+
+// arrive reads the body of a request, and checks that it is JSON as it is. When it has arrived,
+// its time does not bound the answer any more.
+func (s *Server) arrive(w http.ResponseWriter, r *http.Request, rt route) *Problem {
+	conn := http.NewResponseController(w)
+	defer func() { _ = conn.SetReadDeadline(time.Time{}) }() // not every writer has it
+	if rt.raw || r.ContentLength == 0 {
+		return nil
 	}
 	if rt.json {
 		if p := checkBody(r); p != nil {
-			p.write(w)
-			return
+			return p
 		}
 	}
-	if !rt.raw {
-		r.Body = http.MaxBytesReader(w, r.Body, s.o.MaxBody)
+	_ = conn.SetReadDeadline(time.Now().Add(readTimeout))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, s.o.MaxBody))
+	var large *http.MaxBytesError
+	var late net.Error
+	switch {
+	case errors.As(err, &large):
+		return problem(http.StatusRequestEntityTooLarge, string(journal.CodeTooLarge),
+			"the body is too large", "")
+	case errors.As(err, &late) && late.Timeout():
+		return problem(http.StatusRequestTimeout, string(journal.CodeTimedOut),
+			"the body did not arrive in time", "send the request again")
+	case err != nil:
+		return problem(http.StatusBadRequest, string(journal.CodeInvalid),
+			"the body did not arrive", "")
 	}
-	// The rest of the request is the caller's own: its context has who it is.
-	r = r.WithContext(context.WithValue(r.Context(), whoKey{}, who))
-	if rt.audited {
-		seen := &statusWriter{ResponseWriter: w}
-		defer func() { s.audit(r, rt, r.URL.Path, seen.code()) }()
-		w = seen
-	}
-	s.mux.ServeHTTP(w, r)
+	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	return nil
 }
 
 // instances is another name of the executions.
 const instances = base + "/workflows/instances"
 
-// aliased returns a request under the one name that its address has here. A request without a body
-// has arrived, so the time for its arrival does not bound the answer.
-func aliased(w http.ResponseWriter, r *http.Request) *http.Request {
-	if r.Method == http.MethodGet {
-		_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // not every writer has it
-	}
+// aliased returns a request under the one name that its address has here.
+func aliased(r *http.Request) *http.Request {
 	rest, is := strings.CutPrefix(r.URL.EscapedPath(), instances)
 	if !is || rest != "" && rest[0] != '/' {
 		return r
@@ -124,8 +206,7 @@ func (s *Server) refuse(r *http.Request) *Problem {
 		}
 	}
 	if err := s.origins.Check(r); err != nil {
-		return problem(http.StatusForbidden, codeForeignOrigin,
-			"a page of another origin may not send this", "")
+		return foreignOrigin()
 	}
 	return nil
 }
@@ -197,7 +278,7 @@ func (s *Server) identify(w http.ResponseWriter, r *http.Request, need auth.Role
 // badCredential returns the problem of a credential that is not valid, and counts it.
 func (s *Server) badCredential(w http.ResponseWriter, peer netip.Addr) *Problem {
 	if tooMany, wait := s.failed.Failed(peer, time.Now()); tooMany {
-		w.Header().Set("Retry-After", wait.String()[:len(wait.String())-1])
+		w.Header().Set("Retry-After", strconv.Itoa(int(wait.Seconds())))
 		return problem(http.StatusTooManyRequests, codeTooMany,
 			"too many requests from this address have shown credentials that are not valid",
 			"wait, and check the token")
@@ -224,13 +305,17 @@ func nowhere(h http.Handler, w http.ResponseWriter, r *http.Request) {
 			" is not allowed here: allowed is "+w.Header().Get("Allow"), "").write(w)
 		return
 	}
-	problem(http.StatusNotFound, string(journal.CodeNotFound), "there is no such address",
-		"openapi.json lists the addresses, and docs shows them").write(w)
+	noSuchAddress().write(w)
+}
+
+func noSuchAddress() *Problem {
+	return problem(http.StatusNotFound, string(journal.CodeNotFound), "there is no such address",
+		"openapi.json lists the addresses, and docs shows them")
 }
 
 // checkBody returns the problem of a body that is not JSON in UTF-8 as it is.
 func checkBody(r *http.Request) *Problem {
-	if r.ContentLength == 0 || r.Method == http.MethodGet || r.Method == http.MethodHead {
+	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		return nil
 	}
 	kind, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"reflect"
 	"slices"
 	"time"
 
@@ -14,16 +15,35 @@ import (
 // health registers the routes that others than people ask: whether the process lives, whether it
 // is ready, and its metrics.
 func (s stateRoutes) health() {
-	open := func(name string) route { return route{name: name, need: auth.Public} }
-	s.handle(http.MethodGet, "/healthz", open("live"), func(w http.ResponseWriter,
-		_ *http.Request) {
-		state(w, http.StatusOK, map[string]string{"status": "ok"})
-	})
-	s.handle(http.MethodGet, "/readyz", open("ready"), s.ready)
-	if s.o.Metrics != nil {
-		s.handle(http.MethodGet, "/metrics", route{name: "metrics", need: auth.Viewer},
-			s.o.Metrics.ServeHTTP)
+	health := func(id, path, summary string, other int) plainRoute {
+		return plainRoute{
+			operation: operation{
+				id: id, method: http.MethodGet, path: path, group: "health", summary: summary,
+				need: auth.Public, other: other,
+			}, answer: reflect.TypeFor[Health](),
+		}
 	}
+	s.handle(health("live", "/healthz", "Whether the process lives", 0),
+		func(w http.ResponseWriter, _ *http.Request) {
+			state(w, http.StatusOK, Health{Status: "ok"})
+		})
+	s.handle(health("ready", "/readyz", "Whether the database answers and the engine runs",
+		http.StatusServiceUnavailable), s.ready)
+	if s.o.Metrics != nil {
+		s.handle(plainRoute{
+			operation: operation{
+				id: "metrics", method: http.MethodGet, path: "/metrics", group: "health",
+				summary: "Metrics in the format of Prometheus", need: auth.Viewer,
+			}, kind: "text/plain",
+		}, s.o.Metrics.ServeHTTP)
+	}
+}
+
+// Health is the state of a process.
+type Health struct {
+	Status string `json:"status" doc:"ok or unavailable"`
+	Store  string `json:"store,omitempty"`
+	Engine string `json:"engine,omitempty"`
 }
 
 // readyWithin is how long the database may take to answer a question of a balancer.
@@ -37,8 +57,8 @@ func (s stateRoutes) ready(w http.ResponseWriter, r *http.Request) {
 	info, err := store.Brief(ctx, s.store)
 	if err != nil {
 		s.log.Warn("perdure: not ready: the database does not answer", "error", err)
-		state(w, http.StatusServiceUnavailable, map[string]string{
-			"status": "unavailable", "store": "does not answer",
+		state(w, http.StatusServiceUnavailable, Health{
+			Status: "unavailable", Store: "does not answer",
 		})
 		return
 	}
@@ -47,12 +67,12 @@ func (s stateRoutes) ready(w http.ResponseWriter, r *http.Request) {
 		engine = "ok"
 	}
 	if s.engine != nil && engine == "none" {
-		state(w, http.StatusServiceUnavailable, map[string]string{
-			"status": "unavailable", "store": "ok", "engine": "does not run",
+		state(w, http.StatusServiceUnavailable, Health{
+			Status: "unavailable", Store: "ok", Engine: "does not run",
 		})
 		return
 	}
-	state(w, http.StatusOK, map[string]string{"status": "ok", "store": "ok", "engine": engine})
+	state(w, http.StatusOK, Health{Status: "ok", Store: "ok", Engine: engine})
 }
 
 func state(w http.ResponseWriter, status int, v any) {

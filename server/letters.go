@@ -13,8 +13,8 @@ import (
 )
 
 type lettersIn struct {
-	Workflow   string `query:"workflow" maxLength:"255"`
-	WorkflowID string `query:"workflow_id" maxLength:"255"`
+	Workflow   string `query:"workflow" maxLength:"255" doc:"of this workflow"`
+	WorkflowID string `query:"workflow_id" maxLength:"255" doc:"of this workflow ID"`
 	Handled    bool   `query:"handled" doc:"those that were marked as handled, instead of the open ones"`
 }
 
@@ -30,9 +30,7 @@ type letterIn struct {
 
 type letterActIn struct {
 	Entry string `path:"entry" maxLength:"512" doc:"the ID of a dead letter"`
-	Body  *struct {
-		Reason string `json:"reason,omitempty" maxLength:"255"`
-	}
+	Body  *Note
 }
 
 func (in *letterActIn) reason() string {
@@ -54,10 +52,10 @@ func (s adminRoutes) letters() {
 		id: "list-dead-letters", method: http.MethodGet, path: "/dlq", group: group,
 		summary: "Dead letters, newest first", need: auth.Viewer,
 	}, func(ctx context.Context, in *struct {
-		Workflow   string `query:"workflow" maxLength:"255"`
-		WorkflowID string `query:"workflow_id" maxLength:"255"`
+		Workflow   string `query:"workflow" maxLength:"255" doc:"of this workflow"`
+		WorkflowID string `query:"workflow_id" maxLength:"255" doc:"of this workflow ID"`
 		Handled    bool   `query:"handled" doc:"those that were marked as handled, instead of the open ones"`
-		Limit      int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
+		Limit      int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"the longest page"`
 		Cursor     string `query:"cursor" maxLength:"200" doc:"next of the page before"`
 	}) (list[deadletter.Letter], error) {
 		of := lettersIn{in.Workflow, in.WorkflowID, in.Handled}
@@ -88,7 +86,7 @@ func (s adminRoutes) letters() {
 		summary: "Delete a dead letter; its run stays", need: auth.Operator,
 	}, func(ctx context.Context, in *struct {
 		Entry  string `path:"entry" maxLength:"512" doc:"the ID of a dead letter"`
-		Reason string `query:"reason" maxLength:"255"`
+		Reason string `query:"reason" maxLength:"255" doc:"why, for the record"`
 	}) (api.Deleted, error) {
 		return api.Deleted{ID: in.Entry}, s.admin.DeleteDeadLetter(ctx, in.Entry,
 			by(ctx, in.Reason))

@@ -17,45 +17,41 @@ import (
 	"github.com/perdure/perdure/server/auth"
 )
 
-// live registers the routes of live events.
+// parameter returns a parameter of a route that huma does not answer.
+func parameter(in, name, about string) *huma.Param {
+	return &huma.Param{
+		Name: name, In: in, Required: in == "path", Description: about,
+		Schema: &huma.Schema{Type: huma.TypeString},
+	}
+}
+
+// lastEventID is the header with which a caller goes on.
+var lastEventID = parameter("header", "Last-Event-ID",
+	"the ID of the last event that the caller has seen")
+
+// register registers the routes of live events.
 func (s liveRoutes) register() {
 	s.stream(operation{
-		id: "follow-execution", path: "/executions/{id}/events", group: "live",
+		id: "follow-execution", path: "/executions/{id}/events",
 		summary: "The journal of a run as it grows, as server-sent events",
 		about: "Each event is an entry, and its ID the number of the entry. After Last-Event-ID " +
 			"they go on behind it. The last event is named end.",
-	}, s.follow)
+	}, s.follow, parameter("path", "id", "a run ID or a workflow ID"), lastEventID)
 	s.stream(operation{
-		id: "follow-events", path: "/events", group: "live",
+		id: "follow-events", path: "/events",
 		summary: "What the engine of this process does, as server-sent events",
-		about: "The parameters run, workflow and kind select events. The server remembers some " +
-			"thousand events for Last-Event-ID, and sends at most 2,000 a second. An event named " +
-			"reset means that some were missed: read again what is shown.",
-	}, s.followAll)
+		about: "The server remembers some thousand events for Last-Event-ID, and sends at most " +
+			"2,000 a second. An event named reset means that some were missed: read again what " +
+			"is shown.",
+	}, s.followAll, parameter("query", "run", "a run ID or a workflow ID"),
+		parameter("query", "workflow", "the name of a workflow"),
+		parameter("query", "kind", "what happens, such as step succeeded"), lastEventID)
 }
 
 // stream registers a route of server-sent events, and documents it.
-func (s liveRoutes) stream(o operation, h http.HandlerFunc) {
-	o.method, o.need = http.MethodGet, auth.Viewer
-	s.handle(o.method, base+o.path, route{name: o.id, need: o.need}, h)
-	op := &huma.Operation{
-		OperationID: o.id, Method: o.method, Path: base + o.path, Summary: o.summary,
-		Description: described(o), Tags: []string{o.group},
-		Responses: map[string]*huma.Response{"200": {
-			Description: "OK", Content: map[string]*huma.MediaType{
-				"text/event-stream": {Schema: &huma.Schema{Type: "string"}},
-			},
-		}},
-	}
-	for _, part := range strings.Split(o.path, "/") {
-		if name, ok := strings.CutPrefix(part, "{"); ok {
-			op.Parameters = append(op.Parameters, &huma.Param{
-				Name: strings.TrimSuffix(name, "}"), In: "path", Required: true,
-				Schema: &huma.Schema{Type: "string"},
-			})
-		}
-	}
-	s.api.OpenAPI().AddOperation(op)
+func (s liveRoutes) stream(o operation, h http.HandlerFunc, parameters ...*huma.Param) {
+	o.method, o.need, o.group, o.path = http.MethodGet, auth.Viewer, "live", base+o.path
+	s.handle(plainRoute{operation: o, parameters: parameters, kind: eventStream}, h)
 }
 
 // pageOfEvents is how many entries are read at a time.
@@ -81,7 +77,7 @@ func (s liveRoutes) follow(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	head := statuses[0].Head
-	of, seen := api.JournalOf(head), int64(0)
+	of, seen, over := api.JournalOf(head), int64(0), head.Status.IsTerminal()
 	for wait := s.moreOf(string(head.ID)); ; {
 		entries, err := s.client.History(r.Context(), string(head.ID), seen+1, pageOfEvents)
 		if err != nil && len(entries) == 0 {
@@ -90,21 +86,18 @@ func (s liveRoutes) follow(w http.ResponseWriter, r *http.Request) {
 		}
 		for _, entry := range entries {
 			shown := of.Entry(entry) // the names of scopes need all entries
+			over = over || entry.Status.IsTerminal()
 			if seen = entry.Seq; seen > after && !e.send(strconv.FormatInt(seen, 10), "entry",
 				shown) {
 				return
 			}
 		}
-		if len(entries) == pageOfEvents {
-			continue
-		}
-		if n := len(entries); n > 0 && entries[n-1].Status.IsTerminal() || n == 0 && head.Status.
-			IsTerminal() {
+		switch {
+		case len(entries) == pageOfEvents:
+		case over:
 			e.send("", "end", Done{true})
-			_ = e.conn.Flush() // the caller may be gone
 			return
-		}
-		if !wait(e) {
+		case !wait(e):
 			return
 		}
 	}
@@ -118,14 +111,14 @@ func (s liveRoutes) moreOf(run string) func(*events) bool {
 	last := s.o.Feed.last()
 	return func(e *events) bool {
 		for until := time.Now().Add(lookEvery); ; {
-			all, now, missed, more := s.o.Feed.after(last, func(n *observe.Notice) bool {
+			all, now, missed := s.o.Feed.after(last, func(n *observe.Notice) bool {
 				return n.Run == run
 			}, 1)
 			last = now
 			if missed || len(all) > 0 || !time.Now().Before(until) {
 				return e.pause(closed)
 			}
-			if !e.pause(more) {
+			if !e.pause(s.o.Feed.wait(last)) {
 				return false
 			}
 		}
@@ -177,29 +170,28 @@ func (s liveRoutes) followAll(w http.ResponseWriter, r *http.Request) {
 		return n.Run != "" && any("run", n.Run, n.WorkflowID) && any("workflow", n.Workflow) &&
 			any("kind", string(n.Kind))
 	}
+	// Whoever has the head of the answer misses nothing from then on.
+	last, reset := s.resume(r.Header.Get("Last-Event-ID"))
 	e := s.begin(w, r, auth.Viewer)
 	if e == nil {
 		return
 	}
-	last, reset := s.resume(r.Header.Get("Last-Event-ID"))
-	for {
-		all, now, missed, more := s.o.Feed.after(last, wanted, eventsAtOnce)
-		if (missed || reset) && !e.send("", "reset", Done{true}) {
+	id := func(number int64) string { return fmt.Sprintf("%s-%d", s.epoch(), number) }
+	for at := e.mark(id(last)); at; at = e.pause(s.o.Feed.wait(last)) {
+		all, now, missed := s.o.Feed.after(last, wanted, eventsAtOnce)
+		before := now
+		if len(all) > 0 {
+			before = all[0].number - 1
+		}
+		if (missed || reset) && !e.send(id(before), "reset", Done{true}) {
 			return
 		}
 		for _, n := range all {
-			id := fmt.Sprintf("%s-%d", s.epoch(), n.number)
-			if !e.send(id, "notice", present.Event(n.Notice)) {
+			if !e.send(id(n.number), "notice", present.Event(n.Notice)) {
 				return
 			}
 		}
 		last, reset = now, false
-		if len(all) > 0 {
-			more = closed
-		}
-		if !e.pause(more) {
-			return
-		}
 	}
 }
 

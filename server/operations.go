@@ -54,7 +54,7 @@ func (s stateRoutes) operations() {
 		id: "get-pattern-metrics", method: http.MethodGet, path: "/metrics/{pattern}",
 		group: group, summary: "The same for one pattern, such as SAGA", need: auth.Viewer,
 	}, func(_ context.Context, in *struct {
-		Pattern string `path:"pattern" maxLength:"40"`
+		Pattern string `path:"pattern" maxLength:"40" doc:"a pattern, such as SAGA"`
 	}) (observe.Figures, error) {
 		return s.figures(in.Pattern)
 	})

@@ -30,7 +30,7 @@ func (s runRoutes) output() {
 	}, func(ctx context.Context, in *struct {
 		ID      string `path:"id" maxLength:"512" doc:"a run ID or a workflow ID"`
 		Step    string `query:"step" maxLength:"4096" doc:"the path of a step"`
-		Attempt int    `query:"attempt" minimum:"0"`
+		Attempt int    `query:"attempt" minimum:"0" doc:"the number of an attempt; 0 for all"`
 		After   int64  `query:"after" minimum:"0" doc:"lines of later entries only: the seq of a line"`
 	}) (list[api.LogLine], error) {
 		lines, err := steplog.Read(ctx, s.client, in.ID, steplog.Query{
@@ -51,7 +51,7 @@ func (s runRoutes) output() {
 		ID     string `path:"id" maxLength:"512" doc:"a run ID or a workflow ID"`
 		Stream string `path:"stream" maxLength:"255" doc:"the name of a stream"`
 		After  int64  `query:"after" minimum:"0" doc:"next of the page before"`
-		Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
+		Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"the longest page"`
 	}) (StreamPage, error) {
 		p, err := stream.New[json.RawMessage](in.Stream).Read(ctx, s.client, in.ID, in.After,
 			in.Limit)
@@ -62,11 +62,12 @@ func (s runRoutes) output() {
 		return out, err
 	})
 	liveRoutes{s.Server}.stream(operation{
-		id: "follow-stream", path: "/executions/{id}/streams/{stream}/events", group: "live",
+		id: "follow-stream", path: "/executions/{id}/streams/{stream}/events",
 		summary: "A stream of a run as it grows, as server-sent events",
 		about: "The events are named chunk and void, and the last one end. The ID of an event is " +
 			"the offset; after Last-Event-ID they go on behind it.",
-	}, s.followStream)
+	}, s.followStream, parameter("path", "id", "a run ID or a workflow ID"),
+		parameter("path", "stream", "the name of a stream"), lastEventID)
 }
 
 // followStream writes the chunks of a stream until the run has ended.

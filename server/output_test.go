@@ -15,10 +15,10 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/server"
 	"github.com/perdure/perdure/steplog"
-	"github.com/perdure/perdure/stream"
+	streams "github.com/perdure/perdure/stream"
 )
 
-var words = stream.New[string]("words")
+var words = streams.New[string]("words")
 
 // telling is a workflow that says words in two attempts, of which the first one fails.
 var telling = perdure.Define("telling", func(ctx context.Context, _ json.RawMessage) (string,

@@ -24,10 +24,13 @@ func newRedactor(names []string) redactor {
 	return r
 }
 
-// answer returns an answer as a caller may see it. It changes copies only.
+// answer returns an answer as a caller may see it. Its lists are not null. It changes copies only.
 func (r redactor) answer(who auth.Identity, v any) any {
-	if len(r) == 0 || who.Role >= auth.Admin || v == nil {
+	if v == nil {
 		return v
+	}
+	if who.Role >= auth.Admin {
+		r = nil
 	}
 	return r.walk(reflect.ValueOf(v)).Interface()
 }
@@ -37,10 +40,9 @@ var (
 	rawType  = reflect.TypeFor[json.RawMessage]()
 )
 
-// walk returns a copy of a value in which all payloads are redacted.
+// walk returns a copy of a value in which all payloads are redacted, and no list is nil.
 func (r redactor) walk(v reflect.Value) reflect.Value {
-	switch {
-	case v.Type() == dataType || v.Type() == rawType:
+	if isPayload(v.Type()) {
 		return reflect.ValueOf(r.payload(v.Bytes())).Convert(v.Type())
 	}
 	switch v.Kind() {
@@ -61,7 +63,7 @@ func (r redactor) walk(v reflect.Value) reflect.Value {
 		}
 		return c
 	case reflect.Slice:
-		if v.IsNil() {
+		if v.Type().Elem().Kind() == reflect.Uint8 {
 			return v
 		}
 		c := reflect.MakeSlice(v.Type(), v.Len(), v.Len())
@@ -75,21 +77,32 @@ func (r redactor) walk(v reflect.Value) reflect.Value {
 		}
 		c := reflect.MakeMapWithSize(v.Type(), v.Len())
 		for it := v.MapRange(); it.Next(); {
-			value := r.walk(it.Value())
-			if it.Key().Kind() == reflect.String && r[strings.ToLower(it.Key().String())] &&
-				value.Kind() == reflect.String {
-				value = reflect.ValueOf(redacted).Convert(value.Type())
-			}
-			c.SetMapIndex(it.Key(), value)
+			c.SetMapIndex(it.Key(), r.field(it.Key(), it.Value()))
 		}
 		return c
 	}
 	return v
 }
 
+func isPayload(t reflect.Type) bool { return t == dataType || t == rawType }
+
+// field returns the value of a field of a map.
+func (r redactor) field(name, v reflect.Value) reflect.Value {
+	switch {
+	case name.Kind() != reflect.String || !r.hides(name.String()):
+	case v.Kind() == reflect.String:
+		return reflect.ValueOf(redacted).Convert(v.Type())
+	case isPayload(v.Type()):
+		return reflect.ValueOf([]byte(`"` + redacted + `"`)).Convert(v.Type())
+	}
+	return r.walk(v)
+}
+
+func (r redactor) hides(name string) bool { return r[strings.ToLower(name)] }
+
 // payload returns a payload without the values of the fields. What is not JSON stays as it is.
 func (r redactor) payload(raw []byte) []byte {
-	if len(raw) == 0 {
+	if len(raw) == 0 || len(r) == 0 {
 		return raw
 	}
 	d := json.NewDecoder(bytes.NewReader(raw))
@@ -114,7 +127,7 @@ func (r redactor) value(v any, changed *bool) any {
 	switch v := v.(type) {
 	case map[string]any:
 		for name, field := range v {
-			if r[strings.ToLower(name)] {
+			if r.hides(name) {
 				v[name], *changed = redacted, true
 				continue
 			}

@@ -3,10 +3,10 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"net/http"
-	"path"
 	"reflect"
-	"strings"
+	"strconv"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
@@ -22,6 +22,7 @@ type route struct {
 	need    auth.Role
 	audited bool // it changes something
 	json    bool // its body, if any, is JSON
+	live    bool // its answer goes on
 	raw     bool // the handler bounds the body
 }
 
@@ -47,6 +48,7 @@ func (s *Server) routes() {
 	runs.executions()
 	runs.actions()
 	runs.output()
+	runs.many()
 	ops.letters()
 	ops.schedules()
 	ops.approvals()
@@ -67,7 +69,10 @@ func (s *Server) config() huma.Config {
 	c.Info.License = &huma.License{Name: "Apache-2.0", Identifier: "Apache-2.0"}
 	c.OpenAPIPath, c.DocsPath, c.SchemasPath = "", "", ""
 	c.CreateHooks = nil // no links to schemas in answers
-	format := huma.Format{Marshal: huma.DefaultJSONFormat.Marshal, Unmarshal: unmarshal}
+	format := huma.Format{
+		Marshal:   func(w io.Writer, v any) error { return json.NewEncoder(w).Encode(v) },
+		Unmarshal: unmarshal,
+	}
 	c.Formats = map[string]huma.Format{
 		"application/json": format,
 		"json":             format, // of types such as application/problem+json
@@ -92,20 +97,6 @@ func (s *Server) config() huma.Config {
 	return c
 }
 
-// schemaName returns the name of the schema of a type. Those of other packages than api and this
-// one have the name of their package before them, because names of different packages may be equal.
-func schemaName(t reflect.Type, hint string) string {
-	name := huma.DefaultSchemaNamer(t, hint)
-	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
-		t = t.Elem()
-	}
-	if pkg := path.Base(t.PkgPath()); t.Name() != "" && pkg != "api" && pkg != "server" &&
-		pkg != "." {
-		return strings.ToUpper(pkg[:1]) + pkg[1:] + name
-	}
-	return name
-}
-
 // transform returns an answer in its last form: problems instead of the library's errors, and
 // payloads without the fields that the caller must not see.
 func (s *Server) transform(ctx huma.Context, _ string, v any) (any, error) {
@@ -120,9 +111,13 @@ type operation struct {
 	id, method, path, summary, group string
 
 	need   auth.Role
-	status int // of success; 0 for 200
+	reads  bool // it changes nothing, although it is a POST
+	status int  // of success; 0 for 200
+	other  int  // another status of success; 0 for none
 	about  string
 }
+
+func (o operation) changes() bool { return o.method != http.MethodGet && !o.reads }
 
 // An answer is the result of an operation.
 type answer[T any] struct {
@@ -144,16 +139,10 @@ func add[I, T any](s *Server, o operation, do func(context.Context, *I) (T, erro
 // addStatus is add for an operation that chooses the status of its success.
 func addStatus[I, T any](s *Server, o operation, do func(context.Context, *I) (T, int, error)) {
 	pattern := o.method + " " + base + o.path
-	changes := o.method != http.MethodGet
-	s.table[pattern] = route{name: o.id, need: o.need, audited: changes, json: true}
-	op := huma.Operation{
-		OperationID: o.id, Method: o.method, Path: base + o.path, Summary: o.summary,
-		Description: described(o), Tags: []string{o.group}, DefaultStatus: o.status,
-		MaxBodyBytes: s.o.MaxBody, BodyReadTimeout: -1,
-	}
-	if o.need == auth.Public {
-		op.Security = []map[string][]string{{}}
-	}
+	s.table[pattern] = route{name: o.id, need: o.need, audited: o.changes(), json: true}
+	op := documented(o)
+	op.Path = base + o.path
+	op.MaxBodyBytes, op.BodyReadTimeout = -1, -1 // it has arrived
 	huma.Register(&plainAPI{s.api}, op, func(ctx context.Context, in *I) (*answer[T], error) {
 		v, status, err := do(ctx, in)
 		if err != nil {
@@ -164,6 +153,33 @@ func addStatus[I, T any](s *Server, o operation, do func(context.Context, *I) (T
 		}
 		return &answer[T]{status, v}, nil
 	})
+	both(&op, o.other)
+}
+
+// both documents another status of success, with the same content; 0 for none.
+func both(op *huma.Operation, status int) {
+	if status != 0 {
+		op.Responses[strconv.Itoa(status)] = &huma.Response{
+			Description: http.StatusText(status),
+			Content:     op.Responses[strconv.Itoa(op.DefaultStatus)].Content,
+		}
+	}
+}
+
+// documented returns an operation as the document of the API has it.
+func documented(o operation) huma.Operation {
+	op := huma.Operation{
+		OperationID: o.id, Method: o.method, Path: o.path, Summary: o.summary,
+		Description: described(o), Tags: []string{o.group}, DefaultStatus: o.status,
+		Responses: map[string]*huma.Response{},
+	}
+	if op.DefaultStatus == 0 {
+		op.DefaultStatus = http.StatusOK
+	}
+	if o.need == auth.Public {
+		op.Security = []map[string][]string{{}}
+	}
+	return op
 }
 
 func described(o operation) string {
@@ -209,10 +225,55 @@ func (c plainContext) SetStatus(code int) {
 	c.inner.SetStatus(code)
 }
 
-// handle registers a route that huma does not answer.
-func (s *Server) handle(method, path string, rt route, h http.HandlerFunc) {
-	s.table[method+" "+path] = rt
-	s.mux.HandleFunc(method+" "+path, h)
+// A plainRoute is an operation that huma does not answer. Its path is a whole one.
+type plainRoute struct {
+	operation
+	parameters   []*huma.Param
+	body, answer reflect.Type // nil for none
+	kind         string       // the media type of the answer, if that is not JSON
+}
+
+// handle registers a route that huma does not answer, and documents it.
+func (s *Server) handle(p plainRoute, h http.HandlerFunc) {
+	s.table[p.method+" "+p.path] = route{
+		name: p.id, need: p.need, audited: p.changes(), json: p.body != nil,
+		live: p.kind == eventStream,
+	}
+	s.mux.HandleFunc(p.method+" "+p.path, h)
+	op := documented(p.operation)
+	schema := func(t reflect.Type) *huma.Schema {
+		return s.api.OpenAPI().Components.Schemas.Schema(t, true, "")
+	}
+	success := &huma.Response{Description: http.StatusText(op.DefaultStatus)}
+	switch {
+	case p.answer != nil:
+		success.Content = mediaOf(jsonType, schema(p.answer))
+	case p.kind == jsonType:
+		success.Content = mediaOf(p.kind, &huma.Schema{Type: huma.TypeObject})
+	case p.kind != "":
+		success.Content = mediaOf(p.kind, &huma.Schema{Type: huma.TypeString})
+	}
+	op.Parameters = p.parameters
+	op.Responses[strconv.Itoa(op.DefaultStatus)] = success
+	both(&op, p.other)
+	op.Responses["default"] = &huma.Response{
+		Description: "Error", Content: mediaOf(problemType, schema(reflect.TypeFor[Problem]())),
+	}
+	if p.body != nil {
+		op.RequestBody = &huma.RequestBody{
+			Required: true, Content: mediaOf(jsonType, schema(p.body)),
+		}
+	}
+	s.api.OpenAPI().AddOperation(&op)
+}
+
+const (
+	jsonType    = "application/json"
+	eventStream = "text/event-stream"
+)
+
+func mediaOf(kind string, schema *huma.Schema) map[string]*huma.MediaType {
+	return map[string]*huma.MediaType{kind: {Schema: schema}}
 }
 
 // A list is a page of a list.

@@ -18,9 +18,7 @@ type scheduleIn struct {
 
 type scheduleActIn struct {
 	Name string `path:"name" maxLength:"255" doc:"the name of a schedule"`
-	Body *struct {
-		Reason string `json:"reason,omitempty" maxLength:"255"`
-	}
+	Body *Note
 }
 
 func (in *scheduleActIn) note(ctx context.Context) schedule.Note {
@@ -59,7 +57,7 @@ func (s adminRoutes) schedules() {
 		group: group, summary: "The next nominal times of a schedule", need: auth.Viewer,
 	}, func(ctx context.Context, in *struct {
 		Name  string `path:"name" maxLength:"255" doc:"the name of a schedule"`
-		Limit int    `query:"limit" minimum:"1" maximum:"100" default:"10"`
+		Limit int    `query:"limit" minimum:"1" maximum:"100" default:"10" doc:"the longest page"`
 	}) (list[schedule.Time], error) {
 		one, err := schedule.Get(ctx, s.client, in.Name)
 		if err != nil {
@@ -73,7 +71,7 @@ func (s adminRoutes) schedules() {
 		summary: "Create or change a schedule", need: auth.Operator,
 	}, func(ctx context.Context, in *struct {
 		Name   string `path:"name" maxLength:"255" doc:"the name of a schedule"`
-		Reason string `query:"reason" maxLength:"255"`
+		Reason string `query:"reason" maxLength:"255" doc:"why, for the record"`
 		Body   api.ScheduleSpec
 	}) (schedule.Schedule, error) {
 		note := schedule.Note{By: who(ctx).Name, Why: in.Reason}
@@ -112,7 +110,7 @@ func (s adminRoutes) scheduleActs(group string) {
 		summary: "Delete a schedule; its runs stay", need: auth.Operator,
 	}, func(ctx context.Context, in *struct {
 		Name   string `path:"name" maxLength:"255" doc:"the name of a schedule"`
-		Reason string `query:"reason" maxLength:"255"`
+		Reason string `query:"reason" maxLength:"255" doc:"why, for the record"`
 	}) (Done, error) {
 		return Done{true}, schedule.Delete(ctx, s.client, in.Name, schedule.Note{
 			By: who(ctx).Name, Why: in.Reason,
@@ -137,7 +135,8 @@ func (s adminRoutes) scheduleActs(group string) {
 	add(s.Server, operation{
 		id: "preview-backfill", method: http.MethodPost,
 		path: "/schedules/{name}/backfill/preview", group: group,
-		summary: "The times that a backfill would start; it changes nothing", need: auth.Viewer,
+		summary: "The times that a backfill would start; it changes nothing", reads: true,
+		need: auth.Viewer,
 	}, func(ctx context.Context, in *backfillIn) (list[schedule.Planned], error) {
 		all, err := schedule.PreviewBackfill(ctx, s.client, in.Name, in.Body.From, in.Body.To)
 		return listOf(all, ""), err
@@ -146,12 +145,12 @@ func (s adminRoutes) scheduleActs(group string) {
 
 type backfillIn struct {
 	Name   string `path:"name" maxLength:"255" doc:"the name of a schedule"`
-	Reason string `query:"reason" maxLength:"255"`
+	Reason string `query:"reason" maxLength:"255" doc:"why, for the record"`
 	Body   Period
 }
 
 func (s adminRoutes) listSchedules(ctx context.Context, in *struct {
-	Limit    int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
+	Limit    int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"the longest page"`
 	Cursor   string `query:"cursor" maxLength:"200" doc:"next of the page before"`
 	Workflow string `query:"workflow" maxLength:"255" doc:"those that start it"`
 	All      bool   `query:"all" doc:"finished and deleted ones too"`

@@ -45,7 +45,8 @@ type Options struct {
 	// Redact are names of fields. In payloads, the values of fields with these names, in upper or
 	// lower case, are replaced for everybody who is not an admin.
 	Redact []string
-	// Audit hears of each action that somebody has asked for, when it has its answer. It must
+	// Audit hears of each action that a caller has asked for, when it has its answer: also of one
+	// that the role of the caller does not allow, and of each attempt to begin a session. It must
 	// return soon. Nil logs it.
 	Audit  func(Act)
 	Logger *slog.Logger // nil for slog.Default
@@ -138,8 +139,17 @@ type whoKey struct{}
 
 // who returns the caller of a request.
 func who(ctx context.Context) auth.Identity {
-	id, _ := ctx.Value(whoKey{}).(auth.Identity)
-	return id
+	if id, _ := ctx.Value(whoKey{}).(*auth.Identity); id != nil {
+		return *id
+	}
+	return auth.Identity{}
+}
+
+// introduce sets the caller of a request whose credential is in its body.
+func introduce(ctx context.Context, caller auth.Identity) {
+	if id, _ := ctx.Value(whoKey{}).(*auth.Identity); id != nil {
+		*id = caller
+	}
 }
 
 // by returns the note of an action: its author is the caller, whatever the body says.

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"net/http"
+	"reflect"
 	"time"
 
 	"github.com/perdure/perdure/server/auth"
@@ -27,23 +28,32 @@ func (s stateRoutes) session() {
 	if tokens == nil {
 		return
 	}
-	begin := route{name: "begin-session", need: auth.Public, audited: true, json: true}
-	s.handle(http.MethodPost, base+"/session", begin, func(w http.ResponseWriter,
-		r *http.Request) {
-		s.login(w, r, tokens)
-	})
-	end := route{name: "end-session", need: auth.Public, audited: true}
-	s.handle(http.MethodDelete, base+"/session", end, func(w http.ResponseWriter,
-		r *http.Request) {
+	s.handle(plainRoute{
+		operation: operation{
+			id: "begin-session", method: http.MethodPost, path: base + "/session",
+			group: "session", summary: "Begin a session: the answer sets its cookie",
+			need: auth.Public, about: "The token is the credential.",
+		}, body: reflect.TypeFor[Login](), answer: reflect.TypeFor[Caller](),
+	}, func(w http.ResponseWriter, r *http.Request) { s.login(w, r, tokens) })
+	s.handle(plainRoute{
+		operation: operation{
+			id: "end-session", method: http.MethodDelete, path: base + "/session",
+			group: "session", summary: "End the session of the cookie", need: auth.Public,
+			status: http.StatusNoContent,
+		},
+	}, func(w http.ResponseWriter, r *http.Request) {
 		http.SetCookie(w, tokens.Sessions.End(r, isSecure(r)))
 		w.WriteHeader(http.StatusNoContent)
 	})
 }
 
+// A Login is the body of a request that begins a session.
+type Login struct {
+	Token string `json:"token"`
+}
+
 func (s stateRoutes) login(w http.ResponseWriter, r *http.Request, tokens *auth.Tokens) {
-	var in struct {
-		Token string `json:"token"`
-	}
+	var in Login
 	if err := readStrict(r, &in); err != nil {
 		err.write(w)
 		return
@@ -53,6 +63,8 @@ func (s stateRoutes) login(w http.ResponseWriter, r *http.Request, tokens *auth.
 		s.badCredential(w, peerOf(r)).write(w)
 		return
 	}
+	introduce(r.Context(), id)
+	tokens.Sessions.End(r, isSecure(r)) // the one before
 	http.SetCookie(w, cookie)
 	state(w, http.StatusOK, callerOf(id))
 }

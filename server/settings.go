@@ -16,11 +16,11 @@ import (
 )
 
 type reasonIn struct {
-	Reason string `query:"reason" maxLength:"255"`
+	Reason string `query:"reason" maxLength:"255" doc:"why, for the record"`
 }
 
 type namedIn struct {
-	Reason string `query:"reason" maxLength:"255"`
+	Reason string `query:"reason" maxLength:"255" doc:"why, for the record"`
 	Name   string `path:"name" maxLength:"255" doc:"a name, or - for the default"`
 }
 
@@ -81,7 +81,7 @@ func (s adminRoutes) limits() {
 		id: "set-limit", method: http.MethodPut, path: "/limits/{name}", group: group,
 		summary: "Set the numbers of a limit while runs go on", need: auth.Operator,
 	}, func(ctx context.Context, in *struct {
-		Reason string `query:"reason" maxLength:"255"`
+		Reason string `query:"reason" maxLength:"255" doc:"why, for the record"`
 		Name   string `path:"name" maxLength:"255" doc:"a name, or - for the default"`
 		Body   Bounds
 	}) (Done, error) {
@@ -187,7 +187,7 @@ func (s adminRoutes) alerts() {
 		id: "set-alert", method: http.MethodPut, path: "/alerts/{name}", group: group,
 		summary: "Set the rule of a workflow, or the default", need: auth.Operator,
 	}, func(ctx context.Context, in *struct {
-		Reason string `query:"reason" maxLength:"255"`
+		Reason string `query:"reason" maxLength:"255" doc:"why, for the record"`
 		Name   string `path:"name" maxLength:"255" doc:"a name, or - for the default"`
 		Body   AlertRule
 	}) (Done, error) {

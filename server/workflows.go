@@ -70,7 +70,8 @@ func (s runRoutes) workflows() {
 	})
 	addStatus(s.Server, operation{
 		id: "start-execution", method: http.MethodPost, path: "/workflows/{name}/start",
-		group: group, summary: "Start a run", status: http.StatusCreated, need: auth.Operator,
+		group: group, summary: "Start a run", status: http.StatusCreated, other: http.StatusOK,
+		need: auth.Operator,
 		about: "The answer has status 201 for a new run, and 200 for one that is there already: " +
 			"one of the same id, or of the same Idempotency-Key, that is open or ended within " +
 			"dedup. The same key with another input is refused. With wait, and for a graph of " +
@@ -221,10 +222,7 @@ func (s runRoutes) startOne(ctx context.Context, in *startIn, waits bool) (api.S
 	if waits {
 		opts = append(opts, pattern.ModeSync)
 	}
-	input := body.Input
-	if input == nil {
-		input = json.RawMessage("null")
-	}
+	input := orNull(body.Input)
 	run, err := s.client.Start(ctx, in.Name, input, opts...)
 	if err != nil {
 		return api.Started{}, 0, err

@@ -16,10 +16,13 @@ import (
 	"github.com/perdure/perdure/alert"
 	"github.com/perdure/perdure/approval"
 	"github.com/perdure/perdure/batch"
+	"github.com/perdure/perdure/callback"
+	"github.com/perdure/perdure/deadletter"
 	"github.com/perdure/perdure/observe"
 	"github.com/perdure/perdure/saga"
 	"github.com/perdure/perdure/schedule"
 	"github.com/perdure/perdure/server"
+	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/memory"
 )
 
@@ -28,7 +31,9 @@ type world struct {
 	t      *testing.T
 	engine *perdure.Engine
 	server *server.Server
-	http   *httptest.Server
+	http   *httptest.Server // nil for none
+	pipes  *pipes           // instead of http
+	doc    *document
 	token  string // of the next requests
 }
 
@@ -50,7 +55,7 @@ var failing = perdure.Define("failing", func(ctx context.Context, _ json.RawMess
 	return perdure.Step(ctx, "charge", func(context.Context) (string, error) {
 		return "", perdure.Permanent(io.ErrUnexpectedEOF)
 	})
-})
+}, deadletter.Automatic(true))
 
 var sleeping = perdure.Define("sleeping", func(ctx context.Context, _ json.RawMessage) (string,
 	error) {
@@ -63,59 +68,133 @@ var asking = perdure.Define("asking", func(ctx context.Context, _ json.RawMessag
 	return out.Status == approval.Approved, err
 })
 
+var parking = perdure.Define("parking", func(ctx context.Context, _ json.RawMessage) (string,
+	error) {
+	d, err := perdure.Park(ctx, "which", "the address is not clear", "yes", "no")
+	return d.Choice, err
+})
+
+// paying waits for a callback, and gives its token to tokens.
+func paying(tokens chan<- string) perdure.Definition {
+	return perdure.Define("paying", func(ctx context.Context, _ json.RawMessage) (json.RawMessage,
+		error) {
+		w, err := callback.New[json.RawMessage](ctx, "card", perdure.Within(time.Hour))
+		if err != nil {
+			return nil, err
+		}
+		if err := perdure.Do(ctx, "ask", func(ctx context.Context) error {
+			token, err := w.Token(ctx)
+			tokens <- token
+			return err
+		}); err != nil {
+			return nil, err
+		}
+		return w.Await(ctx)
+	})
+}
+
 var trip = saga.New[string]("trip")
 
 func init() {
-	saga.Add(trip, "book", func(context.Context, string) (string, error) { return "ok", nil })
+	saga.Add(trip, "book", func(context.Context, string) (string, error) {
+		return "ok", nil
+	}).Undo(func(context.Context, string, string) error { return nil })
+}
+
+// A setting is the set of options of a world. The zero value is the usual one.
+type setting struct {
+	server.Options
+	db     store.Store // nil for one in memory
+	tokens chan string // gets the tokens of paying
+	piped  bool        // over pipes instead of TCP, for bubbles
 }
 
 // begin begins a server on an engine in memory.
-func begin(t *testing.T, o server.Options) *world {
+func begin(t *testing.T, o server.Options) *world { return open(t, setting{Options: o}) }
+
+// open begins a server on an engine.
+func open(t *testing.T, s setting) *world {
 	t.Helper()
-	db := memory.New()
-	o.Feed, o.Summary = &server.Feed{}, observe.NewSummary()
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
+	if s.db == nil {
+		s.db = memory.New()
 	}
-	engine, err := perdure.New(db, perdure.Options{
-		Observers: []observe.Observer{o.Feed.Observer(), o.Summary.Observer()},
-		Logger:    slog.New(slog.DiscardHandler),
+	if s.tokens == nil {
+		s.tokens = make(chan string, 10)
+	}
+	if s.Feed == nil {
+		s.Feed = &server.Feed{}
+	}
+	s.Summary = observe.NewSummary()
+	if s.Logger == nil {
+		s.Logger = slog.New(slog.DiscardHandler)
+	}
+	engine, err := perdure.New(s.db, perdure.Options{
+		Observers: []observe.Observer{s.Feed.Observer(), s.Summary.Observer()},
+		Logger:    s.Logger,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := engine.Register(greet, waiting, failing, sleeping, asking, trip,
-		schedule.Workflow(), batch.Workflow(), alert.Workflow(alert.Options{})); err != nil {
+	if err := engine.Register(greet, waiting, failing, sleeping, asking, parking,
+		paying(s.tokens), trip, schedule.Workflow(), batch.Workflow(),
+		alert.Workflow(alert.Options{})); err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- engine.Run(ctx) }()
 	w := &world{t: t, engine: engine}
-	if w.server, err = server.New(engine, db, o); err != nil {
+	if w.server, err = server.New(engine, s.db, s.Options); err != nil {
 		t.Fatal(err)
 	}
-	w.http = httptest.NewUnstartedServer(w.server)
-	w.http.Config = server.HTTPServer(w.server)
-	w.http.Start()
+	if s.piped {
+		w.pipes = newPipes(w.server)
+	} else {
+		w.http = httptest.NewUnstartedServer(w.server)
+		w.http.Config = server.HTTPServer(w.server)
+		w.http.Start()
+	}
 	t.Cleanup(func() {
-		w.http.CloseClientConnections()
-		w.http.Close()
+		if w.http != nil {
+			w.http.CloseClientConnections()
+			w.http.Close()
+		}
+		if w.pipes != nil {
+			w.pipes.close()
+		}
 		stop()
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
-		_ = db.Close()
+		_ = s.db.Close()
 	})
+	w.doc = documentOf(t, w.server)
 	return w
 }
 
 const api = "/api/orchestration"
 
-// ask sends a request, and returns the status and the body of the answer.
+// url returns the address of the server.
+func (w *world) url() string {
+	if w.pipes != nil {
+		return "http://localhost"
+	}
+	return w.http.URL
+}
+
+// client returns a client of the server.
+func (w *world) client() *http.Client {
+	if w.pipes != nil {
+		return w.pipes.client
+	}
+	return w.http.Client()
+}
+
+// ask sends a request, and returns the status and the body of the answer. The answer must be as
+// the document of the API says.
 func (w *world) ask(method, path, body string, headers ...string) (int, string) {
 	w.t.Helper()
-	r, err := http.NewRequest(method, w.http.URL+path, strings.NewReader(body))
+	r, err := http.NewRequest(method, w.url()+path, strings.NewReader(body))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -130,7 +209,7 @@ func (w *world) ask(method, path, body string, headers ...string) (int, string) 
 			r.Host = headers[i+1]
 		}
 	}
-	answer, err := http.DefaultTransport.RoundTrip(r)
+	answer, err := w.client().Transport.RoundTrip(r)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -139,6 +218,7 @@ func (w *world) ask(method, path, body string, headers ...string) (int, string) 
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	w.doc.check(w.t, w.server.Pattern(r), answer, text)
 	return answer.StatusCode, string(text)
 }
 

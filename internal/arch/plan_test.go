@@ -220,9 +220,11 @@ var plan = map[string]permit{
 			"stream",
 	},
 	"server/auth": {others: "golang.org/x/time/rate"},
+	// the schemas are for its tests
 	"server": {
 		own: anyPublic + " internal/present", others: "github.com/danielgtaylor/huma/v2 " +
-			"github.com/danielgtaylor/huma/v2/adapters/humago",
+			"github.com/danielgtaylor/huma/v2/adapters/humago " +
+			"github.com/santhosh-tekuri/jsonschema/v6",
 	},
 	// programs
 	"app/internal/config": {

@@ -27,36 +27,27 @@ const maxSessions = 10_000
 type Sessions struct {
 	mu  sync.Mutex
 	all map[[sha256.Size]byte]*session // by the hash of the cookie's value
-	now func() time.Time               // nil for time.Now; for tests
 }
 
 type session struct {
-	who         Identity
 	token       string // the hash of the token that has begun it
 	began, used time.Time
 }
 
-func (s *Sessions) clock() time.Time {
-	if s.now != nil {
-		return s.now()
-	}
-	return time.Now()
-}
-
-func (s *Sessions) begin(who Identity, token string, secure bool) *http.Cookie {
+func (s *Sessions) begin(token string, secure bool) *http.Cookie {
 	var b [32]byte
 	rand.Read(b[:]) // it never fails
 	value := base64.RawURLEncoding.EncodeToString(b[:])
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := s.clock()
+	now := time.Now()
 	if s.all == nil {
 		s.all = map[[sha256.Size]byte]*session{}
 	}
 	if len(s.all) >= maxSessions {
 		s.forget(now)
 	}
-	s.all[sha256.Sum256([]byte(value))] = &session{who, token, now, now}
+	s.all[sha256.Sum256([]byte(value))] = &session{token, now, now}
 	return cookie(value, int(sessionLife/time.Second), secure)
 }
 
@@ -87,20 +78,21 @@ func cookie(value string, seconds int, secure bool) *http.Cookie {
 	}
 }
 
-func (s *Sessions) find(r *http.Request) (Identity, error) {
+// find returns the hash of the token that has begun the session of a request.
+func (s *Sessions) find(r *http.Request) (token string, err error) {
 	shown, err := r.Cookie(CookieName)
 	if err != nil {
-		return Identity{}, ErrNoCredential
+		return "", ErrNoCredential
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	one := s.all[sha256.Sum256([]byte(shown.Value))]
-	now := s.clock()
+	now := time.Now()
 	if one == nil || one.isOver(now) {
-		return Identity{}, ErrBadCredential
+		return "", ErrBadCredential
 	}
 	one.used = now
-	return one.who, nil
+	return one.token, nil
 }
 
 // End ends the session whose cookie a request shows, and returns the cookie that removes it.

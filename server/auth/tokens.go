@@ -59,7 +59,8 @@ type Tokens struct {
 	known map[string]Credential // by hash
 }
 
-// Set replaces the credentials. It ends the sessions of those that are gone.
+// Set replaces the credentials. It ends the sessions of those that are gone. The sessions of a
+// credential with another role have that role from then on.
 func (t *Tokens) Set(all []Credential) error {
 	known := make(map[string]Credential, len(all))
 	for _, c := range all {
@@ -85,21 +86,26 @@ func (t *Tokens) Authenticate(r *http.Request) (Identity, error) {
 	case err != nil:
 		return Identity{}, err
 	case shown:
-		c, err := t.find(token)
-		return Identity{Name: c.Name, Role: c.Role}, err
+		return t.find(Hash(token))
 	}
-	return t.Sessions.find(r)
+	hash, err := t.Sessions.find(r)
+	if err != nil {
+		return Identity{}, err
+	}
+	who, err := t.find(hash)
+	who.Session = true
+	return who, err
 }
 
-// find looks the hash up. How long that takes tells nothing about the tokens.
-func (t *Tokens) find(token string) (Credential, error) {
+// find returns whose token has that hash. How long that takes tells nothing about the tokens.
+func (t *Tokens) find(hash string) (Identity, error) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	c, ok := t.known[Hash(token)]
+	c, ok := t.known[hash]
 	if !ok {
-		return Credential{}, ErrBadCredential
+		return Identity{}, ErrBadCredential
 	}
-	return c, nil
+	return Identity{Name: c.Name, Role: c.Role}, nil
 }
 
 // bearer returns the token in the header Authorization, and reports whether there is that header.
@@ -122,10 +128,11 @@ func bearer(r *http.Request) (token string, shown bool, err error) {
 // Login begins a session for a token. It returns the cookie of the session. Each login makes a new
 // session, so a cookie that somebody else has planted is worth nothing.
 func (t *Tokens) Login(token string, secure bool) (*http.Cookie, Identity, error) {
-	c, err := t.find(token)
+	hash := Hash(token)
+	who, err := t.find(hash)
 	if err != nil {
 		return nil, Identity{}, err
 	}
-	who := Identity{Name: c.Name, Role: c.Role, Session: true}
-	return t.Sessions.begin(who, strings.ToLower(c.Hash), secure), who, nil
+	who.Session = true
+	return t.Sessions.begin(hash, secure), who, nil
 }
