@@ -42,6 +42,7 @@ func (s *Server) begin(w http.ResponseWriter, r *http.Request, need auth.Role) *
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no") // a proxy must not hold events back
 	w.Header().Set("Connection", "close")     // its deadlines are of no use for another answer
+	e.limit()
 	w.WriteHeader(http.StatusOK)
 	if e.conn.Flush() != nil || r.Method == http.MethodHead {
 		return nil
@@ -68,9 +69,14 @@ func (e *events) send(id, name string, v any) bool {
 	return e.write(b.Bytes())
 }
 
-func (e *events) write(text []byte) bool {
+// limit limits the time that the caller may take to read what is written next.
+func (e *events) limit() {
 	e.wrote = time.Now()
 	_ = e.conn.SetWriteDeadline(e.wrote.Add(writeWithin)) // not every writer has deadlines
+}
+
+func (e *events) write(text []byte) bool {
+	e.limit()
 	_, err := e.w.Write(text)
 	return err == nil
 }

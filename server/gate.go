@@ -119,11 +119,11 @@ func foreignOrigin() *Problem {
 }
 
 // arrive reads the body of a request, and checks that it is JSON as it is. When it has arrived,
-// its time does not bound the answer any more.
+// its time does not bound the answer any more. Of a body that does not, the rest has no time.
 func (s *Server) arrive(w http.ResponseWriter, r *http.Request, rt route) *Problem {
 	conn := http.NewResponseController(w)
-	defer func() { _ = conn.SetReadDeadline(time.Time{}) }() // not every writer has it
 	if rt.raw || r.ContentLength == 0 {
+		_ = conn.SetReadDeadline(time.Time{}) // not every writer has it
 		return nil
 	}
 	if rt.json {
@@ -146,6 +146,7 @@ func (s *Server) arrive(w http.ResponseWriter, r *http.Request, rt route) *Probl
 		return problem(http.StatusBadRequest, string(journal.CodeInvalid),
 			"the body did not arrive", "")
 	}
+	_ = conn.SetReadDeadline(time.Time{})
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	return nil
 }

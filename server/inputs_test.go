@@ -185,10 +185,12 @@ func inputsOfLists() (all []input) {
 		}
 	}
 	for _, from := range []string{"-1", "0", "99999999999999999999", "x"} {
-		all = append(all, input{"34", "GET", "/executions/w-1/history?from=" + from, "", nil, "400"})
+		path := "/executions/w-1/history?from=" + from
+		all = append(all, input{"34", "GET", path, "", nil, "400"})
 	}
 	for _, from := range []string{"9223372036854775807", "1000000000000"} {
-		all = append(all, input{"34", "GET", "/executions/w-1/history?from=" + from, "", nil, "200"})
+		path := "/executions/w-1/history?from=" + from
+		all = append(all, input{"34", "GET", path, "", nil, "200"})
 	}
 	for _, wait := range []string{"-1s", "9999999h", "P1Y", "NaN", "x", "1"} {
 		all = append(all, input{"35", "GET", "/executions/w-1/result?wait=" + wait, "", nil, "400"})
@@ -304,9 +306,7 @@ func TestTextsAreOnlyTexts(t *testing.T) {
 			for _, text := range texts {
 				w.harmless(text)
 			}
-			if n := len(w.want(200, "GET", api+"/executions?workflow=waiting", "")["items"].([]any)); n == 0 {
-				t.Error("the runs are gone")
-			}
+			first(w, "/executions?workflow=waiting")
 		})
 	}
 }
@@ -318,6 +318,14 @@ func escaped(text string) string {
 		plain = text
 	}
 	return url.PathEscape(plain)
+}
+
+// noFault sends a request that the server must not fail by.
+func (w *world) noFault(method, path, body string) {
+	w.t.Helper()
+	if status, answer := w.ask(method, api+path, body); status >= 500 {
+		w.t.Errorf("%s %s %s: %d %.300s", method, path, body, status, answer)
+	}
 }
 
 // harmless sends a text, as it is in JSON, in each place that takes one.
@@ -349,9 +357,7 @@ func (w *world) harmless(text string) {
 		"POST /batches":             `{"filter":` + q + `,"order":{"action":"cancel"}}`,
 	} {
 		method, path, _ := strings.Cut(path, " ")
-		if status, answer := w.ask(method, api+path, body); status >= 500 {
-			w.t.Errorf("%s %s %s: %d %.300s", method, path, body, status, answer)
-		}
+		w.noFault(method, path, body)
 	}
 	for _, path := range []string{
 		"/executions/%s", "/executions/%s/history", "/workflows/%s", "/workflows/%s/versions",
@@ -360,13 +366,9 @@ func (w *world) harmless(text string) {
 		"/approvals?role=%s", "/approvals?workflow=%s", "/approvals?id=%s", "/metrics/%s",
 		"/executions?cursor=%s",
 	} {
-		if status, answer := w.ask(http.MethodGet, api+fmt.Sprintf(path, escaped(text)), ""); status >= 500 {
-			w.t.Errorf("GET %s with %s: %d %.300s", path, text, status, answer)
-		}
+		w.noFault(http.MethodGet, fmt.Sprintf(path, escaped(text)), "")
 	}
 	for _, path := range []string{"/limits/%s", "/pauses/%s", "/alerts/%s", "/keys/%s"} {
-		if status, answer := w.ask(http.MethodDelete, api+fmt.Sprintf(path, escaped(text)), ""); status >= 500 {
-			w.t.Errorf("DELETE %s with %s: %d %.300s", path, text, status, answer)
-		}
+		w.noFault(http.MethodDelete, fmt.Sprintf(path, escaped(text)), "")
 	}
 }

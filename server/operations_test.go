@@ -268,7 +268,12 @@ func keepSchedules(w *world) {
 	first(w, "/schedules?workflow=greet")
 	w.want(200, "POST", at+"/pause", `{"reason":"holiday"}`)
 	w.want(200, "POST", at+"/resume", "")
-	w.ended(w.text(w.want(200, "POST", at+"/run", ""), "workflow_id"))
+	ends := w.follow(w.t.Context(), api+"/events?workflow=greet&kind=run+ended", "")
+	id := w.text(w.want(200, "POST", at+"/run", ""), "workflow_id")
+	if e, _ := ends.next(); !strings.Contains(e.data, id) {
+		w.t.Errorf("%s has not ended, but %+v", id, e)
+	}
+	ends.close()
 	from := time.Now().Add(-72 * time.Hour).UTC().Format(time.RFC3339)
 	span := `{"from":"` + from + `","to":"` + time.Now().UTC().Format(time.RFC3339) + `"}`
 	plan := w.want(200, "POST", at+"/backfill/preview", span)

@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"time"
 
 	"github.com/perdure/perdure/server"
 )
@@ -63,6 +64,7 @@ func (p *pipes) Addr() net.Addr { return loopback }
 func (p *pipes) close() {
 	p.client.CloseIdleConnections()
 	p.server.Close()
+	<-time.After(time.Minute) // of the bubble: a server lingers on a connection that it cuts
 }
 
 var loopback = &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 4711}

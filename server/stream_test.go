@@ -29,6 +29,9 @@ func (w *world) follow(ctx context.Context, path, last string) *stream {
 	if w.token != "" {
 		r.Header.Set("Authorization", "Bearer "+w.token)
 	}
+	if w.cookie != nil {
+		r.AddCookie(w.cookie)
+	}
 	if last != "" {
 		r.Header.Set("Last-Event-ID", last)
 	}

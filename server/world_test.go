@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -34,7 +35,11 @@ type world struct {
 	http   *httptest.Server // nil for none
 	pipes  *pipes           // instead of http
 	doc    *document
-	token  string // of the next requests
+	store  store.Store
+	cookie *http.Cookie // of the next requests; nil for none
+
+	handling atomic.Int64 // requests that are answered now
+	token    string       // of the next requests
 }
 
 var greet = perdure.Define("greet", func(ctx context.Context, name string) (string, error) {
@@ -66,6 +71,32 @@ var sleeping = perdure.Define("sleeping", func(ctx context.Context, _ json.RawMe
 var asking = perdure.Define("asking", func(ctx context.Context, _ json.RawMessage) (bool, error) {
 	out, err := approval.Wait(ctx, approval.Ask{Key: "pay", Role: "manager"})
 	return out.Status == approval.Approved, err
+})
+
+// echo shows its input in each way that a run has.
+var echo = perdure.Define("echo", func(ctx context.Context, in json.RawMessage) (json.RawMessage,
+	error) {
+	if err := perdure.Publish(ctx, "card", in); err != nil {
+		return nil, err
+	}
+	if err := perdure.Publish(ctx, "seen", in); err != nil {
+		return nil, err
+	}
+	return perdure.Step(ctx, "repeat", func(context.Context) (json.RawMessage, error) {
+		return in, nil
+	})
+})
+
+var counting = perdure.Define("counting", func(ctx context.Context, n int) (int, error) {
+	if _, err := goAhead.Wait(ctx); err != nil {
+		return 0, err
+	}
+	for i := range n {
+		if err := perdure.Do(ctx, "count", func(context.Context) error { return nil }); err != nil {
+			return i, err
+		}
+	}
+	return n, nil
 })
 
 var parking = perdure.Define("parking", func(ctx context.Context, _ json.RawMessage) (string,
@@ -135,7 +166,7 @@ func open(t *testing.T, s setting) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := engine.Register(greet, waiting, failing, sleeping, asking, parking,
+	if err := engine.Register(greet, waiting, failing, sleeping, asking, parking, counting, echo,
 		paying(s.tokens), trip, schedule.Workflow(), batch.Workflow(),
 		alert.Workflow(alert.Options{})); err != nil {
 		t.Fatal(err)
@@ -143,12 +174,16 @@ func open(t *testing.T, s setting) *world {
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- engine.Run(ctx) }()
-	w := &world{t: t, engine: engine}
+	w := &world{t: t, engine: engine, store: s.db}
 	if w.server, err = server.New(engine, s.db, s.Options); err != nil {
 		t.Fatal(err)
 	}
 	if s.piped {
-		w.pipes = newPipes(w.server)
+		w.pipes = newPipes(http.HandlerFunc(func(answer http.ResponseWriter, r *http.Request) {
+			w.handling.Add(1)
+			defer w.handling.Add(-1)
+			w.server.ServeHTTP(answer, r)
+		}))
 	} else {
 		w.http = httptest.NewUnstartedServer(w.server)
 		w.http.Config = server.HTTPServer(w.server)
@@ -203,6 +238,9 @@ func (w *world) ask(method, path, body string, headers ...string) (int, string) 
 	}
 	if w.token != "" {
 		r.Header.Set("Authorization", "Bearer "+w.token)
+	}
+	if w.cookie != nil {
+		r.AddCookie(w.cookie)
 	}
 	for i := 0; i < len(headers); i += 2 {
 		if r.Header.Set(headers[i], headers[i+1]); headers[i] == "Host" {
