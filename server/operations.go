@@ -94,7 +94,7 @@ func (s stateRoutes) info(ctx context.Context) (store.Info, error) {
 }
 
 func (s stateRoutes) doctor(ctx context.Context, _ *nothing) (list[api.Check], error) {
-	all, err := s.admin.Doctor(ctx, admin.DoctorOptions{})
+	all, err := s.admin.Doctor(ctx, admin.DoctorOptions{Stale: s.o.Stale})
 	var out []api.Check
 	for _, c := range all {
 		out = append(out, present.Check(c, func(command string) string {

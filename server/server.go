@@ -42,6 +42,8 @@ type Options struct {
 	Gateways      []*bus.Gateway
 	Orchestrators []Orchestrator
 
+	// Stale is how long a busy run may get no entry before the doctor finds it; 0 means 1 h.
+	Stale time.Duration
 	// Redact are names of fields. In payloads, the values of fields with these names, in upper or
 	// lower case, are replaced for everybody who is not an admin.
 	Redact []string

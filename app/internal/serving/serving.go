@@ -205,7 +205,7 @@ func (n *node) serve(options server.Options) error {
 	c := n.o.Config
 	options.Hosts, options.Prefix = hostsOf(c.Listen), c.Listen.Prefix
 	options.Address, options.Program = n.at.String(), n.o.Program
-	options.Redact, options.Logger = c.Redact, n.log
+	options.Redact, options.Logger, options.Stale = c.Redact, n.log, c.Stale
 	if len(c.Tokens) > 0 {
 		tokens := &auth.Tokens{}
 		if err := tokens.Set(c.Tokens); err != nil {
