@@ -74,6 +74,9 @@ func (s *Store) Commit(_ context.Context, g *store.Group) error {
 	})
 	if err == nil {
 		s.written.note(g)
+		if g.Engine == 0 { // an engine on this handle does not know
+			s.otherWrites.tell()
+		}
 	}
 	return err
 }

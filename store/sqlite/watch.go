@@ -31,10 +31,11 @@ const (
 
 // Watch calls f once when it begins, and then soon after another connection has written. While
 // nothing happens, it looks only at the size and time of the log. When they have changed, it asks
-// the writing connection, which can tell its own commits from others'. Each commit asks too.
+// the writing connection, which can tell its own commits from others'. Each commit asks too. A
+// client on this handle counts as another connection: an engine on it does not know of the write.
 func (s *Store) Watch(ctx context.Context, f func()) {
 	if s.options.Exclusive {
-		<-ctx.Done()
+		s.watchClients(ctx, f)
 		return
 	}
 	s.watching.Add(1)
@@ -60,6 +61,19 @@ func (s *Store) Watch(ctx context.Context, f func()) {
 			if l.mayDiffer() {
 				s.look(&l)
 			}
+		}
+	}
+}
+
+// watchClients calls f soon after a client on this handle has written.
+func (s *Store) watchClients(ctx context.Context, f func()) {
+	for {
+		noticed := s.otherWrites.next()
+		select {
+		case <-ctx.Done():
+			return
+		case <-noticed:
+			f()
 		}
 	}
 }

@@ -316,3 +316,43 @@ func TestTwoProcessesPost(t *testing.T) {
 		t.Fatalf("the head is %+v, %v", heads, err)
 	}
 }
+
+// A client on the handle of an engine is heard, also where no other process may write: the engine
+// does not know of its writes.
+//
+// spec: L-6
+func TestAClientOnTheSameHandleIsHeard(t *testing.T) {
+	for _, exclusive := range []bool{false, true} {
+		t.Run(fmt.Sprint("exclusive=", exclusive), func(t *testing.T) {
+			s, err := OpenWith(filepath.Join(t.TempDir(), "runs.db"), Options{Exclusive: exclusive})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			ctx, cancel := context.WithCancel(t.Context())
+			heard, done := make(chan struct{}, 100), make(chan struct{})
+			go func() {
+				defer close(done)
+				s.Watch(ctx, func() { heard <- struct{}{} })
+			}()
+			if !exclusive {
+				<-heard // it has begun
+			}
+			for n := int64(1); ; n++ { // until the watch has begun
+				if err := s.Commit(ctx, start(s, 0, n)); err != nil {
+					t.Fatal(err)
+				}
+				select {
+				case <-heard:
+					cancel()
+					<-done
+					return
+				case <-time.After(10 * time.Millisecond):
+				}
+				if n == 1000 {
+					t.Fatal("a client is not heard")
+				}
+			}
+		})
+	}
+}
