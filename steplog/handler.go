@@ -18,7 +18,9 @@ type handler struct {
 }
 
 // Handler returns a handler that passes every record on to next, and also keeps it if its context
-// is that of a step with [Keep]. Next decides by itself which levels it wants.
+// is that of a step with [Keep]. Next decides by itself which levels it wants. A record whose
+// context is that of any step gets the attributes run_id, workflow, step and attempt on its way to
+// next. The code of a workflow is replayed, and what it logs outside its steps comes again then.
 func Handler(next slog.Handler) slog.Handler { return &handler{next: next} }
 
 // Logger returns a logger of the step of ctx, for code that logs without a context. Its lines are
@@ -70,7 +72,28 @@ func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 	if !h.next.Enabled(ctx, r.Level) {
 		return nil
 	}
-	return h.next.Handle(ctx, r)
+	return h.next.Handle(h.named(ctx, r))
+}
+
+// named marks the context of a record that has the name of its step already.
+type named struct{}
+
+// named returns a record that names its step, if it is of one, and its context.
+func (h *handler) named(ctx context.Context, r slog.Record) (context.Context, slog.Record) {
+	of := ctx
+	if h.step != nil {
+		of = h.step
+	}
+	step, err := kernel.StepOf(of, "log")
+	if err != nil || ctx.Value(named{}) != nil {
+		return ctx, r
+	}
+	n, _ := step.Attempt()
+	run := step.Run()
+	r = r.Clone()
+	r.AddAttrs(slog.String("run_id", string(run.ID)), slog.String("workflow", run.Workflow),
+		slog.String("step", step.Name()), slog.Int("attempt", n))
+	return context.WithValue(ctx, named{}, true), r
 }
 
 // line returns the kept form of a record; nil if it has none.

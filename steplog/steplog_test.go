@@ -138,7 +138,7 @@ func TestTheHandlerOfTheApplicationGetsEveryLine(t *testing.T) {
 	var out bytes.Buffer
 	text := slog.NewTextHandler(&out, &slog.HandlerOptions{
 		Level: slog.LevelWarn, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-			if a.Key == slog.TimeKey {
+			if a.Key == slog.TimeKey || a.Key == "run_id" && a.Value.String() != "" {
 				return slog.Attr{}
 			}
 			return a
@@ -160,7 +160,8 @@ func TestTheHandlerOfTheApplicationGetsEveryLine(t *testing.T) {
 			`s 1 INFO for the run {"a":1}`, `s 1 WARN for both {"a":1,"b":2}`,
 		})
 		same(t, "told", strings.Split(strings.TrimSpace(out.String()), "\n"), []string{
-			`level=WARN msg="for both" a=1 b=2`, `level=WARN msg="for the application" a=1`,
+			`level=WARN msg="for both" a=1 b=2 workflow=def step=s attempt=1`,
+			`level=WARN msg="for the application" a=1`,
 		})
 		w.End()
 	})

@@ -35,7 +35,7 @@ const (
 // client on this handle counts as another connection: an engine on it does not know of the write.
 func (s *Store) Watch(ctx context.Context, f func()) {
 	if s.options.Exclusive {
-		s.watchClients(ctx, f)
+		watchClients(ctx, &s.otherWrites, f)
 		return
 	}
 	s.watching.Add(1)
@@ -65,10 +65,10 @@ func (s *Store) Watch(ctx context.Context, f func()) {
 	}
 }
 
-// watchClients calls f soon after a client on this handle has written.
-func (s *Store) watchClients(ctx context.Context, f func()) {
+// watchClients calls f soon after a client on the handle has written.
+func watchClients(ctx context.Context, writes *notice, f func()) {
 	for {
-		noticed := s.otherWrites.next()
+		noticed := writes.next()
 		select {
 		case <-ctx.Done():
 			return
