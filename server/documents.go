@@ -42,6 +42,23 @@ func (s *Server) documents() {
 		})
 }
 
+// agents registers the route of agents, if they are served.
+func (s *Server) agents() error {
+	if s.o.Agents == nil {
+		return nil
+	}
+	doc, err := json.Marshal(s.api.OpenAPI())
+	if err != nil {
+		return err
+	}
+	h, err := s.o.Agents(s, doc)
+	if err == nil {
+		s.handle(http.MethodPost, "/mcp", route{name: "agents", need: auth.Viewer, json: true},
+			h.ServeHTTP)
+	}
+	return err
+}
+
 // describeProblems replaces the library's form of an error in the document by that of a [Problem].
 func (s *Server) describeProblems() {
 	registry := s.api.OpenAPI().Components.Schemas

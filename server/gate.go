@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"errors"
 	"mime"
 	"net"
@@ -55,7 +54,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		r.Body = http.MaxBytesReader(w, r.Body, s.o.MaxBody)
 	}
 	// The rest of the request is the caller's own: its context has who it is.
-	r = r.WithContext(context.WithValue(r.Context(), whoKey{}, who))
+	r = r.WithContext(auth.NewContext(r.Context(), who))
 	if rt.audited {
 		seen := &statusWriter{ResponseWriter: w}
 		defer func() { s.audit(r, rt, r.URL.Path, seen.code()) }()

@@ -40,7 +40,7 @@ func (s liveRoutes) stream(o operation, h http.HandlerFunc) {
 	s.handle(o.method, base+o.path, route{name: o.id, need: o.need}, h)
 	op := &huma.Operation{
 		OperationID: o.id, Method: o.method, Path: base + o.path, Summary: o.summary,
-		Description: described(o), Tags: []string{o.group},
+		Description: described(o), Tags: []string{o.group}, Extensions: roleOf(o),
 		Responses: map[string]*huma.Response{"200": {
 			Description: "OK", Content: map[string]*huma.MediaType{
 				"text/event-stream": {Schema: &huma.Schema{Type: "string"}},

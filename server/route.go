@@ -148,7 +148,7 @@ func addStatus[I, T any](s *Server, o operation, do func(context.Context, *I) (T
 	op := huma.Operation{
 		OperationID: o.id, Method: o.method, Path: base + o.path, Summary: o.summary,
 		Description: described(o), Tags: []string{o.group}, DefaultStatus: o.status,
-		MaxBodyBytes: s.o.MaxBody, BodyReadTimeout: -1,
+		MaxBodyBytes: s.o.MaxBody, BodyReadTimeout: -1, Extensions: roleOf(o),
 	}
 	if o.need == auth.Public {
 		op.Security = []map[string][]string{{}}
@@ -164,6 +164,8 @@ func addStatus[I, T any](s *Server, o operation, do func(context.Context, *I) (T
 		return &answer[T]{status, v}, nil
 	})
 }
+
+func roleOf(o operation) map[string]any { return map[string]any{"x-role": o.need.String()} }
 
 func described(o operation) string {
 	need := "It needs the role " + o.need.String() + "."

@@ -38,6 +38,10 @@ type Options struct {
 	Feed    *Feed            // source of live events of all runs; nil for none
 	Summary *observe.Summary // counts what the engine does; nil for none
 	Metrics http.Handler     // for /metrics, in the format of Prometheus; nil for none
+	// Agents makes the handler of /mcp, for agents; nil for none. Package server/mcp has one. It
+	// gets the server and its OpenAPI document, where x-role is the role that an operation needs.
+	// Its requests have passed the gate as those of a viewer.
+	Agents func(api http.Handler, document []byte) (http.Handler, error)
 	// Gateways and Orchestrators are shown. They have no effect.
 	Gateways      []*bus.Gateway
 	Orchestrators []Orchestrator
@@ -118,6 +122,9 @@ func New(c perdure.Caller, s store.Store, o Options) (*Server, error) {
 	}
 	srv.hosts = allowed(o)
 	srv.routes()
+	if err := srv.agents(); err != nil {
+		return nil, err
+	}
 	return srv, nil
 }
 
@@ -133,14 +140,8 @@ func HTTPServer(h http.Handler) *http.Server {
 	}
 }
 
-// whoKey is the key of the caller in the context of a request.
-type whoKey struct{}
-
 // who returns the caller of a request.
-func who(ctx context.Context) auth.Identity {
-	id, _ := ctx.Value(whoKey{}).(auth.Identity)
-	return id
-}
+func who(ctx context.Context) auth.Identity { return auth.FromContext(ctx) }
 
 // by returns the note of an action: its author is the caller, whatever the body says.
 func by(ctx context.Context, reason string) admin.Note {
