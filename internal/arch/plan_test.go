@@ -219,6 +219,11 @@ var plan = map[string]permit{
 		own: anyPublic + " internal/present", others: "github.com/danielgtaylor/huma/v2 " +
 			"github.com/danielgtaylor/huma/v2/adapters/humago",
 	},
+	"server/mcp": {
+		own: "internal/guard journal server/auth",
+		others: "github.com/modelcontextprotocol/go-sdk/jsonrpc " +
+			"github.com/modelcontextprotocol/go-sdk/mcp",
+	},
 	// programs
 	"app/internal/config": {
 		own: "/ codec internal/place journal server/auth store", others: "go.yaml.in/yaml/v3",
