@@ -302,6 +302,9 @@ var plan = map[string]permit{
 	"docs/howto/growing":      {own: anyPublic},
 	"docs/howto/embedding":    {own: anyPublic},
 	"docs/howto/encryption":   {own: anyPublic},
+	"docs/howto/agents": {
+		own: anyPublic, others: "github.com/modelcontextprotocol/go-sdk/mcp", // for its tests
+	},
 	"docs/howto/telemetry": {
 		own:    anyPublic,
 		others: "go.opentelemetry.io/otel/metric go.opentelemetry.io/otel/trace",
