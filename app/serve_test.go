@@ -115,7 +115,10 @@ func (s *served) want(status int, method, path, body string, headers ...string) 
 	return text
 }
 
-const apiBase = "/api/orchestration"
+const (
+	apiBase = "/api/orchestration"
+	whoAmI  = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"who-am-i"}}`
+)
 
 // spec: P-10, P-11, P-9, B-16
 func TestDevHasWorkflowsOfEveryPatternAndTheAPI(t *testing.T) {
@@ -146,6 +149,7 @@ func TestDevHasWorkflowsOfEveryPatternAndTheAPI(t *testing.T) {
 	}
 	s.want(404, "GET", apiBase+"/executions/nobody", "")
 	s.want(404, "GET", apiBase+"/metrics/OPERA", "")
+	s.want(404, "POST", "/mcp", whoAmI) // it is switched off
 	s.want(421, "GET", "/healthz", "", "Host", "evil.example")
 
 	for name, c := range map[string]struct{ input, status string }{
@@ -216,7 +220,7 @@ func TestServeTakesCredentialsFromItsConfiguration(t *testing.T) {
 		t.Fatal(made)
 	}
 	conf := "listen: {address: '127.0.0.1:0', prefix: /ops}\nauth.tokens: ['" + line + "']\n" +
-		"audit.file: audit.jsonl\n"
+		"audit.file: audit.jsonl\nswitches.mcp: true\n"
 	if err := os.WriteFile("c.yaml", []byte(conf), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -231,6 +235,10 @@ func TestServeTakesCredentialsFromItsConfiguration(t *testing.T) {
 	s.want(401, "GET", apiBase+"/executions", "")
 	s.token = strings.TrimSpace(made.stdout)
 	s.want(200, "GET", apiBase+"/executions", "")
+	me := s.want(200, "POST", "/mcp", whoAmI, "Accept", "*/*")
+	if !strings.Contains(me, "ada") {
+		t.Error(me)
+	}
 	s.want(201, "POST", apiBase+"/workflows/greet/start", `{"id":"a-1","input":"x"}`)
 	s.want(403, "GET", apiBase+"/keys", "")
 	s.want(409, "POST", apiBase+"/executions/a-1/resume", `{"reason":"mine"}`)

@@ -52,6 +52,24 @@ func (s *Server) documents() {
 	s.mendDocument()
 }
 
+// agents registers the route of agents, if they are served.
+func (s *Server) agents() error {
+	if s.o.Agents == nil {
+		return nil
+	}
+	doc, err := json.Marshal(s.api.OpenAPI())
+	if err != nil {
+		return err
+	}
+	h, err := s.o.Agents(s, doc)
+	if err == nil {
+		const pattern = "POST /mcp"
+		s.table[pattern] = route{name: "agents", need: auth.Viewer, json: true}
+		s.mux.Handle(pattern, h)
+	}
+	return err
+}
+
 // mendDocument makes the document say what huma does not know: an error is a [Problem], and a
 // list is never null.
 func (s *Server) mendDocument() {

@@ -63,7 +63,8 @@ func (s *Server) find(r *http.Request) (http.Handler, string) {
 // serve answers a request that its caller may send.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, rt route, caller auth.Identity) {
 	// The rest of the request is the caller's own: its context has who it is.
-	r = r.WithContext(context.WithValue(r.Context(), whoKey{}, &caller))
+	r = r.WithContext(context.WithValue(auth.NewContext(r.Context(), caller), whoKey{},
+		&caller))
 	if rt.audited {
 		seen, returned := &statusWriter{ResponseWriter: w}, false
 		defer func() {

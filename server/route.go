@@ -171,7 +171,7 @@ func documented(o operation) huma.Operation {
 	op := huma.Operation{
 		OperationID: o.id, Method: o.method, Path: o.path, Summary: o.summary,
 		Description: described(o), Tags: []string{o.group}, DefaultStatus: o.status,
-		Responses: map[string]*huma.Response{},
+		Responses: map[string]*huma.Response{}, Extensions: roleOf(o),
 	}
 	if op.DefaultStatus == 0 {
 		op.DefaultStatus = http.StatusOK
@@ -181,6 +181,8 @@ func documented(o operation) huma.Operation {
 	}
 	return op
 }
+
+func roleOf(o operation) map[string]any { return map[string]any{"x-role": o.need.String()} }
 
 func described(o operation) string {
 	need := "It needs the role " + o.need.String() + "."

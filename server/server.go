@@ -38,6 +38,10 @@ type Options struct {
 	Feed    *Feed            // source of live events of all runs; nil for none
 	Summary *observe.Summary // counts what the engine does; nil for none
 	Metrics http.Handler     // for /metrics, in the format of Prometheus; nil for none
+	// Agents makes the handler of /mcp, for agents; nil for none. Package server/mcp has one. It
+	// gets the server and its OpenAPI document, where x-role is the role that an operation needs.
+	// Its requests have passed the gate as those of a viewer.
+	Agents func(api http.Handler, document []byte) (http.Handler, error)
 	// Gateways and Orchestrators are shown. They have no effect.
 	Gateways      []*bus.Gateway
 	Orchestrators []Orchestrator
@@ -121,6 +125,9 @@ func New(c perdure.Caller, s store.Store, o Options) (*Server, error) {
 	}
 	srv.hosts = allowed(o)
 	srv.routes()
+	if err := srv.agents(); err != nil {
+		return nil, err
+	}
 	return srv, nil
 }
 
@@ -136,7 +143,7 @@ func HTTPServer(h http.Handler) *http.Server {
 	}
 }
 
-// whoKey is the key of the caller in the context of a request.
+// whoKey is the key of the caller in the context of a request: a login sets it later.
 type whoKey struct{}
 
 // who returns the caller of a request.

@@ -226,6 +226,11 @@ var plan = map[string]permit{
 			"github.com/danielgtaylor/huma/v2/adapters/humago " +
 			"github.com/santhosh-tekuri/jsonschema/v6",
 	},
+	"server/mcp": {
+		own: "internal/guard journal server/auth",
+		others: "github.com/modelcontextprotocol/go-sdk/jsonrpc " +
+			"github.com/modelcontextprotocol/go-sdk/mcp",
+	},
 	// programs
 	"app/internal/config": {
 		own: "/ codec internal/place journal server/auth store", others: "go.yaml.in/yaml/v3",
@@ -304,6 +309,9 @@ var plan = map[string]permit{
 	"docs/howto/growing":      {own: anyPublic},
 	"docs/howto/embedding":    {own: anyPublic},
 	"docs/howto/encryption":   {own: anyPublic},
+	"docs/howto/agents": {
+		own: anyPublic, others: "github.com/modelcontextprotocol/go-sdk/mcp", // for its tests
+	},
 	"docs/howto/telemetry": {
 		own:    anyPublic,
 		others: "go.opentelemetry.io/otel/metric go.opentelemetry.io/otel/trace",

@@ -27,6 +27,7 @@ import (
 	"github.com/perdure/perdure/schedule"
 	"github.com/perdure/perdure/server"
 	"github.com/perdure/perdure/server/auth"
+	"github.com/perdure/perdure/server/mcp"
 	"github.com/perdure/perdure/steplog"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/telemetry"
@@ -220,6 +221,9 @@ func (n *node) serve(options server.Options) error {
 		}
 		n.closers = append(n.closers, audit.file.Close)
 		options.Audit = audit.add
+	}
+	if c.Switches.MCP {
+		options.Agents = mcp.New
 	}
 	s, err := server.New(n.engine, n.store, options)
 	if err != nil {
