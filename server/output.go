@@ -82,7 +82,7 @@ func (s runRoutes) followStream(w http.ResponseWriter, r *http.Request) {
 		problemOf(err).write(w)
 		return
 	}
-	e := s.Server.begin(w, r, auth.Viewer)
+	e := s.begin(w, r, auth.Viewer)
 	if e == nil {
 		return
 	}
