@@ -61,7 +61,7 @@ func (s runRoutes) output() {
 		}
 		return out, err
 	})
-	liveRoutes{s.Server}.stream(operation{
+	liveRoutes(s).stream(operation{
 		id: "follow-stream", path: "/executions/{id}/streams/{stream}/events",
 		summary: "A stream of a run as it grows, as server-sent events",
 		about: "The events are named chunk and void, and the last one end. The ID of an event is " +
