@@ -61,7 +61,7 @@ func (s runRoutes) output() {
 		}
 		return out, err
 	})
-	liveRoutes{s.Server}.stream(operation{
+	liveRoutes(s).stream(operation{
 		id: "follow-stream", path: "/executions/{id}/streams/{stream}/events",
 		summary: "A stream of a run as it grows, as server-sent events",
 		about: "The events are named chunk and void, and the last one end. The ID of an event is " +
@@ -82,7 +82,7 @@ func (s runRoutes) followStream(w http.ResponseWriter, r *http.Request) {
 		problemOf(err).write(w)
 		return
 	}
-	e := s.Server.begin(w, r, auth.Viewer)
+	e := s.begin(w, r, auth.Viewer)
 	if e == nil {
 		return
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/perdure/perdure/api"
+	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/server/auth"
 )
 
@@ -61,6 +62,9 @@ func (r redactor) walk(v reflect.Value) reflect.Value {
 				c.Field(i).Set(r.walk(v.Field(i)))
 			}
 		}
+		if e, is := c.Addr().Interface().(*api.Entry); is && r.hidesValue(e) {
+			e.Data = api.Data(`"` + redacted + `"`)
+		}
 		return c
 	case reflect.Slice:
 		if v.Type().Elem().Kind() == reflect.Uint8 {
@@ -96,6 +100,21 @@ func (r redactor) field(name, v reflect.Value) reflect.Value {
 		return reflect.ValueOf([]byte(`"` + redacted + `"`)).Convert(v.Type())
 	}
 	return r.walk(v)
+}
+
+// valued are the kinds of entries whose data is the value of a field, which the operation names.
+var valued = map[string]bool{
+	journal.StatePublished.String(): true, journal.AttributeSet.String(): true,
+	journal.VariableSet.String(): true, journal.HeaderSet.String(): true,
+}
+
+// hidesValue reports whether an entry is about the value of a hidden field.
+func (r redactor) hidesValue(e *api.Entry) bool {
+	name := e.Operation[strings.LastIndexByte(e.Operation, '/')+1:]
+	if i := strings.IndexAny(name, "[#"); i > 0 {
+		name = name[:i]
+	}
+	return valued[e.Kind] && r.hides(name)
 }
 
 func (r redactor) hides(name string) bool { return r[strings.ToLower(name)] }

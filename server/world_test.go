@@ -76,7 +76,7 @@ var asking = perdure.Define("asking", func(ctx context.Context, _ json.RawMessag
 // echo shows its input in each way that a run has.
 var echo = perdure.Define("echo", func(ctx context.Context, in json.RawMessage) (json.RawMessage,
 	error) {
-	if err := perdure.Publish(ctx, "card", in); err != nil {
+	if err := perdure.Publish(ctx, "card", string(in)); err != nil {
 		return nil, err
 	}
 	if err := perdure.Publish(ctx, "seen", in); err != nil {
