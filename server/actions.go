@@ -134,11 +134,23 @@ func (s runRoutes) signal(ctx context.Context, in *signalIn) (api.Delivery, erro
 	if in.Key != "" {
 		opts = append(opts, perdure.SendKey(in.Key))
 	}
+	if err := foreignSignal(in.Signal); err != nil {
+		return api.Delivery{}, err
+	}
 	var payload json.RawMessage
 	if in.Body != nil {
 		payload = *in.Body
 	}
 	return delivered(s.client.Send(ctx, in.ID, in.Signal, orNull(payload), opts...))
+}
+
+// foreignSignal refuses a signal by which Perdure talks to its own workflows: these name who acts,
+// and have routes of their own.
+func foreignSignal(name string) error {
+	if present.IsReserved(name) {
+		return invalid("signals whose names begin with perdure. are Perdure's own")
+	}
+	return nil
 }
 
 // delivered returns the form of a delivery, and an error if nothing was delivered or kept.

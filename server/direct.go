@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/server/auth"
@@ -26,6 +28,10 @@ func (s *Server) direct() {
 		Allow: func(r *http.Request, c remote.Call) error {
 			who, need := who(r.Context()), roles[c.Need]
 			if who.Role < need {
+				// Clients are asked for more than they need where they read settings.
+				if c.Need == remote.NeedWrite || c.Name == "purge" {
+					s.audit(r, route{name: "store-" + c.Name}, who, "", http.StatusForbidden)
+				}
 				return fmt.Errorf("the role %s is not enough: this needs the role %s", who.Role,
 					need)
 			}
@@ -65,10 +71,13 @@ func written(c remote.Call, g *store.Group) (all []writing) {
 	}
 	for i := range g.Changes {
 		ch := &g.Changes[i]
-		if ch.Create {
+		if ch.Create && ch.Verdict == store.Written {
 			all = append(all, writing{"store-start", ch.Head.Workflow + " " + string(ch.Head.ID)})
 		}
-		for _, p := range ch.Posts {
+		for _, p := range slices.Concat(ch.Posts, ch.Else) {
+			if p.Verdict != store.Delivered && p.Verdict != store.Unrouted {
+				continue
+			}
 			to := p.WorkflowID
 			if to == "" {
 				to = string(p.To.ID)
@@ -100,7 +109,7 @@ func (h hiding) Load(ctx context.Context, run journal.Number, r store.Range) ([]
 	error) {
 	entries, err := h.Store.Load(ctx, run, r)
 	for i := range entries {
-		entries[i].Data = h.hide.payload(entries[i].Data)
+		entries[i] = h.hide.entry(entries[i])
 	}
 	return entries, err
 }
@@ -109,12 +118,31 @@ func (h hiding) Load(ctx context.Context, run journal.Number, r store.Range) ([]
 // as if it were whole.
 func (h hiding) Commit(ctx context.Context, g *store.Group) error {
 	for i := range g.Changes {
-		for _, e := range g.Changes[i].Entries {
-			if bytes.Contains(e.Data, []byte(`"`+redacted+`"`)) {
-				return &store.DataError{Err: errors.New("a payload has " + redacted + " in it: " +
-					"some fields are hidden from you, so do this by the API, or as an admin")}
-			}
+		if hasHidden(&g.Changes[i]) {
+			return &store.DataError{Err: errors.New("a payload has " + redacted + " in it: some " +
+				"fields are hidden from you, so do this by the API, or as an admin")}
 		}
 	}
 	return h.Store.Commit(ctx, g)
+}
+
+// hasHidden reports whether a change has a value that stands for a hidden one.
+func hasHidden(c *store.Change) bool {
+	is := func(data []byte) bool { return bytes.Contains(data, []byte(`"`+redacted+`"`)) }
+	for _, e := range c.Entries {
+		if is(e.Data) || e.Detail != nil && (hasText(e.Detail.Headers) ||
+			hasText(e.Detail.Attributes)) {
+			return true
+		}
+	}
+	for _, p := range slices.Concat(c.Posts, c.Else) {
+		if is(p.Message.Data) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(c.Settings, func(s store.Setting) bool { return is(s.Value) })
+}
+
+func hasText(of map[string]string) bool {
+	return slices.Contains(slices.Collect(maps.Values(of)), redacted)
 }

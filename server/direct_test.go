@@ -1,14 +1,21 @@
 package server_test
 
 import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/admin"
 	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/schedule"
 	"github.com/perdure/perdure/server"
+	"github.com/perdure/perdure/store/memory"
 	"github.com/perdure/perdure/store/remote"
 )
 
@@ -65,4 +72,110 @@ func TestAClientOfTheStoreHasItsRole(t *testing.T) {
 		!strings.Contains(all, "store-set") || strings.Contains(all, "viewer ") {
 		t.Errorf("the audit has %s", all)
 	}
+}
+
+// What is hidden from a caller of the API is hidden from a client of the store, who also cannot
+// write back what it has read.
+//
+// spec: B-18
+func TestAClientOfTheStoreDoesNotSeeHiddenFields(t *testing.T) {
+	w := begin(t, server.Options{Authenticator: people(t), Redact: []string{"password"}})
+	const canary = "hunter2"
+	secret := map[string]string{"password": canary}
+	run, err := greet.Start(t.Context(), w.engine, "ada", perdure.ID("g-1"),
+		perdure.Attributes(secret), perdure.Headers(secret))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := run.Result(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	spec := schedule.Spec{
+		Workflow: "waiting", Every: time.Hour, Input: []byte(`{"password":"` + canary + `"}`),
+	}
+	if err := schedule.Set(t.Context(), w.engine, "hourly", spec, schedule.Note{}); err != nil {
+		t.Fatal(err)
+	}
+	for token, sees := range map[string]bool{operatorToken: false, adminToken: true} {
+		db, err := remote.Open(t.Context(), w.http.URL, remote.Options{Token: token})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		c, err := perdure.NewClient(t.Context(), db)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := c.History(t.Context(), "g-1", 1, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := fmt.Sprintf("%v %+v", all[0].Detail.Headers, all[0].Detail.Attributes)
+		if strings.Contains(text, canary) != sees {
+			t.Errorf("it sees the field: %v, want %v: %s", !sees, sees, text)
+		}
+		have, err := schedule.Get(t.Context(), c, "hourly")
+		if err != nil || strings.Contains(string(have.Spec.Input), canary) != sees {
+			t.Errorf("%s, %v", have.Spec.Input, err)
+		}
+		have.Spec.Every = 2 * time.Hour
+		if err := schedule.Set(t.Context(), c, "hourly", have.Spec, schedule.Note{}); (err ==
+			nil) != sees {
+			t.Errorf("it writes back what it has read: %v, want %v", err, sees)
+		}
+	}
+}
+
+// An engine that does not run is not ready, even if another one has the database.
+//
+// spec: P-11
+func TestAnEngineThatDoesNotRunIsNotReady(t *testing.T) {
+	db := memory.NewShared(time.Minute)
+	defer db.Close()
+	other, err := perdure.New(db, perdure.Options{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Register(greet); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- other.Run(ctx) }()
+	if run, err := greet.Start(ctx, other, "ada"); err != nil {
+		t.Fatal(err)
+	} else if _, err := run.Result(ctx); err != nil {
+		t.Fatal(err)
+	}
+	own, err := perdure.New(db, perdure.Options{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for engine, want := range map[*perdure.Engine]int{other: 200, own: 503} {
+		s, err := server.New(engine, db, server.Options{Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := httptest.NewRequest("GET", "http://localhost/readyz", nil)
+		r.RemoteAddr = "127.0.0.1:1"
+		seen := httptest.NewRecorder()
+		if s.ServeHTTP(seen, r); seen.Code != want {
+			t.Errorf("%d %s, want %d", seen.Code, seen.Body, want)
+		}
+	}
+	stop()
+	<-done
+}
+
+// A signal that only Perdure itself sends is refused: it says who acts.
+//
+// spec: B-18
+func TestASignalOfPerdureItselfIsRefused(t *testing.T) {
+	w := begin(t, server.Options{})
+	w.start("waiting", `{"id":"w-1"}`)
+	w.want(400, "POST", api+"/executions/w-1/signal/perdure.schedule", `{"by":"boss"}`)
+	w.want(400, "POST", api+"/signals/perdure.schedule", `{"items":[{"id":"w-1"}]}`)
+	w.want(400, "POST", api+"/workflows/greet/start", `{"id":"a","input":"x"}`,
+		"Idempotency-Key", "b")
+	w.want(200, "POST", api+"/executions/w-1/signal/go", `"literal �"`)
 }

@@ -81,10 +81,18 @@ func (e *events) write(text []byte) bool {
 	return err == nil
 }
 
+// flush sends what is written, and lifts the limit: over HTTP/2 one that has passed ends the answer
+// even if nothing is written.
+func (e *events) flush() bool {
+	err := e.conn.Flush()
+	_ = e.conn.SetWriteDeadline(time.Time{}) // not every writer has deadlines
+	return err == nil
+}
+
 // pause waits until there may be more: when more is closed, and at the latest after lookEvery. It
 // reports whether the caller is still there and may get more.
 func (e *events) pause(more <-chan struct{}) bool {
-	if e.conn.Flush() != nil || !e.rest(eventsEvery, nil) || !e.rest(lookEvery, more) {
+	if !e.flush() || !e.rest(eventsEvery, nil) || !e.rest(lookEvery, more) {
 		return false
 	}
 	return e.alive()
@@ -100,7 +108,7 @@ func (e *events) alive() bool {
 		}
 	}
 	if now.Sub(e.wrote) >= beatEvery {
-		return e.write([]byte(": here\n\n")) && e.conn.Flush() == nil
+		return e.write([]byte(": here\n\n")) && e.flush()
 	}
 	return true
 }

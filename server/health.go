@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 	"net/http"
 	"reflect"
-	"slices"
 	"time"
 
+	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/server/auth"
 	"github.com/perdure/perdure/store"
 )
@@ -62,17 +62,37 @@ func (s stateRoutes) ready(w http.ResponseWriter, r *http.Request) {
 		})
 		return
 	}
-	engine := "none"
-	if slices.ContainsFunc(info.Engines, func(e store.Engine) bool { return !e.Expired }) {
-		engine = "ok"
-	}
-	if s.engine != nil && engine == "none" {
+	engine := s.standing(info)
+	if s.engine != nil && engine != engineOK {
 		state(w, http.StatusServiceUnavailable, Health{
-			Status: "unavailable", Store: "ok", Engine: "does not run",
+			Status: "unavailable", Store: "ok", Engine: engine,
 		})
 		return
 	}
 	state(w, http.StatusOK, Health{Status: "ok", Store: "ok", Engine: engine})
+}
+
+const engineOK = "ok"
+
+// standing returns how the engine of this process stands; without one, whether any engine lives.
+func (s stateRoutes) standing(info store.Info) string {
+	own := journal.EngineID(0)
+	if s.engine != nil {
+		own, _ = s.engine.Sealed().Live.Loops()
+	}
+	for _, e := range info.Engines {
+		switch {
+		case e.Expired, s.engine != nil && e.ID != own:
+		case s.engine != nil && !e.Drain.Until.IsZero():
+			return "stops"
+		default:
+			return engineOK
+		}
+	}
+	if s.engine == nil {
+		return "none"
+	}
+	return "does not run"
 }
 
 func state(w http.ResponseWriter, status int, v any) {

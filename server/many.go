@@ -115,6 +115,9 @@ func (s runRoutes) startMany(ctx context.Context, in *startsIn) (list[StartedIte
 }
 
 func (s runRoutes) signalMany(ctx context.Context, in *signalsIn) (list[DeliveredItem], error) {
+	if err := foreignSignal(in.Signal); err != nil {
+		return list[DeliveredItem]{}, err
+	}
 	items := in.Body.Items
 	out := make([]DeliveredItem, len(items))
 	payloads := make([][]byte, len(items))

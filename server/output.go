@@ -8,6 +8,7 @@ import (
 
 	"github.com/perdure/perdure/api"
 	"github.com/perdure/perdure/internal/present"
+	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/server/auth"
 	"github.com/perdure/perdure/steplog"
 	"github.com/perdure/perdure/stream"
@@ -78,6 +79,9 @@ func (s runRoutes) followStream(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	run, err := s.client.Get(r.Context(), r.PathValue("id"))
+	if err == nil && !journal.ValidName(r.PathValue("stream")) {
+		err = invalid("the name of the stream is not valid")
+	}
 	if err != nil {
 		problemOf(err).write(w)
 		return
@@ -128,7 +132,7 @@ func (e *events) each(chunks <-chan stream.Chunk[json.RawMessage]) bool {
 				return true
 			}
 			if !e.send(strconv.FormatInt(c.Offset, 10), name, present.Chunk(c)) ||
-				e.conn.Flush() != nil {
+				!e.flush() {
 				return false
 			}
 		case <-e.r.Context().Done():

@@ -3,6 +3,9 @@ package server
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"io"
+	"maps"
 	"reflect"
 	"strings"
 
@@ -119,25 +122,63 @@ func (r redactor) hidesValue(e *api.Entry) bool {
 
 func (r redactor) hides(name string) bool { return r[strings.ToLower(name)] }
 
-// payload returns a payload without the values of the fields. What is not JSON stays as it is.
+// payload returns a payload without the values of the fields. It may have several values of JSON,
+// as the log lines of a step have. What is not JSON from its beginning on stays as it is.
 func (r redactor) payload(raw []byte) []byte {
 	if len(raw) == 0 || len(r) == 0 {
 		return raw
 	}
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
-	var v any
-	if err := d.Decode(&v); err != nil {
-		return raw
-	}
+	var out []byte
 	changed := false
-	v = r.value(v, &changed)
-	if !changed {
-		return raw
+	for n := 0; ; n++ {
+		var v any
+		err := d.Decode(&v)
+		switch {
+		case errors.Is(err, io.EOF) && changed:
+			return out
+		case errors.Is(err, io.EOF), err != nil && n == 0:
+			return raw
+		}
+		var text []byte
+		if err == nil {
+			text, err = json.Marshal(r.value(v, &changed))
+		}
+		if err != nil {
+			return []byte(`"` + redacted + `"`)
+		}
+		if n > 0 {
+			out = append(out, '\n')
+		}
+		out = append(out, text...)
 	}
-	out, err := json.Marshal(v)
-	if err != nil {
-		return []byte(`"` + redacted + `"`)
+}
+
+// entry returns an entry of a journal, or a message, as a caller may see it.
+func (r redactor) entry(e journal.Entry) journal.Entry {
+	e.Data = r.payload(e.Data)
+	name := e.Op.Name
+	if e.Detail != nil {
+		d := *e.Detail
+		d.Headers, d.Attributes = r.texts(d.Headers), r.texts(d.Attributes)
+		e.Detail = &d
+		if e.Kind == journal.HeaderSet || e.Kind == journal.VariableSet {
+			name = d.Variable
+		}
+	}
+	if valued[e.Kind.String()] && r.hides(name) {
+		e.Data = []byte(`"` + redacted + `"`)
+	}
+	return e
+}
+
+func (r redactor) texts(of map[string]string) map[string]string {
+	out := maps.Clone(of)
+	for name := range of {
+		if r.hides(name) {
+			out[name] = redacted
+		}
 	}
 	return out
 }

@@ -94,7 +94,8 @@ func exact(v any, t reflect.Type) error {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	if t.Implements(unmarshaler) || reflect.PointerTo(t).Implements(unmarshaler) {
+	if t.Kind() == reflect.Interface || t.Implements(unmarshaler) ||
+		reflect.PointerTo(t).Implements(unmarshaler) {
 		return nil
 	}
 	switch v := v.(type) {

@@ -241,8 +241,11 @@ func (s runRoutes) startOne(ctx context.Context, in *startIn, waits bool) (api.S
 func (b *startBody) options(key string) ([]perdure.StartOption, error) {
 	var opts []perdure.StartOption
 	id := b.ID
-	if id == "" {
+	switch {
+	case id == "":
 		id = key
+	case key != "" && key != id:
+		return nil, invalid("an Idempotency-Key stands for the id: leave out one of them")
 	}
 	if id != "" {
 		opts = append(opts, perdure.ID(id))

@@ -8,6 +8,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/netip"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/place"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/server/auth"
 )
@@ -80,6 +82,9 @@ type source struct {
 	from string
 }
 
+// byDefault is the place of a value that nobody has set.
+const byDefault = "default"
+
 // Load reads the configuration. The file may be empty. The flags are texts by the names of their
 // keys. The error names the place that is not valid, and what is allowed there.
 func Load(file string, environment []string, flags map[string]string) (Config, []Value, error) {
@@ -102,7 +107,7 @@ func Load(file string, environment []string, flags map[string]string) (Config, [
 		k := &table[i]
 		s, ok := found[k.Name]
 		if !ok {
-			s = source{text: k.Default, from: "default"}
+			s = source{text: k.Default, from: byDefault}
 		}
 		if err := k.apply(&c, s); err != nil {
 			return Config{}, nil, refuse(s.from+": "+k.Name+" is not valid: "+err.Error(), k.About)
@@ -117,6 +122,9 @@ func (k *Key) apply(c *Config, s source) error {
 		text, err := secret(s.text)
 		if err != nil {
 			return err
+		}
+		if text == "" && s.from != byDefault {
+			return errors.New("it is set, and empty")
 		}
 		s.text = text
 	}
@@ -142,7 +150,10 @@ func secret(text string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return strings.TrimSpace(string(data)), nil
+	if text = strings.TrimSpace(string(data)); text == "" {
+		return "", fmt.Errorf("the file %s is empty", path)
+	}
+	return text, nil
 }
 
 // shown returns the text of a value for people. A secret is never shown.
@@ -153,6 +164,13 @@ func (k *Key) shown(s source) string {
 	}
 	if k.Secret && text != "" {
 		return "[set]"
+	}
+	if k.Env == place.Env { // it may have a password in it
+		at, err := place.Parse("", text)
+		if err != nil {
+			return "[not valid]"
+		}
+		return at.String()
 	}
 	return text
 }

@@ -102,6 +102,8 @@ func TestMistakesAreRefusedWithTheirPlace(t *testing.T) {
 		{"listen.address: here\n", "", "allowed are HOST:PORT"},
 		{"", "PERDURE_LISTN_ADDRESS=x", "the variable PERDURE_LISTN_ADDRESS is no key"},
 		{"encryption.keys: file:/nowhere/keys\n", "", "no such file"},
+		{"encryption.keys: file:/dev/null\n", "", "is empty"},
+		{"", "PERDURE_ENCRYPTION_KEYS=", "it is set, and empty"},
 	} {
 		_, _, err := Load(write(t, c.file), []string{c.env}, nil)
 		var e *perdure.Error
@@ -123,7 +125,8 @@ func TestSecretsAreNotShown(t *testing.T) {
 		t.Fatal(err)
 	}
 	c, values, err := Load("", []string{
-		"PERDURE_ALERT_SECRET=" + canary, "PERDURE_SMTP=smtp://u:" + canary + "@h",
+		"PERDURE_STORE=postgres://shop:" + canary + "@db/shop", "PERDURE_SERVICE_HOST=10.0.0.1",
+		"PERDURE_PORT_7433_TCP=tcp://10.0.0.1:7433", "PERDURE_ALERT_SECRET=" + canary, "PERDURE_SMTP=smtp://u:" + canary + "@h",
 		"PERDURE_ENCRYPTION_KEYS=file:" + kept,
 	}, nil)
 	if err != nil || c.Alerts.Secret != canary || c.Encryption.Keys != canary {

@@ -2,6 +2,7 @@ package config
 
 import (
 	"context"
+	"errors"
 	"os"
 
 	"github.com/perdure/perdure/codec"
@@ -36,7 +37,11 @@ func (e Encryption) Wrap(ctx context.Context, db store.Store) (store.Store, erro
 
 // EncryptionOf returns what the environment says, for a command that opens the database itself.
 func EncryptionOf() (Encryption, error) {
-	keys, err := secret(os.Getenv(byName["encryption.keys"].Env))
+	text, set := os.LookupEnv(byName["encryption.keys"].Env)
+	keys, err := secret(text)
+	if err == nil && set && keys == "" {
+		err = errors.New("the variable is set, and empty")
+	}
 	if err != nil {
 		return Encryption{}, refuse("encryption.keys cannot be read: "+err.Error(), "")
 	}

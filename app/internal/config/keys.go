@@ -102,7 +102,10 @@ var table = []Key{
 		Name: "encryption.keys", Secret: true,
 		About: "keys of payloads in the database, each as ID:BASE64; the first one writes; none " +
 			"for payloads in the clear; file:PATH reads a file",
-		set: text(func(c *Config) *string { return &c.Encryption.Keys }),
+		set: func(c *Config, text string, _ []string) error {
+			c.Encryption.Keys = text
+			return nil
+		},
 	},
 	{
 		Name: "encryption.compress", Default: "false",
@@ -233,7 +236,8 @@ var table = []Key{
 		set:   flag(func(c *Config) *bool { return &c.Traces }),
 	},
 	{
-		Name: "switches.api", Default: "true", About: "the API under /api/orchestration",
+		Name: "switches.api", Default: "true",
+		About: "the API, and the store for clients, both under /api",
 		set: flag(func(c *Config) *bool { return &c.Switches.API }),
 	},
 	{
@@ -291,7 +295,7 @@ func onOff(text string) (bool, error) {
 func number(least int, of func(*Config) *int) setter {
 	return func(c *Config, text string, _ []string) error {
 		n, err := strconv.Atoi(text)
-		if err != nil || n < least || n > 1<<40 {
+		if err != nil || n < least {
 			return fmt.Errorf("allowed are whole numbers from %d on", least)
 		}
 		*of(c) = n

@@ -81,6 +81,12 @@ func isSection(name string) bool {
 
 const envPrefix = "PERDURE_"
 
+// isService reports whether Kubernetes sets a variable for a service that is called perdure.
+func isService(name string) bool {
+	return strings.HasPrefix(name, envPrefix+"SERVICE_") || name == envPrefix+"PORT" ||
+		strings.HasPrefix(name, envPrefix+"PORT_")
+}
+
 // others are variables with the prefix that are no keys.
 var others = map[string]bool{
 	"PERDURE_CONFIG": true, "PERDURE_TOKEN": true, "PERDURE_TOKEN_FILE": true,
@@ -91,7 +97,7 @@ func readEnvironment(environment []string, found map[string]source) error {
 	for _, one := range environment {
 		name, text, _ := strings.Cut(one, "=")
 		if !strings.HasPrefix(name, envPrefix) || others[name] ||
-			strings.HasPrefix(name, envPrefix+"TEST_") {
+			strings.HasPrefix(name, envPrefix+"TEST_") || isService(name) {
 			continue
 		}
 		k, known := byEnv[name]

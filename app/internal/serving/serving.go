@@ -3,6 +3,7 @@ package serving
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -225,6 +226,11 @@ func (n *node) serve(options server.Options) error {
 	if c.Switches.MCP {
 		options.Agents = mcp.New
 	}
+	if c.Listen.Certificate != "" {
+		if _, err := tls.LoadX509KeyPair(c.Listen.Certificate, c.Listen.Key); err != nil {
+			return fmt.Errorf("listen.certificate: %w", err)
+		}
+	}
 	s, err := server.New(n.engine, n.store, options)
 	if err != nil {
 		return err
@@ -277,7 +283,7 @@ func (n *node) run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	s := server.HTTPServer(n.handler)
-	s.ErrorLog = slog.NewLogLogger(n.log.Handler(), slog.LevelDebug)
+	s.ErrorLog = slog.NewLogLogger(n.log.Handler(), slog.LevelWarn)
 	answers, end := context.WithCancel(context.WithoutCancel(ctx))
 	s.BaseContext = func(net.Listener) context.Context { return answers }
 	served := make(chan error, 1)
