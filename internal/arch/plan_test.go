@@ -317,6 +317,7 @@ var plan = map[string]permit{
 		others: "go.opentelemetry.io/otel/metric go.opentelemetry.io/otel/trace",
 	},
 	"docs/howto/streams": {own: anyPublic},
+	"docs/howto/api":     {own: anyPublic},
 	// this package
 	"internal/arch": {},
 	// helpers of tests
