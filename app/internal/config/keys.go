@@ -238,7 +238,7 @@ var table = []Key{
 	{
 		Name: "switches.api", Default: "true",
 		About: "the API, and the store for clients, both under /api",
-		set: flag(func(c *Config) *bool { return &c.Switches.API }),
+		set:   flag(func(c *Config) *bool { return &c.Switches.API }),
 	},
 	{
 		Name: "switches.health", Default: "true", About: "/healthz and /readyz",
