@@ -263,6 +263,9 @@ func (e *Engine) Register(workflows ...Definition) error {
 	return nil
 }
 
+// reservedName is the part of an address of the API where the name of a workflow would be.
+const reservedName = "instances"
+
 func (e *Engine) register(w Definition) error {
 	def, err := definitionOf(w)
 	if err != nil {
@@ -273,6 +276,13 @@ func (e *Engine) register(w Definition) error {
 			Code: journal.CodeInvalid, Op: "register " + def.Name, Message: "pattern " +
 				def.Pattern.String() + " is switched off",
 			Hint: "take it out of Options.Off",
+		}
+	}
+	if def.Name == reservedName {
+		return &Error{
+			Code: journal.CodeInvalid, Op: "register " + def.Name,
+			Message: "a workflow may not have this name",
+			Hint:    "workflows/instances is the address of runs in the API over HTTP",
 		}
 	}
 	_, issues := def.Examined()

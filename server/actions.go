@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"strconv"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/admin"
@@ -190,7 +191,7 @@ type Choice struct {
 }
 
 type unroutedIn struct {
-	From  int64 `query:"from" minimum:"0" default:"0" doc:"the number of the first signal"`
+	From  int64 `query:"from" minimum:"0" default:"0" doc:"the number of the first signal: next of the page before"`
 	Limit int   `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"the longest page"`
 }
 
@@ -200,7 +201,11 @@ func (s runRoutes) unrouted(ctx context.Context, in *unroutedIn) (list[api.Messa
 	for _, m := range all {
 		out = append(out, present.Message(m))
 	}
-	return listOf(out, ""), err
+	next := ""
+	if len(all) == in.Limit {
+		next = strconv.FormatInt(all[len(all)-1].Number+1, 10)
+	}
+	return listOf(out, next), err
 }
 
 type deliverIn struct {

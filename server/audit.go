@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 	"time"
@@ -30,8 +31,13 @@ func (s *Server) audit(r *http.Request, rt route, caller auth.Identity, about st
 		s.o.Audit(act)
 		return
 	}
-	s.log.LogAttrs(r.Context(), slog.LevelInfo, "perdure: action", slog.String("by", act.By),
-		slog.String("role", act.Role), slog.String("from", act.From),
-		slog.String("action", act.Action), slog.String("path", act.Path),
-		slog.Int("status", act.Status))
+	act.LogTo(s.log)
+}
+
+// LogTo logs an action at level info.
+func (a Act) LogTo(log *slog.Logger) {
+	log.LogAttrs(context.Background(), slog.LevelInfo, "perdure: action", slog.String("by", a.By),
+		slog.String("role", a.Role), slog.String("from", a.From),
+		slog.String("action", a.Action), slog.String("path", a.Path),
+		slog.Int("status", a.Status))
 }

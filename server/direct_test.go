@@ -3,6 +3,7 @@ package server_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http/httptest"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/schedule"
 	"github.com/perdure/perdure/server"
+	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/memory"
 	"github.com/perdure/perdure/store/remote"
 )
@@ -178,4 +180,31 @@ func TestASignalOfPerdureItselfIsRefused(t *testing.T) {
 	w.want(400, "POST", api+"/workflows/greet/start", `{"id":"a","input":"x"}`,
 		"Idempotency-Key", "b")
 	w.want(200, "POST", api+"/executions/w-1/signal/go", `"literal �"`)
+}
+
+// A silent is a store that does not answer.
+type silent struct{ store.Store }
+
+func (silent) Info(context.Context) (store.Info, error) { return store.Info{}, io.ErrClosedPipe }
+
+// spec: P-11
+func TestAServerWhoseDatabaseDoesNotAnswerLivesAndIsNotReady(t *testing.T) {
+	db := memory.New()
+	defer db.Close()
+	c, err := perdure.NewClient(t.Context(), db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := server.New(c, silent{db}, server.Options{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]int{"/healthz": 200, "/readyz": 503} {
+		r := httptest.NewRequest("GET", "http://localhost"+path, nil)
+		r.RemoteAddr = "127.0.0.1:1"
+		seen := httptest.NewRecorder()
+		if s.ServeHTTP(seen, r); seen.Code != want || strings.Contains(seen.Body.String(), "pipe") {
+			t.Errorf("%s: %d %s, want %d", path, seen.Code, seen.Body, want)
+		}
+	}
 }

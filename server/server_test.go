@@ -6,7 +6,7 @@ import (
 	"github.com/perdure/perdure/server"
 )
 
-// spec: P-10
+// spec: P-10, R-28
 func TestARunIsStartedReadAndWaitedFor(t *testing.T) {
 	w := begin(t, server.Options{})
 	id := w.start("greet", `{"id":"g-1","input":"ada"}`)

@@ -91,6 +91,7 @@ func TestMistakesAreRefusedWithTheirPlace(t *testing.T) {
 		{"a: [\n", "", "is not YAML"},
 		{"log.format: text\n---\nlog.format: text\n", "", "more than one document"},
 		{"patterns.off: [opera]\n", "", `there is no pattern "opera"`},
+		{"patterns.off: [workflow]\n", "", "WORKFLOW cannot be off"},
 		{"retention.statuses: [RUNNING=1h]\n", "", "is not STATUS=TIME"},
 		{"alerts.internal: [10.0.0.1]\n", "", "is no network"},
 		{"auth.tokens: ['ada:boss:" + hash + "']\n", "", "the role viewer, operator or admin"},

@@ -362,6 +362,9 @@ func setPatterns(c *Config, _ string, items []string) error {
 		if !ok {
 			return fmt.Errorf("there is no pattern %q", item)
 		}
+		if p == journal.PatternWorkflow {
+			return errors.New("WORKFLOW cannot be off: schedules and batches are of it")
+		}
 		c.Engine.Off = append(c.Engine.Off, p)
 	}
 	return nil

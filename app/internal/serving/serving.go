@@ -100,9 +100,7 @@ func (n *node) close() {
 
 func (n *node) prepare(ctx context.Context) (err error) {
 	c := n.o.Config
-	if n.log, err = logger(c.Log, n.o.Log); err != nil {
-		return err
-	}
+	n.log = logger(c.Log, n.o.Log)
 	feed, summary := &server.Feed{}, observe.NewSummary()
 	options := c.Engine
 	options.Logger = slog.New(slog.DiscardHandler) // its observer has more
@@ -215,7 +213,11 @@ func (n *node) serve(options server.Options) error {
 		}
 		options.Authenticator = tokens
 	}
-	if c.Audit != "" {
+	if c.Audit == "" {
+		// What is logged of the engine does not decide about the audit.
+		log := logger(config.Log{Format: c.Log.Format, Level: slog.LevelInfo}, n.o.Log)
+		options.Audit = func(act server.Act) { act.LogTo(log) }
+	} else {
 		audit, err := openAudit(c.Audit, n.log)
 		if err != nil {
 			return err
@@ -343,13 +345,13 @@ func (n *node) url(l net.Listener) string {
 	return scheme + "://" + net.JoinHostPort(host, port) + c.Prefix
 }
 
-func logger(c config.Log, w io.Writer) (*slog.Logger, error) {
+func logger(c config.Log, w io.Writer) *slog.Logger {
 	options := &slog.HandlerOptions{Level: c.Level}
 	switch c.Format {
 	case "text":
-		return slog.New(slog.NewTextHandler(w, options)), nil
+		return slog.New(slog.NewTextHandler(w, options))
 	case "json":
-		return slog.New(slog.NewJSONHandler(w, options)), nil
+		return slog.New(slog.NewJSONHandler(w, options))
 	}
-	return slog.New(slog.DiscardHandler), nil
+	return slog.New(slog.DiscardHandler)
 }

@@ -35,3 +35,17 @@ func TestAPatternThatIsSwitchedOffIsNotRegistered(t *testing.T) {
 		}
 	}
 }
+
+// spec: P-10
+func TestTheNameOfAnAddressIsNoNameOfAWorkflow(t *testing.T) {
+	engine, err := perdure.New(memory.New(), perdure.Options{Build: "check"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = engine.Register(perdure.Define("instances", func(context.Context, int) (int, error) {
+		return 0, nil
+	}))
+	if journal.CodeOf(err) != journal.CodeInvalid {
+		t.Errorf("it is registered: %v", err)
+	}
+}
