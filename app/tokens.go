@@ -11,6 +11,7 @@ import (
 func (p *program) newTokens() *cobra.Command {
 	cmd := group(&cobra.Command{
 		Use: "tokens", Short: "Make credentials for the API of a server",
+		Example: "  perdure tokens new ada --role operator",
 	})
 	cmd.AddCommand(newTokensNew())
 	return cmd
