@@ -158,8 +158,10 @@ var none = map[string]string{
 		"pattern.Rollback.* pattern.ParkUndo pattern.RetryWithin pattern.Unversioned " +
 		"pattern.CancelWaiting pattern.FirstVersion",
 	"what is read of an ask": "approval.State.RolesAt approval.Receipt.String update.Update.Name",
-	"what is read of an engine": "perdure.Engine.Workflows perdure.Ended.Report " +
-		"perdure.Report.* perdure.ResultOf perdure.Status.*",
+	"what typed verbs that are played do, by name and bytes": "perdure.Client.StartAll " +
+		"perdure.Client.SendAll",
+	"what is read of an engine": "perdure.Engine.Workflows perdure.Engine.Load " +
+		"perdure.Ended.Report perdure.Report.* perdure.ResultOf perdure.Status.*",
 	"streams and lines": "stream.Stream.Name stream.Stream.Follow steplog.Keep.ApplyTo*",
 	"definitions as data": "dag.Read dag.Handler dag.ChildOf dag.Graph.Graph " +
 		"dag.Graph.Layers saga.Composition.Graph saga.NamedHandler machine.Machine.Diagram " +
