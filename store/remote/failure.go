@@ -12,7 +12,7 @@ var sentinels = map[string]error{
 	"closed": store.ErrClosed, "fenced": store.ErrFenced, "held": store.ErrHeld,
 	"locked": store.ErrLocked, "not_found": store.ErrNotFound, "newer": store.ErrNewer,
 	"older": store.ErrOlder, "lost": store.ErrLost, "damaged": store.ErrDamaged,
-	"foreign": store.ErrForeign,
+	"foreign": store.ErrForeign, "encoded": store.ErrEncoded,
 }
 
 // A failure is an error on the wire: its text, and what errors.Is and errors.As find in it.
