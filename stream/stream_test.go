@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -402,6 +403,7 @@ func TestMisuseOfStreamsIsRefused(t *testing.T) {
 //
 // spec: B-11
 func TestAnAttemptThatIsOverPutsNothingIn(t *testing.T) {
+	var mu sync.Mutex
 	var after error
 	late := perdure.Define("late", func(ctx context.Context, _ int) (int, error) {
 		return perdure.Step(ctx, "ask", func(ctx context.Context) (int, error) {
@@ -409,7 +411,10 @@ func TestAnAttemptThatIsOverPutsNothingIn(t *testing.T) {
 				return 0, err
 			}
 			time.Sleep(time.Hour)
-			after = answer.Append(context.WithoutCancel(ctx), "late")
+			err := answer.Append(context.WithoutCancel(ctx), "late")
+			mu.Lock()
+			defer mu.Unlock()
+			after = err // of each attempt
 			return 0, nil
 		}, perdure.Timeout(time.Minute))
 	})
@@ -417,7 +422,9 @@ func TestAnAttemptThatIsOverPutsNothingIn(t *testing.T) {
 		w := world.New(t, late)
 		world.StartAndSettle(w, late, 0, perdure.ID("a"))
 		world.Pause(t.Context(), 2*time.Hour)
+		mu.Lock()
 		world.CodeIs(t, after, journal.CodeCancelled)
+		mu.Unlock()
 		same(t, "what counts", read(t, w.Engine, "a"), "in time.")
 		w.End()
 	})
