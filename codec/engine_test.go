@@ -126,8 +126,8 @@ func bird() (*perdure.Workflow[string, string], *perdure.Workflow[string, string
 	}), child
 }
 
-// fly makes a database that has every canary, and returns its bytes: of the file, of what is beside
-// it, and of a backup. Into found it reads what an application finds.
+// fly makes a database with all canaries. It returns the bytes of the file, of the files beside it,
+// and of a backup.
 func fly(t *testing.T, c codec.Codec) (stored []byte) {
 	ctx := t.Context()
 	dir := t.TempDir()

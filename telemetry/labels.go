@@ -79,7 +79,7 @@ func stepOf(path string) string {
 		return path
 	}
 	var b strings.Builder
-	var until rune // the end of what is left out; zero for nothing
+	var until rune // the bracket that ends the part to skip; zero outside such a part
 	for _, c := range path {
 		switch {
 		case c == '[':
