@@ -30,8 +30,11 @@ var migrations embed.FS
 
 // migrate brings the schema to this version in one transaction. A process that dies during it
 // leaves the schema as it was. If two processes migrate at the same time, one waits for the other,
-// and then finds nothing to do.
+// and then finds nothing to do. It leaves the connection waiting for locks.
 func migrate(c *conn) error {
+	if err := patience(c); err != nil {
+		return err
+	}
 	if version, err := checkVersion(c); err != nil || version == schemaVersion {
 		return err
 	}

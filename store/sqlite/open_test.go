@@ -240,6 +240,12 @@ func TestWhoMigratesWaits(t *testing.T) {
 	if waits, err = c.value("pragma busy_timeout"); waits != int64(0) {
 		t.Errorf("SQLite waits for %v ms where begin is to try again (%v)", waits, err)
 	}
+	if err := migrate(c); err != nil {
+		t.Fatal(err)
+	}
+	if waits, err = c.value("pragma busy_timeout"); waits != busyFor.Milliseconds() {
+		t.Errorf("a migration that is called later waits for %v ms (%v)", waits, err)
+	}
 }
 
 func TestVersions(t *testing.T) {
