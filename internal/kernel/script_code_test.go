@@ -1,15 +1,19 @@
 package kernel_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/perdure/perdure/internal/kernel"
+	"github.com/perdure/perdure/internal/rules"
 	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/store"
 )
 
 // A code is workflow code in one activation of a run. It goes through the lines of its workflow,
@@ -37,6 +41,7 @@ func define(w *world, of *engine, l line) *kernel.Workflow {
 	if l.opts["tells"] != "" {
 		wf.Listeners = append(wf.Listeners, w.listener(of, line{words: []string{l.opts["tells"]}}))
 	}
+	limited(wf, l)
 	wf.Body = func(ctx context.Context, input []byte) ([]byte, *journal.Failure) {
 		i, _ := kernel.InfoOf(ctx)
 		w.mu.Lock()
@@ -62,6 +67,39 @@ func define(w *world, of *engine, l line) *kernel.Workflow {
 	}
 	return wf
 }
+
+// limited sets the limits that the line of a workflow has: slots=1 for its runs, token=10s between
+// their begins; one=joins, one=replaces, or gathers=3 quiet=10s for starts beside an open run.
+func limited(wf *kernel.Workflow, l line) {
+	var all []store.Ask
+	wf.Singleton = map[string]kernel.Singleton{"joins": 1, "replaces": 2}[l.opts["one"]]
+	if most := l.number("gathers", 0); most > 0 {
+		wf.Gather = &kernel.Gather{Quiet: l.time("quiet"), Most: most, Union: together}
+	}
+	if wf.Singleton != 0 || wf.Gather != nil {
+		all = append(all, store.Ask{Slot: rules.OneSlot, Limit: wf.Name + rules.OneLimit, Max: 1})
+	}
+	if every := l.time("token"); every > 0 {
+		all = append(all, store.Ask{
+			Slot: rules.StartToken, Limit: wf.Name + rules.RateLimit, Every: every, Burst: 1,
+		})
+	}
+	if most := l.number("slots", 0); most > 0 {
+		all = append(all, store.Ask{Slot: rules.RunSlot, Limit: wf.Name, Max: most})
+	}
+	if all == nil {
+		return
+	}
+	wf.Limits = func(input []byte) ([]store.Ask, *journal.Failure) {
+		if string(input) == "no-key" {
+			return nil, &journal.Failure{Code: journal.CodeInvalid, Message: "there is no key"}
+		}
+		return slices.Clone(all), nil
+	}
+}
+
+// together is the union of inputs.
+func together(inputs [][]byte) ([]byte, error) { return bytes.Join(inputs, []byte("+")), nil }
 
 // policy returns the retry policy of a line: tries=3 retry=1s.
 func policy(l line) func(int, *journal.Failure) (time.Duration, bool) {
@@ -176,6 +214,15 @@ func (c *code) operate(ctx context.Context, l line) (string, error) {
 		n, _ := strconv.ParseInt(name, 10, 64)
 		ok, err := kernel.TakeMessage(ctx, n)
 		return fmt.Sprint(ok), err
+	case "lock":
+		lock := kernel.Lock{
+			Name: name, Limit: l.opts["of"], Max: l.number("slots", 1), Within: l.time("within"),
+		}
+		slot, err := kernel.Acquire(ctx, lock)
+		if err == nil {
+			err = errors.Join(c.do(ctx, l.body), kernel.Free(ctx, lock, slot))
+		}
+		return "", err
 	case "child":
 		o, _, err := kernel.StartChild(ctx, kernel.Child{
 			Name: name, Workflow: l.opts["of"], ID: l.opts["id"], Input: l.data(2),
