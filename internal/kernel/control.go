@@ -105,6 +105,20 @@ type order struct {
 	// the kind of the message that carries the order if another engine has the run
 	kind journal.Kind
 	why  Why
+	met  journal.Head // the run that the order is for, as it was found last
+}
+
+// find returns the run that the order is for. An ID that names another run by the time that the
+// order is tried again does not make the order one for that run, unless it continues the first.
+func (o *order) find(ctx context.Context, d *FrontEnd) (journal.Head, error) {
+	h, err := d.Find(ctx, o.id)
+	if err == nil && o.met.Number != 0 && h.Chain != o.met.Chain {
+		h, err = d.Find(ctx, string(o.met.ID))
+	}
+	if err == nil {
+		o.met = h
+	}
+	return h, err
 }
 
 // order carries out an order. If the engine loses its lease meanwhile, the head of the run shows
@@ -121,7 +135,7 @@ func (e *Engine) order(ctx context.Context, o order) error {
 		if err != nil {
 			return err
 		}
-		if err := k.order(ctx, o); !errors.Is(err, errLost) {
+		if err := k.order(ctx, &o); !errors.Is(err, errLost) {
 			return err
 		}
 	}
@@ -201,12 +215,12 @@ func wrongState(op string, h journal.Head, why string) error {
 
 // order carries out an order: on the activation that the run has here, or on one made
 // for it. A run that another engine has is sent a message.
-func (k *Kernel) order(ctx context.Context, o order) error {
+func (k *Kernel) order(ctx context.Context, o *order) error {
 	for {
 		if err := k.running(ctx, o.op); err != nil {
 			return err
 		}
-		head, err := k.Find(ctx, o.id)
+		head, err := o.find(ctx, &k.FrontEnd)
 		if err != nil {
 			return err
 		}

@@ -309,6 +309,71 @@ func TestAWaitThatIsOverAsksASilentStoreInPeace(t *testing.T) {
 	})
 }
 
+// An ender calls ended after a group is committed by which a run is cancelled, before the engine
+// hears of that.
+type ender struct {
+	store.Store
+	ended func()
+}
+
+func (e *ender) Commit(ctx context.Context, g *store.Group) error {
+	err := e.Store.Commit(ctx, g)
+	for i := range g.Changes {
+		for _, x := range g.Changes[i].Entries {
+			if x.Kind == journal.RunCancelled {
+				e.ended()
+			}
+		}
+	}
+	return err
+}
+
+// An order by workflow ID is for the run that has the ID then: not for a run that is started when
+// that one has ended, while the order waits for its answer.
+//
+// spec
+func TestAnOrderIsForOneRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		id, again := []perdure.StartOption{perdure.ID("one"), perdure.Dedup(0)}, false
+		idle := perdure.Define("idle", func(ctx context.Context, _ int) (int, error) {
+			return caseSignal.Wait(ctx)
+		})
+		w, other := newWorldOfTwo(t, idle)
+		w.End()
+		w.DB = w.DB.Reopen()
+		w.Wrap = func(s store.Store) store.Store {
+			return &ender{s, func() {
+				if !again {
+					return
+				}
+				again = false
+				if _, err := idle.Start(ctx, other, 0, id...); err != nil {
+					t.Error(err)
+				}
+			}}
+		}
+		w.Begin()
+		if _, err := idle.Start(ctx, w.Engine, 0, id...); err != nil {
+			t.Fatal(err)
+		}
+		for i := range 20 { // which of two facts it hears of first is a matter of chance
+			again = true
+			if err := w.Engine.Cancel(ctx, "one", ""); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			runs, _, err := w.DB.Find(ctx, store.Filter{
+				Statuses: []journal.Status{journal.Cancelled}, Limit: 100,
+			})
+			if err != nil || len(runs) != i+1 {
+				t.Fatalf("%d orders have ended %d runs; %v", i+1, len(runs), err)
+			}
+		}
+		w.End()
+	})
+}
+
 // A parent does not wait for a detached child, and does not show such a wait.
 //
 // spec: R-17
