@@ -77,7 +77,7 @@ func (a *Client) SetLimit(ctx context.Context, name string, b limit.Bounds, by N
 	if err := checkSetting(op, name, by); err != nil {
 		return err
 	}
-	if kernel.IsOwn(name) {
+	if rules.IsOwn(name) {
 		return failure.Invalid(op, "names that begin with %s are of the engine's own workflows, "+
 			"which have no limits", kernel.OwnPrefix)
 	}

@@ -46,7 +46,7 @@ func (a *Client) ResumeWorkflow(ctx context.Context, workflow string, by Note) e
 }
 
 func checkPause(op, workflow string, by Note) error {
-	if kernel.IsOwn(workflow) {
+	if rules.IsOwn(workflow) {
 		return failure.Invalid(op, "the workflows of the engine are not paused")
 	}
 	return checkSetting(op, workflow, by)

@@ -49,7 +49,7 @@ func checkName(op, workflow string) error {
 	switch {
 	case workflow != Default && !journal.ValidName(workflow):
 		return failure.Within(op, failure.BadName("workflow", workflow))
-	case kernel.IsOwn(workflow):
+	case rules.IsOwn(workflow):
 		return invalid(op, "workflow %s is not valid: nobody is alerted about the workflows of "+
 			"the engine", workflow)
 	}

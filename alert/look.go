@@ -191,7 +191,7 @@ func (l *looker) isNewKey(c Cause, key string) bool {
 
 // rule returns the rule for a workflow, if it has the cause.
 func (l *looker) rule(c Cause, workflow string) (Rule, bool) {
-	if kernel.IsOwn(workflow) {
+	if rules.IsOwn(workflow) {
 		return Rule{}, false
 	}
 	r, found := ruleIn(l.rules, workflow)
@@ -270,7 +270,7 @@ func (l *looker) stale() error {
 	all, more, err := admin.New(l.engine).FirstStale(l.ctx, 0)
 	for _, s := range all {
 		switch {
-		case kernel.IsOwn(s.Head.Workflow) || l.isPaused(s.Head) || l.lacking(s.Head) != "":
+		case rules.IsOwn(s.Head.Workflow) || l.isPaused(s.Head) || l.lacking(s.Head) != "":
 		case !l.isNew(suspect, s.Head):
 			l.found(CauseStalled, s.Head, s.Why)
 		}

@@ -29,6 +29,6 @@
 //     lines of the steps that it keeps.
 //
 // A line that is logged after the attempt is over or was given up is not kept. The handler of the
-// application gets every line, kept or not. The store has the lines as they are: do not log
-// secrets.
+// application gets every line, kept or not, but none again that workflow code logs in a replay. The
+// store has the lines as they are: do not log secrets.
 package steplog

@@ -7,24 +7,29 @@ import (
 	"slices"
 
 	"github.com/perdure/perdure/internal/kernel"
+	"github.com/perdure/perdure/journal"
 )
 
 // A handler passes records on, and keeps those of steps.
 type handler struct {
 	next slog.Handler
-	// the step whose lines they are, whatever their context is; nil for none
-	step context.Context
+	// the step or workflow code whose lines they are, whatever their context is; nil for none
+	of   context.Context
 	with []func(slog.Handler) slog.Handler // the attributes and groups, in their order
 }
 
 // Handler returns a handler that passes every record on to next, and also keeps it if its context
-// is that of a step with [Keep]. Next decides by itself which levels it wants. A record whose
-// context is that of any step gets the attributes run_id, workflow, step and attempt on its way to
-// next. The code of a workflow is replayed, and what it logs outside its steps comes again then.
+// is that of a step with [Keep]. Next decides by itself which levels it wants.
+//
+// A record whose context is that of a step gets the attributes run_id, workflow, step and attempt
+// on its way to next, and one of workflow code gets run_id and workflow. Workflow code is replayed
+// when its run is loaded again. What it logged before is not passed on again then; only after the
+// death of a process may the lines since the last durable operation come twice.
 func Handler(next slog.Handler) slog.Handler { return &handler{next: next} }
 
-// Logger returns a logger of the step of ctx, for code that logs without a context. Its lines are
-// kept, and passed on to the handler of [slog.Default]. With a context of no step it keeps nothing.
+// Logger returns a logger of the step or workflow code of ctx, for code that logs without a
+// context. Its lines are as those that [Handler] gets with that context, and are passed on to the
+// handler of [slog.Default].
 func Logger(ctx context.Context) *slog.Logger {
 	h, is := slog.Default().Handler().(*handler)
 	if is {
@@ -33,67 +38,76 @@ func Logger(ctx context.Context) *slog.Logger {
 	} else {
 		h = &handler{next: slog.Default().Handler()}
 	}
-	h.step = ctx
+	h.of = ctx
 	return slog.New(h)
 }
 
-// kept marks the context of a record that is kept already.
-type kept struct{}
+// A speaker is the step or the workflow code that a record is of; neither for other records.
+type speaker struct {
+	step  kernel.StepInfo
+	keeps bool // the step keeps the record
+	again bool // the code has logged it before
+	attrs []slog.Attr
+}
 
-// of returns the step that keeps a record of that level; false if none does.
-func (h *handler) of(ctx context.Context, level slog.Level) (kernel.StepInfo, bool) {
-	if ctx.Value(kept{}) != nil {
-		return kernel.StepInfo{}, false
+// heard marks the context of a record that another handler of this package has had.
+type heard struct{}
+
+func (h *handler) speaker(ctx context.Context, level slog.Level) (s speaker) {
+	if ctx.Value(heard{}) != nil {
+		return s
 	}
-	if h.step != nil {
-		ctx = h.step
+	if h.of != nil {
+		ctx = h.of
+	}
+	if run, again, is := kernel.CodeOf(ctx); is {
+		s.again, s.attrs = again, attrsOf(run)
+		return s
 	}
 	step, err := kernel.StepOf(ctx, "log")
 	if err != nil {
-		return step, false
+		return s
 	}
-	return step, step.Keeps(int(level))
+	n, _ := step.Attempt()
+	s.step, s.keeps = step, step.Keeps(int(level))
+	s.attrs = append(attrsOf(step.Run()), slog.String("step", step.Name()), slog.Int("attempt", n))
+	return s
+}
+
+func attrsOf(run journal.Head) []slog.Attr {
+	return []slog.Attr{
+		slog.String("run_id", string(run.ID)), slog.String("workflow", run.Workflow),
+	}
 }
 
 // Enabled implements slog.Handler.
 func (h *handler) Enabled(ctx context.Context, level slog.Level) bool {
-	_, keeps := h.of(ctx, level)
-	return keeps || h.next.Enabled(ctx, level)
+	if h.next.Enabled(ctx, level) {
+		return true
+	}
+	return h.speaker(ctx, level).keeps
 }
 
 // Handle implements slog.Handler.
 func (h *handler) Handle(ctx context.Context, r slog.Record) error {
-	if step, keeps := h.of(ctx, r.Level); keeps {
+	s := h.speaker(ctx, r.Level)
+	if s.again {
+		return nil
+	}
+	if s.keeps {
 		if line := h.line(ctx, r); line != nil {
-			step.Log(int(r.Level), line)
+			s.step.Log(int(r.Level), line)
 		}
-		ctx = context.WithValue(ctx, kept{}, true)
 	}
 	if !h.next.Enabled(ctx, r.Level) {
 		return nil
 	}
-	return h.next.Handle(h.named(ctx, r))
-}
-
-// named marks the context of a record that has the name of its step already.
-type named struct{}
-
-// named returns a record that names its step, if it is of one, and its context.
-func (h *handler) named(ctx context.Context, r slog.Record) (context.Context, slog.Record) {
-	of := ctx
-	if h.step != nil {
-		of = h.step
+	if s.attrs != nil {
+		r = r.Clone()
+		r.AddAttrs(s.attrs...)
+		ctx = context.WithValue(ctx, heard{}, true)
 	}
-	step, err := kernel.StepOf(of, "log")
-	if err != nil || ctx.Value(named{}) != nil {
-		return ctx, r
-	}
-	n, _ := step.Attempt()
-	run := step.Run()
-	r = r.Clone()
-	r.AddAttrs(slog.String("run_id", string(run.ID)), slog.String("workflow", run.Workflow),
-		slog.String("step", step.Name()), slog.Int("attempt", n))
-	return context.WithValue(ctx, named{}, true), r
+	return h.next.Handle(ctx, r)
 }
 
 // line returns the kept form of a record; nil if it has none.

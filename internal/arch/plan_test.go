@@ -60,7 +60,8 @@ var plan = map[string]permit{
 	// what a definition is, and what options are applied to
 	"definition": {own: "internal/failure journal"},
 	"internal/sealed": {
-		own: "definition internal/failure internal/kernel internal/payload journal store",
+		own: "definition internal/failure internal/kernel internal/payload internal/rules " +
+			"journal store",
 	},
 	"internal/paced": {own: "internal/failure internal/kernel"},
 	"internal/token": {own: "internal/kernel internal/sealed journal store"},

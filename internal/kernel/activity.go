@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/perdure/perdure/internal/rules"
 	"github.com/perdure/perdure/journal"
 )
 
@@ -233,7 +234,7 @@ func (a *activity) loadedRuns() []*run {
 func (a *activity) perPattern() map[string]int {
 	n := map[string]int{}
 	for _, r := range a.loadedRuns() {
-		if h := r.identity(); !IsOwn(h.Workflow) {
+		if h := r.identity(); !rules.IsOwn(h.Workflow) {
 			n[h.Pattern.String()]++
 		}
 	}

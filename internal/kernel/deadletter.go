@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/perdure/perdure/internal/rules"
@@ -302,9 +301,6 @@ func (l *deadLetters) by(f *journal.Failure) journal.Op {
 	}
 	return l.seen[len(l.seen)-1].op
 }
-
-// IsOwn reports whether a workflow is one that an engine has by itself.
-func IsOwn(name string) bool { return strings.HasPrefix(name, OwnPrefix) }
 
 // About returns the facts about the run of ctx for a dead letter: its head, with the status that
 // its code has set, and its input.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/internal/guard"
+	"github.com/perdure/perdure/internal/rules"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
 )
@@ -68,7 +69,7 @@ type Event struct {
 // wants reports whether the listener listens to the end of such a run.
 func (l *Listener) wants(h journal.Head) bool {
 	if l.Workflow != "" && l.Workflow != h.Workflow ||
-		l.Workflow == "" && IsOwn(h.Workflow) || h.Status == journal.ContinuedAsNew {
+		l.Workflow == "" && rules.IsOwn(h.Workflow) || h.Status == journal.ContinuedAsNew {
 		return false
 	}
 	return len(l.Statuses) == 0 || slices.Contains(l.Statuses, h.Status)

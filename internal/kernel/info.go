@@ -30,6 +30,19 @@ type RunInfo struct {
 	PredecessorEnded time.Time
 }
 
+// CodeOf returns the run whose workflow code has ctx, and reports whether that code does again what
+// it did before. It returns false if ctx is not that of workflow code.
+func CodeOf(ctx context.Context) (h journal.Head, again, is bool) {
+	s, is := ctx.Value(contextKey{}).(*scope)
+	if !is {
+		return journal.Head{}, false, false
+	}
+	r := s.run
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.head(), r.replays(r.memo), true
+}
+
 // InfoOf returns the state of the run of ctx: in workflow code, and in the body of a step.
 func InfoOf(ctx context.Context) (RunInfo, error) {
 	var s *scope

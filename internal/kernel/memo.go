@@ -76,6 +76,7 @@ type memo struct {
 	idle     []*record           // operations that the build that wrote last recorded as unused
 	begins   []*journal.Entry    // the variables that the run begins with
 	tccs     int                 // TCCs within the run that carry out a decision
+	replay   replay
 	outputs  outputs
 }
 
@@ -121,6 +122,36 @@ type scopeMemo struct {
 // fewMissed limits how many operations observers hear of that are new in another build.
 const fewMissed = 100
 
+// A replay is the part of a memo that tells code which does again what it did before from code that
+// goes on. Code does things again until it has come to all recorded operations and knows their
+// outcomes. If it was waiting when the journal ended, it does until it learns something new. Code
+// of another build may not come to all that is recorded: its replay is over when it waits.
+type replay struct {
+	left   int  // operations of all scopes that code has not come to
+	waited bool // code had gone as far as it could when the journal ended
+	passed bool // code has asked for an operation that is new
+}
+
+// note notes an entry. Code that has panicked does not wait anywhere.
+func (p *replay) note(e *journal.Entry) {
+	if e.Status != 0 {
+		p.waited = e.Status == journal.Waiting && e.Kind != journal.RunRetrying
+	}
+}
+
+// goesOn notes that code has asked for an operation that is not recorded.
+func (p *replay) goesOn(c class) {
+	if p.left == 0 && c != isWait && c != isVersion {
+		p.passed = true
+	}
+}
+
+// goesOver reports whether code does again what it did before. known is false while a recorded
+// outcome waits for the code.
+func (p *replay) goesOver(known bool) bool {
+	return !p.passed && (p.waited || p.left > 0 || !known)
+}
+
 // newMemo reads a journal. If build wrote all of it, replay is strict.
 func newMemo(entries []journal.Entry, build string) *memo {
 	m := &memo{
@@ -164,6 +195,7 @@ func (m *memo) add(e *journal.Entry) {
 	default:
 		m.failures = 0
 	}
+	m.replay.note(e)
 	m.tccs += decides(e)
 	m.outputs.note(e)
 	switch e.Kind {
@@ -227,6 +259,7 @@ func (m *memo) add(e *journal.Entry) {
 			s := m.scope(e.Op.Scope)
 			s.records = append(s.records, r)
 			r.place = len(s.records)
+			m.replay.left++
 		}
 	}
 	r.add(e)
@@ -378,6 +411,7 @@ func (m *memo) ask(op journal.Op, c class) (*record, error) {
 			r.asked = true
 			if s := m.scopes[op.Scope]; !r.moved {
 				s.asked++
+				m.replay.left -= max(r.place-s.reached, 0)
 				s.reached = max(s.reached, r.place)
 			}
 		}
@@ -396,6 +430,7 @@ func (m *memo) ask(op journal.Op, c class) (*record, error) {
 					c, op, missed.class, missed.op, missed.first)
 		}
 	}
+	m.replay.goesOn(c)
 	return nil, nil
 }
 

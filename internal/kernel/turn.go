@@ -43,6 +43,7 @@ type turns struct {
 	caughtUp   bool      // code has gone as far as it can without an entry that is not recorded
 	// payloads that the engine reads for the holder; they are no reason to lend
 	reading int
+	knows   int64 // the sequence of the last fact that was delivered
 }
 
 // holder returns the branch that has the turn, or nil.
@@ -153,6 +154,7 @@ func (t *turns) next(held bool) (*branch, interface{ deliver() }) {
 	if held || t.facts.empty() {
 		return nil, nil
 	}
+	t.knows = t.facts.queue[t.facts.first].seq
 	return nil, t.facts.pop()
 }
 
@@ -209,6 +211,12 @@ func (t *turns) catchUp() (first bool) {
 	return first
 }
 
+// replays reports whether code that has that memo does again what it did before.
+func (t *turns) replays(m *memo) bool {
+	return m != nil && !t.caughtUp && t.knows <= m.last &&
+		m.replay.goesOver(!t.facts.hasUpTo(m.last))
+}
+
 // A fact is something recorded that workflow code does not know yet: mostly the outcome of an
 // operation.
 type fact struct {
@@ -224,6 +232,9 @@ type facts struct {
 }
 
 func (f *facts) empty() bool { return f.first == len(f.queue) }
+
+// hasUpTo reports whether there is a fact with a sequence up to that.
+func (f *facts) hasUpTo(seq int64) bool { return !f.empty() && f.queue[f.first].seq <= seq }
 
 func (f *facts) push(x fact) {
 	if f.empty() {

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/perdure/perdure/internal/rules"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/observe"
 )
@@ -240,7 +241,7 @@ func (t tracing) signal(ctx context.Context, s Signal) Signal {
 // step returns the context of the body of a step, with what traces add.
 func (t tracing) step(a *attempt) context.Context {
 	r := a.op.run
-	if t.Step == nil || IsOwn(r.identity().Workflow) {
+	if t.Step == nil || rules.IsOwn(r.identity().Workflow) {
 		return a.ctx
 	}
 	return t.Step(a.ctx, string(r.id()), traceIn(r.start), a.op.path())

@@ -35,7 +35,7 @@ func (x *Rules) Alerts(workflow, status string) bool {
 }
 
 func (x *Rules) alertOf(workflow string) *alert {
-	if len(x.alerts) == 0 || isOwn(workflow) {
+	if len(x.alerts) == 0 || IsOwn(workflow) {
 		return nil
 	}
 	a := x.alerts[workflow]

@@ -52,7 +52,8 @@ const (
 // applies to them.
 const OwnPrefix = "perdure."
 
-func isOwn(workflow string) bool { return strings.HasPrefix(workflow, OwnPrefix) }
+// IsOwn reports whether a workflow is one that an engine has by itself.
+func IsOwn(workflow string) bool { return strings.HasPrefix(workflow, OwnPrefix) }
 
 // Loop returns the name of the setting for a loop of an engine.
 func Loop(engine int64, loop string) string {
@@ -135,13 +136,13 @@ func (x *Rules) AnyPause() bool { return len(x.pauses) > 0 }
 
 // IsPaused reports whether the runs of a workflow begin no steps.
 func (x *Rules) IsPaused(workflow string) bool {
-	return (x.pauses[workflow] || x.pauses[""]) && !isOwn(workflow)
+	return (x.pauses[workflow] || x.pauses[""]) && !IsOwn(workflow)
 }
 
 // boundsOf returns the setting that applies to the starts of a workflow, and the name of the limit.
 func (x *Rules) boundsOf(w Workflow) (string, *Bounds) {
 	name := cmp.Or(w.Limit, w.Name)
-	if isOwn(w.Name) || len(name) > LongestLimit {
+	if IsOwn(w.Name) || len(name) > LongestLimit {
 		return name, nil
 	}
 	if b := x.limits[name]; b != nil || w.Limited {
@@ -313,7 +314,7 @@ func (x *Rules) Changes(old *Rules, workflows []Workflow) (all []store.Adjust) {
 		for _, limit := range parts {
 			known[limit] = true
 		}
-		byDefault := !w.Limited && !isOwn(w.Name) && anew(DefaultLimit)
+		byDefault := !w.Limited && !IsOwn(w.Name) && anew(DefaultLimit)
 		if byDefault || anew(name) {
 			gone = append(gone, parts...)
 		}

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/perdure/perdure/internal/kernel"
+	"github.com/perdure/perdure/internal/rules"
 	"github.com/perdure/perdure/store"
 )
 
@@ -43,7 +43,7 @@ func Lacking(info store.Info, workflow string) string {
 
 // usersOf returns the names of an engine's workflows without those that it has by itself.
 func usersOf(e store.Engine) []string {
-	return slices.DeleteFunc(slices.Clone(e.Workflows), kernel.IsOwn)
+	return slices.DeleteFunc(slices.Clone(e.Workflows), rules.IsOwn)
 }
 
 // few joins the first of some texts, and says how many more there are; none if there are none.
