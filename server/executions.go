@@ -121,25 +121,35 @@ func (s runRoutes) listRuns(ctx context.Context, in *runsIn) (list[api.Run], err
 	return listOf(runs, cursorText(next, about)), nil
 }
 
-// A cursor of the API is the cursor of the store with a digest of the list that it is of: a cursor
+// A cursor of the API is the cursor of a package with a digest of the list that it is of: a cursor
 // that somebody has changed, or that is of another list, is refused.
 
-func cursorText(c journal.Cursor, about string) string {
-	if c.IsZero() {
+func cursorText(c fmt.Stringer, about string) string {
+	text := c.String()
+	if text == "" {
 		return ""
 	}
-	return c.String() + "." + digest(c.String(), about)
+	return text + "." + digest(text, about)
 }
 
 func cursorOf(text, about string) (journal.Cursor, error) {
+	text, err := bare(text, about)
+	if err != nil {
+		return journal.Cursor{}, err
+	}
+	return journal.ParseCursor(text)
+}
+
+// bare returns a cursor of the API without its digest.
+func bare(text, about string) (string, error) {
 	if text == "" {
-		return journal.Cursor{}, nil
+		return "", nil
 	}
 	i := strings.LastIndexByte(text, '.')
 	if i < 0 || digest(text[:i], about) != text[i+1:] {
-		return journal.Cursor{}, invalid("the cursor is not of this list")
+		return "", invalid("the cursor is not of this list")
 	}
-	return journal.ParseCursor(text[:i])
+	return text[:i], nil
 }
 
 func digest(cursor, about string) string {

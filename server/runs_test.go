@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -201,6 +202,43 @@ func TestTheCursorIsOfItsList(t *testing.T) {
 	}
 	if fmt.Sprint(parts) != fmt.Sprint(whole) || len(whole) < 20 {
 		t.Errorf("%d entries in pages, %d at once", len(parts), len(whole))
+	}
+}
+
+// The list of approvals has pages, whatever is decided between two of them.
+//
+// spec: P-10, R-21
+func TestApprovalsHavePages(t *testing.T) {
+	w := begin(t, server.Options{})
+	for i := range 5 {
+		id := w.start("asking", fmt.Sprintf(`{"id":"a-%d"}`, i))
+		w.until(id, "approval:pay")
+	}
+	const path = api + "/approvals?role=manager&limit=2&cursor="
+	var seen []string
+	cursor := ""
+	for {
+		page := w.want(200, "GET", path+url.QueryEscape(cursor), "")
+		for _, item := range itemsOf(t, page) {
+			seen = append(seen, fmt.Sprint(item["workflow_id"]))
+		}
+		next, _ := page["next"].(string)
+		if next == "" {
+			break
+		}
+		if cursor == "" {
+			w.want(200, "POST", api+"/approvals/a-1/pay", `{"approved":true,"role":"manager"}`)
+		}
+		cursor = next
+	}
+	if got := strings.Join(seen, " "); got != "a-0 a-1 a-2 a-3 a-4" {
+		t.Error(got)
+	}
+	for _, path := range []string{
+		api + "/approvals?role=clerk&cursor=" + url.QueryEscape(cursor), path + "x",
+		path + url.QueryEscape("1"+cursor), api + "/batches?cursor=" + url.QueryEscape(cursor),
+	} {
+		w.want(400, "GET", path, "")
 	}
 }
 
