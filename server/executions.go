@@ -275,6 +275,9 @@ type resultIn struct {
 // maxWait bounds a long poll: proxies cut connections that are silent for longer.
 const maxWait = 5 * time.Minute
 
+// walkWithin is how long the walk along a chain may take, after the wait.
+const walkWithin = 5 * time.Second
+
 func (s runRoutes) result(ctx context.Context, in *resultIn) (Result, int, error) {
 	wait, err := span("wait", in.Wait)
 	if err != nil {
@@ -292,22 +295,52 @@ func (s runRoutes) result(ctx context.Context, in *resultIn) (Result, int, error
 			return Result{}, 0, err
 		}
 	}
-	d, err := s.lastOf(ctx, run.RunID())
-	out := Result{d.Outcome, standingOf(d.Status)}
-	if err == nil && !out.IsTerminal {
+	last, err := s.lastOf(ctx, run.RunID(), time.Now().Add(walkWithin))
+	if err != nil {
+		return Result{}, 0, err
+	}
+	out := Result{outcomeOf(last), standingOf(last.Head.Status.String())}
+	if last.Head.Status == journal.ContinuedAsNew {
+		out.Standing = Standing{Found: true} // the chain goes on
+	}
+	if !out.IsTerminal {
 		return out, http.StatusAccepted, nil
 	}
-	return out, http.StatusOK, err
+	return out, http.StatusOK, nil
 }
 
 // lastOf returns the last run of the chain that begins with a run: a run that continues as new has
-// the result of its successor.
-func (s runRoutes) lastOf(ctx context.Context, id string) (api.Description, error) {
+// the result of its successor. If the walk does not come to the end in time, because the chain is
+// very long or grows as fast, it returns the run that it has come to.
+func (s runRoutes) lastOf(ctx context.Context, id string, until time.Time) (perdure.Status, error) {
 	for {
-		d, err := s.describe(ctx, &runIn{id})
-		if err != nil || d.Successor == "" {
-			return d, err
+		all, err := s.client.Statuses(ctx, id)
+		if err == nil && !all[0].Found {
+			_, err = s.client.Get(ctx, id) // the error has the reason
 		}
-		id = d.Successor
+		if err != nil {
+			return perdure.Status{}, err
+		}
+		h := all[0].Head
+		if h.Status != journal.ContinuedAsNew || time.Now().After(until) {
+			return all[0], nil
+		}
+		last, err := s.client.History(ctx, id, h.Last, 1)
+		if err != nil {
+			return perdure.Status{}, err
+		}
+		if len(last) == 0 || last[0].Detail == nil {
+			return all[0], nil // it is damaged
+		}
+		id = string(last[0].Detail.Other)
 	}
+}
+
+// outcomeOf returns a run with its result, if it has ended.
+func outcomeOf(s perdure.Status) api.Outcome {
+	out := api.Outcome{Run: api.RunOf(s.Head), Output: api.Data(s.Output)}
+	if s.Err != nil {
+		out.Error = &api.Error{Code: string(journal.CodeOf(s.Err)), Message: s.Err.Error()}
+	}
+	return out
 }

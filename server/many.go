@@ -7,7 +7,6 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/api"
-	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/server/auth"
 )
 
@@ -150,12 +149,7 @@ func (s runRoutes) statuses(ctx context.Context, in *struct{ Body IDs }) (list[S
 		if !one.Found {
 			continue
 		}
-		run := api.Outcome{Run: api.RunOf(one.Head), Output: api.Data(one.Output)}
-		if one.Err != nil {
-			run.Error = &api.Error{
-				Code: string(journal.CodeOf(one.Err)), Message: one.Err.Error(),
-			}
-		}
+		run := outcomeOf(one)
 		out[i].Run, out[i].Standing = &run, standingOf(run.Status)
 	}
 	return listOf(out, ""), err

@@ -11,8 +11,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/server"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/memory"
@@ -240,6 +243,52 @@ func TestApprovalsHavePages(t *testing.T) {
 	} {
 		w.want(400, "GET", path, "")
 	}
+}
+
+// A slow store takes its time to read.
+type slow struct{ store.Store }
+
+// Load implements store.Store.
+func (s slow) Load(ctx context.Context, run journal.Number, r store.Range) ([]journal.Entry,
+	error) {
+	select {
+	case <-time.After(time.Second / 10):
+		return s.Store.Load(ctx, run, r)
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// A request for the result of a chain that grows faster than it can be read ends with its wait. The
+// answer has a run of the chain, from which the caller may go on.
+//
+// spec: P-10
+func TestAChainThatGrowsEndsTheWait(t *testing.T) {
+	growing := perdure.Define("growing", func(ctx context.Context, left int) (int, error) {
+		err := perdure.Do(ctx, "nap", func(context.Context) error {
+			time.Sleep(time.Second / 50)
+			return nil
+		})
+		if err != nil || left == 0 {
+			return left, err
+		}
+		return 0, perdure.ContinueAsNew(ctx, left-1)
+	})
+	synctest.Test(t, func(t *testing.T) {
+		w := open(t, setting{piped: true, db: slow{memory.New()}, more: growing})
+		first := w.start("growing", `{"id":"g-1","input":3000}`)
+		time.Sleep(time.Second)
+		for wait, bound := range map[string]time.Duration{
+			"0s": 6 * time.Second, "10s": 16 * time.Second,
+		} {
+			began := time.Now()
+			got := w.want(202, "GET", api+"/executions/"+first+"/result?wait="+wait, "")
+			took := time.Since(began)
+			if got["is_terminal"] != false || got["run_id"] == first || took > bound {
+				t.Errorf("after %v: %v", took, got)
+			}
+		}
+	})
 }
 
 // A broken store does not answer the questions about it.
