@@ -65,20 +65,21 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, rt route, caller 
 	// The rest of the request is the caller's own: its context has who it is.
 	r = r.WithContext(context.WithValue(auth.NewContext(r.Context(), caller), whoKey{},
 		&caller))
-	if rt.audited {
-		seen, returned := &statusWriter{ResponseWriter: w}, false
-		defer func() {
-			status := seen.code()
-			if !returned {
-				status = http.StatusInternalServerError
-			}
-			s.audit(r, rt, caller, r.URL.Path, status)
-		}()
-		s.deliver(seen, r, rt)
-		returned = true
+	if !rt.audited {
+		s.deliver(w, r, rt)
 		return
 	}
-	s.deliver(w, r, rt)
+	seen := &statusWriter{ResponseWriter: w, first: func(status int) {
+		s.audit(r, rt, caller, r.URL.Path, status)
+	}}
+	status := http.StatusInternalServerError // if it panics
+	defer func() {
+		if seen.status == 0 {
+			seen.first(status)
+		}
+	}()
+	s.deliver(seen, r, rt)
+	status = http.StatusOK
 }
 
 func (s *Server) deliver(w http.ResponseWriter, r *http.Request, rt route) {
@@ -338,13 +339,24 @@ func checkBody(r *http.Request) *Problem {
 type statusWriter struct {
 	http.ResponseWriter
 	status int
+	first  func(status int) // called before the first byte is written; may be nil
 }
 
 func (w *statusWriter) WriteHeader(code int) {
 	if w.status == 0 && code >= 200 {
 		w.status = code
+		if w.first != nil {
+			w.first(code)
+		}
 	}
 	w.ResponseWriter.WriteHeader(code)
+}
+
+func (w *statusWriter) Write(b []byte) (int, error) {
+	if w.status == 0 {
+		w.WriteHeader(http.StatusOK)
+	}
+	return w.ResponseWriter.Write(b)
 }
 
 // Unwrap is for [http.ResponseController].

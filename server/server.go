@@ -51,9 +51,9 @@ type Options struct {
 	// Redact are names of fields. In payloads, the values of fields with these names, in upper or
 	// lower case, are replaced for everybody who is not an admin.
 	Redact []string
-	// Audit hears of each action that a caller has asked for, when it has its answer: also of one
-	// that the role of the caller does not allow, and of each attempt to begin a session. It must
-	// return soon. Nil logs it.
+	// Audit hears of each action that a caller has asked for: also of one that the role of the
+	// caller does not allow, and of each attempt to begin a session. It is called when the action is
+	// done, and the caller gets the answer after its return, so it must return soon. Nil logs it.
 	Audit  func(Act)
 	Logger *slog.Logger // nil for slog.Default
 	// MaxBody bounds the body of a request in bytes; 0 means 16 MB.
