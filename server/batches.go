@@ -3,9 +3,11 @@ package server
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/perdure/perdure/api"
 	"github.com/perdure/perdure/batch"
+	"github.com/perdure/perdure/filter"
 	"github.com/perdure/perdure/server/auth"
 )
 
@@ -16,9 +18,13 @@ type batchIn struct {
 type batchBody struct{ Body batch.Spec }
 
 // spec returns the batch of the caller, whoever the body says it is by.
-func (in *batchBody) spec(ctx context.Context) batch.Spec {
+func (s *Server) spec(ctx context.Context, in *batchBody) (batch.Spec, error) {
 	in.Body.Order.By = who(ctx).Name
-	return in.Body
+	q, err := filter.Parse(in.Body.Filter, time.Now())
+	if err == nil {
+		err = s.hidden(ctx).mayFilter(q.Attributes)
+	}
+	return in.Body, err
 }
 
 // A Plan describes the runs that a batch would have.
@@ -64,14 +70,22 @@ func (s adminRoutes) batches() {
 		summary: "Carry out one action on many runs", status: http.StatusCreated,
 		need: auth.Operator,
 	}, func(ctx context.Context, in *batchBody) (batch.Batch, error) {
-		return batch.Start(ctx, s.client, in.spec(ctx))
+		spec, err := s.spec(ctx, in)
+		if err != nil {
+			return batch.Batch{}, err
+		}
+		return batch.Start(ctx, s.client, spec)
 	})
 	add(s.Server, operation{
 		id: "preview-batch", method: http.MethodPost, path: "/batch-previews", group: group,
 		summary: "The runs that a batch would have; it changes nothing", reads: true,
 		need: auth.Viewer,
 	}, func(ctx context.Context, in *batchBody) (Plan, error) {
-		p, err := batch.Preview(ctx, s.client, in.spec(ctx))
+		spec, err := s.spec(ctx, in)
+		if err != nil {
+			return Plan{}, err
+		}
+		p, err := batch.Preview(ctx, s.client, spec)
 		out := Plan{
 			Filter: p.Filter, Count: p.Count, More: p.More, Unknown: p.Unknown, First: []api.Run{},
 		}

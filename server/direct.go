@@ -114,6 +114,14 @@ func (h hiding) Load(ctx context.Context, run journal.Number, r store.Range) ([]
 	return entries, err
 }
 
+// Find implements [store.Store].
+func (h hiding) Find(ctx context.Context, f store.Filter) ([]journal.Head, journal.Cursor, error) {
+	if err := h.hide.mayFilter(f.Attributes); err != nil {
+		return nil, journal.Cursor{}, err
+	}
+	return h.Store.Find(ctx, f)
+}
+
 // Commit implements [store.Store]. What a caller has read without some fields must not be written
 // as if it were whole.
 func (h hiding) Commit(ctx context.Context, g *store.Group) error {

@@ -100,6 +100,9 @@ func (in *runsIn) query() (perdure.Query, error) {
 
 func (s runRoutes) listRuns(ctx context.Context, in *runsIn) (list[api.Run], error) {
 	q, err := in.query()
+	if err == nil {
+		err = s.hidden(ctx).mayFilter(q.Attributes)
+	}
 	if err != nil {
 		return list[api.Run]{}, err
 	}

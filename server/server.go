@@ -49,7 +49,8 @@ type Options struct {
 	// Stale is how long a busy run may get no entry before the doctor finds it; 0 means 1 h.
 	Stale time.Duration
 	// Redact are names of fields. In payloads, the values of fields with these names, in upper or
-	// lower case, are replaced for everybody who is not an admin.
+	// lower case, are replaced for everybody who is not an admin. Nor may they filter by search
+	// attributes of these names.
 	Redact []string
 	// Audit hears of each action that a caller has asked for: also of one that the role of the
 	// caller does not allow, and of each attempt to begin a session. It is called when the action is
@@ -152,6 +153,14 @@ func who(ctx context.Context) auth.Identity {
 		return *id
 	}
 	return auth.Identity{}
+}
+
+// hidden returns what is hidden from the caller of a request.
+func (s *Server) hidden(ctx context.Context) redactor {
+	if who(ctx).Role >= auth.Admin {
+		return nil
+	}
+	return s.hide
 }
 
 // introduce sets the caller of a request whose credential is in its body.
