@@ -43,6 +43,7 @@ func (s *Server) direct() {
 					http.StatusOK)
 			}
 		},
+		Failed: s.told,
 	}
 	whole := remote.Handler(s.store, options)
 	part := whole
@@ -60,6 +61,29 @@ func (s *Server) direct() {
 		part.ServeHTTP(w, r)
 	})
 }
+
+// told returns an error of the store as a client may see it.
+func (s *Server) told(r *http.Request, c remote.Call, err error) error {
+	var known *journal.Error
+	var data *store.DataError
+	var corrupt *journal.CorruptError
+	if errors.As(err, &known) || errors.As(err, &data) || errors.As(err, &corrupt) ||
+		errors.Is(err, store.ErrNotFound) || r.Context().Err() != nil {
+		return err
+	}
+	s.log.Error("perdure: a call of a client has failed", "call", c.Name, "error", err)
+	if who(r.Context()).Role >= auth.Admin {
+		return err
+	}
+	return untold{err}
+}
+
+// An untold error is one of a store that does not answer, without the text, which has the host and
+// the user of the database.
+type untold struct{ error }
+
+func (untold) Error() string   { return "the server cannot do this now (" + inLog + ")" }
+func (e untold) Unwrap() error { return e.error }
 
 // A writing is one thing that a client has written into the store.
 type writing struct{ action, about string }

@@ -93,7 +93,7 @@ func (s runRoutes) startMany(ctx context.Context, in *startsIn) (list[StartedIte
 	for i, item := range items {
 		own, err := item.options("")
 		if err != nil {
-			out[i].Problem = problemOf(err)
+			out[i].Problem = s.problemOf(ctx, err)
 			continue
 		}
 		inputs, opts, at = append(inputs, orNull(item.Input)), append(opts, own), append(at, i)
@@ -103,7 +103,7 @@ func (s runRoutes) startMany(ctx context.Context, in *startsIn) (list[StartedIte
 	})
 	for i, run := range runs {
 		if errs[i] != nil {
-			out[at[i]].Problem = problemOf(errs[i])
+			out[at[i]].Problem = s.problemOf(ctx, errs[i])
 			continue
 		}
 		out[at[i]].Run = &api.Started{
@@ -132,7 +132,7 @@ func (s runRoutes) signalMany(ctx context.Context, in *signalsIn) (list[Delivere
 		})
 	for i := range items {
 		if d, err := delivered(all[i], errs[i]); err != nil {
-			out[i].Problem = problemOf(err)
+			out[i].Problem = s.problemOf(ctx, err)
 		} else {
 			out[i].Delivery = &d
 		}

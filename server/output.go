@@ -75,7 +75,7 @@ func (s runRoutes) output() {
 func (s runRoutes) followStream(w http.ResponseWriter, r *http.Request) {
 	after, err := lastNumber(r.Header.Get("Last-Event-ID"))
 	if err != nil {
-		problemOf(err).write(w)
+		s.problemOf(r.Context(), err).write(w)
 		return
 	}
 	run, err := s.client.Get(r.Context(), r.PathValue("id"))
@@ -83,7 +83,7 @@ func (s runRoutes) followStream(w http.ResponseWriter, r *http.Request) {
 		err = invalid("the name of the stream is not valid")
 	}
 	if err != nil {
-		problemOf(err).write(w)
+		s.problemOf(r.Context(), err).write(w)
 		return
 	}
 	e := s.begin(w, r, auth.Viewer)
@@ -111,7 +111,7 @@ func (s runRoutes) followStream(w http.ResponseWriter, r *http.Request) {
 	if e.each(chunks) {
 		select {
 		case err := <-failed:
-			e.send("", "problem", problemOf(err))
+			e.send("", "problem", s.problemOf(r.Context(), err))
 		default:
 			e.send("", "end", Done{true})
 		}

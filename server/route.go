@@ -146,7 +146,7 @@ func addStatus[I, T any](s *Server, o operation, do func(context.Context, *I) (T
 	huma.Register(&plainAPI{s.api}, op, func(ctx context.Context, in *I) (*answer[T], error) {
 		v, status, err := do(ctx, in)
 		if err != nil {
-			return nil, problemOf(err)
+			return nil, s.problemOf(ctx, err)
 		}
 		if status == 0 {
 			status = http.StatusOK

@@ -30,7 +30,7 @@ type Options struct {
 	// Prefix is the path under which the handler is mounted, such as /ops. The documents of the API
 	// name it; requests come without it, see [http.StripPrefix].
 	Prefix string
-	// Address is the address of the database in answers, without its password.
+	// Address is the address of the database in answers to admins, without its password.
 	Address string
 	// Program is the name of the program in the commands that answers quote; empty for perdure.
 	Program string
@@ -53,8 +53,8 @@ type Options struct {
 	// attributes of these names.
 	Redact []string
 	// Audit hears of each action that a caller has asked for: also of one that the role of the
-	// caller does not allow, and of each attempt to begin a session. It is called when the action is
-	// done, and the caller gets the answer after its return, so it must return soon. Nil logs it.
+	// caller does not allow, and of each attempt to begin a session. It is called when the action
+	// is done, and must return soon: the caller gets the answer after its return. Nil logs it.
 	Audit  func(Act)
 	Logger *slog.Logger // nil for slog.Default
 	// MaxBody bounds the body of a request in bytes; 0 means 16 MB.
