@@ -308,12 +308,21 @@ func nowhere(h http.Handler, w http.ResponseWriter, r *http.Request) {
 			" is not allowed here: allowed is "+w.Header().Get("Allow"), "").write(w)
 		return
 	}
-	noSuchAddress().write(w)
+	noSuchAddress("openapi.json lists the addresses, and docs shows them").write(w)
 }
 
-func noSuchAddress() *Problem {
+func noSuchAddress(hint string) *Problem {
 	return problem(http.StatusNotFound, string(journal.CodeNotFound), "there is no such address",
-		"openapi.json lists the addresses, and docs shows them")
+		hint)
+}
+
+// NotFound returns a handler that answers each request as a [Server] does if it has not the address,
+// with a hint for the caller. It is for what is around a Server.
+func NotFound(hint string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		guarded(w.Header())
+		noSuchAddress(hint).write(w)
+	})
 }
 
 // checkBody returns the problem of a body that is not JSON in UTF-8 as it is.
