@@ -90,8 +90,12 @@ func (s runRoutes) startMany(ctx context.Context, in *startsIn) (list[StartedIte
 	var inputs [][]byte
 	var opts [][]perdure.StartOption
 	var at []int // in items
+	lacking := s.unregistered(ctx, in.Name)
 	for i, item := range items {
 		own, err := item.options("")
+		if err == nil && !item.Force {
+			err = lacking
+		}
 		if err != nil {
 			out[i].Problem = s.problemOf(ctx, err)
 			continue

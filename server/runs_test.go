@@ -159,6 +159,35 @@ func TestAnIdempotencyKeyStartsOneRun(t *testing.T) {
 	}
 }
 
+// A wrong name of a workflow is refused, unless the caller says that an engine will have it.
+//
+// spec: P-10
+func TestAWorkflowThatNoEngineHasIsRefused(t *testing.T) {
+	w := begin(t, server.Options{})
+	w.ended(w.start("greet", `{"input":"ada"}`)) // the engine lives
+	const path = api + "/workflows/gret"
+	p := w.want(404, "POST", path+"/start", `{"id":"g-1","input":"ada"}`)
+	if hint := fmt.Sprint(p["hint"]); p["code"] != "unregistered" ||
+		!strings.Contains(hint, "did you mean greet?") || !strings.Contains(hint, "force") {
+		t.Error(p)
+	}
+	w.want(404, "GET", api+"/executions/g-1", "")
+	w.want(201, "POST", path+"/start", `{"id":"g-2","force":true}`)
+	all := itemsOf(t, w.want(200, "POST", path+"/starts",
+		`{"items":[{"id":"g-3"},{"id":"g-4","force":true}]}`))
+	if all[0]["problem"] == nil || all[1]["run"] == nil {
+		t.Error(all)
+	}
+	// nobody can tell where no engine lives
+	s := closed(t, server.Options{})
+	r := httptest.NewRequest("POST", api+"/workflows/gret/start", nil)
+	r.RemoteAddr, r.Host = "127.0.0.1:1", "localhost"
+	seen := httptest.NewRecorder()
+	if s.ServeHTTP(seen, r); seen.Code != 201 {
+		t.Error(seen.Code, seen.Body)
+	}
+}
+
 // The pages of a list are the list, and a cursor is of its list only.
 //
 // spec: P-10

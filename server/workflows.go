@@ -74,7 +74,8 @@ func (s runRoutes) workflows() {
 		need: auth.Operator,
 		about: "The answer has status 201 for a new run, and 200 for one that is there already: " +
 			"one of the same id, or of the same Idempotency-Key, that is open or ended within " +
-			"dedup. The same key with another input is refused. With wait, and for a graph of " +
+			"dedup. The same key with another input is refused. A workflow that no living engine has " +
+			"is refused, unless force is set. With wait, and for a graph of " +
 			"mode SYNC, the answer comes when the run has ended, with its result, or when the " +
 			"wait is over.",
 	}, s.start)
@@ -164,6 +165,7 @@ type startBody struct {
 	Dedup string          `json:"dedup,omitempty" maxLength:"40" doc:"how far back an ended run counts, such as 24h; 0s for open runs only"`
 	At    *time.Time      `json:"at,omitempty" doc:"when the run begins"`
 	Delay string          `json:"delay,omitempty" maxLength:"40" doc:"how long after now the run begins, such as 90s"`
+	Force bool            `json:"force,omitempty" doc:"start it also if no living engine has the workflow"`
 
 	Attributes map[string]string `json:"attributes,omitempty" maxProperties:"100" doc:"search attributes"`
 	Headers    map[string]string `json:"headers,omitempty" maxProperties:"100"`
@@ -208,6 +210,19 @@ func (s runRoutes) modeOf(name string) pattern.Mode {
 	return ""
 }
 
+// unregistered returns an error if neither this process nor a living engine has a workflow.
+func (s runRoutes) unregistered(ctx context.Context, name string) error {
+	if s.engine != nil && slices.ContainsFunc(s.engine.Workflows(),
+		func(w perdure.Registered) bool { return w.Name == name }) {
+		return nil
+	}
+	info, err := store.Brief(ctx, s.store)
+	if err != nil {
+		return unavailable(err)
+	}
+	return present.Unregistered(info, name, "(force starts it all the same, for a later engine)")
+}
+
 // startOne starts a run, or finds the one that its ID stands for.
 func (s runRoutes) startOne(ctx context.Context, in *startIn, waits bool) (api.Started, int,
 	error) {
@@ -216,6 +231,9 @@ func (s runRoutes) startOne(ctx context.Context, in *startIn, waits bool) (api.S
 		body = &startBody{}
 	}
 	opts, err := body.options(in.Key)
+	if err == nil && !body.Force {
+		err = s.unregistered(ctx, in.Name)
+	}
 	if err != nil {
 		return api.Started{}, 0, err
 	}
