@@ -172,8 +172,8 @@ func (s *starting) check(workflow string) error {
 	}
 }
 
-// ask returns an error if this program has no workflows of its own, and living engines say that none
-// of them has this one.
+// ask returns an error if this program has no workflows of its own, and living engines say that
+// none of them has this one.
 func (s *starting) ask(ctx context.Context, c *client, workflow string) error {
 	if s.force || len(s.db.program.known) > 0 {
 		return nil

@@ -179,28 +179,43 @@ func (s runRoutes) history(ctx context.Context, in *historyIn) (list[api.Entry],
 	if err != nil {
 		return list[api.Entry]{}, err
 	}
-	// The names of scopes are in the entries that opened them, so the journal is read from its
-	// beginning.
 	of, out := api.JournalOf(statuses[0].Head), []api.Entry{}
-	for seen := int64(0); ; {
-		entries, err := s.client.History(ctx, run.RunID(), seen+1, pageOfEvents)
+	for from := in.From; ; {
+		entries, err := s.client.History(ctx, run.RunID(), from, min(in.Limit+1-len(out),
+			pageOfEvents))
 		if err != nil {
 			return list[api.Entry]{}, err
 		}
-		for _, e := range entries {
-			shown := of.Entry(e)
-			if seen = e.Seq; seen < in.From {
-				continue
-			}
-			if len(out) == in.Limit {
-				return list[api.Entry]{out, strconv.FormatInt(seen, 10)}, nil
-			}
-			out = append(out, shown)
-		}
-		if len(entries) < pageOfEvents {
+		if len(entries) == 0 {
 			return list[api.Entry]{out, ""}, nil
 		}
+		for _, e := range entries {
+			if len(out) == in.Limit {
+				return list[api.Entry]{out, strconv.FormatInt(e.Seq, 10)}, nil
+			}
+			shown, err := s.entry(ctx, run.RunID(), of, e)
+			if err != nil {
+				return list[api.Entry]{}, err
+			}
+			out, from = append(out, shown), e.Seq+1
+		}
 	}
+}
+
+// entry returns the form of an entry of a run. The name of its scope is in the entry that has
+// opened the scope: it is read if it is not among those that are shown.
+func (s *Server) entry(ctx context.Context, run string, of *api.Journal,
+	e journal.Entry) (api.Entry, error) {
+	if at := of.Lacks(e); at != 0 {
+		opened, err := s.client.History(ctx, run, at, 1)
+		if err == nil && len(opened) > 0 && opened[0].Seq == at {
+			_, err = s.entry(ctx, run, of, opened[0])
+		}
+		if err != nil {
+			return api.Entry{}, err
+		}
+	}
+	return of.Entry(e), nil
 }
 
 // A RunGraph is the topology of a run's workflow, with the steps of the run.

@@ -316,8 +316,8 @@ func noSuchAddress(hint string) *Problem {
 		hint)
 }
 
-// NotFound returns a handler that answers each request as a [Server] does if it has not the address,
-// with a hint for the caller. It is for what is around a Server.
+// NotFound returns a handler that answers each request as a [Server] does if there is no such
+// address, with a hint for the caller. It is for what is around a Server.
 func NotFound(hint string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		guarded(w.Header())

@@ -77,7 +77,7 @@ func (s liveRoutes) follow(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	head := statuses[0].Head
-	of, seen, over := api.JournalOf(head), int64(0), head.Status.IsTerminal()
+	of, seen, over := api.JournalOf(head), after, head.Status.IsTerminal()
 	for wait := s.moreOf(string(head.ID)); ; {
 		entries, err := s.client.History(r.Context(), string(head.ID), seen+1, pageOfEvents)
 		if err != nil && len(entries) == 0 {
@@ -85,10 +85,13 @@ func (s liveRoutes) follow(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		for _, entry := range entries {
-			shown := of.Entry(entry) // the names of scopes need all entries
+			shown, err := s.entry(r.Context(), string(head.ID), of, entry)
+			if err != nil {
+				e.send("", "problem", s.problemOf(r.Context(), err))
+				return
+			}
 			over = over || entry.Status.IsTerminal()
-			if seen = entry.Seq; seen > after && !e.send(strconv.FormatInt(seen, 10), "entry",
-				shown) {
+			if seen = entry.Seq; !e.send(strconv.FormatInt(seen, 10), "entry", shown) {
 				return
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -271,6 +272,68 @@ func TestApprovalsHavePages(t *testing.T) {
 		path + url.QueryEscape("1"+cursor), api + "/batches?cursor=" + url.QueryEscape(cursor),
 	} {
 		w.want(400, "GET", path, "")
+	}
+}
+
+// A counted store counts the entries that are read.
+type counted struct {
+	store.Store
+	read atomic.Int64
+}
+
+// Load implements store.Store.
+func (c *counted) Load(ctx context.Context, run journal.Number, r store.Range) ([]journal.Entry,
+	error) {
+	entries, err := c.Store.Load(ctx, run, r)
+	c.read.Add(int64(len(entries)))
+	return entries, err
+}
+
+// A page of a journal costs what it has, wherever it is, and has the names of scopes that earlier
+// pages have opened. So do live events that go on.
+//
+// spec: P-10
+func TestAPageOfAJournalReadsThatPage(t *testing.T) {
+	nested := perdure.Define("nested", func(ctx context.Context, n int) (int, error) {
+		outer := perdure.Go(ctx, "outer", func(ctx context.Context) (int, error) {
+			inner := perdure.Go(ctx, "inner", func(ctx context.Context) (int, error) {
+				for range n {
+					if err := perdure.Do(ctx, "count", func(context.Context) error {
+						return nil
+					}); err != nil {
+						return 0, err
+					}
+				}
+				return n, nil
+			})
+			return inner.Await(ctx)
+		})
+		return outer.Await(ctx)
+	})
+	db := &counted{Store: memory.New()}
+	w := open(t, setting{db: db, more: nested})
+	path := api + "/executions/" + w.start("nested", `{"id":"n-1","input":300}`)
+	w.ended("n-1")
+	whole := itemsOf(t, w.want(200, "GET", path+"/history", ""))
+	var parts []map[string]any
+	for from := "1"; from != ""; {
+		before := db.read.Load()
+		page := w.want(200, "GET", path+"/history?limit=20&from="+from, "")
+		if n := db.read.Load() - before; n > 30 {
+			t.Errorf("the page from %s reads %d entries", from, n)
+		}
+		parts = append(parts, itemsOf(t, page)...)
+		from, _ = page["next"].(string)
+	}
+	if fmt.Sprint(parts) != fmt.Sprint(whole) || len(whole) < 300 ||
+		!strings.Contains(fmt.Sprint(whole[250]["operation"]), "outer/inner/count") {
+		t.Errorf("%d entries in pages, %d at once: %v", len(parts), len(whole), whole[250])
+	}
+	before := db.read.Load()
+	rest := w.follow(t.Context(), path+"/events", "295").rest()
+	if n := db.read.Load() - before; n > 30 || !strings.Contains(fmt.Sprint(rest),
+		"outer/inner/count") || len(rest) != len(whole)-295+1 {
+		t.Errorf("%d events, %d entries read: %v", len(rest), n, rest)
 	}
 }
 

@@ -74,10 +74,10 @@ func (s runRoutes) workflows() {
 		need: auth.Operator,
 		about: "The answer has status 201 for a new run, and 200 for one that is there already: " +
 			"one of the same id, or of the same Idempotency-Key, that is open or ended within " +
-			"dedup. The same key with another input is refused. A workflow that no living engine has " +
-			"is refused, unless force is set. With wait, and for a graph of " +
-			"mode SYNC, the answer comes when the run has ended, with its result, or when the " +
-			"wait is over.",
+			"dedup. The same key with another input is refused. A workflow that no living " +
+			"engine has is refused, unless force is set. With wait, and for a graph of mode " +
+			"SYNC, the answer comes when the run has ended, with its result, or when the wait " +
+			"is over.",
 	}, s.start)
 }
 
