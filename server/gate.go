@@ -34,6 +34,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !known {
 		rt.need = auth.Viewer
 	}
+	if rt.live {
+		r = r.WithContext(auth.Unattended(r.Context()))
+	}
 	caller, p := s.identify(w, r, rt.need)
 	if p == nil && pattern == "" {
 		nowhere(h, w, r)
