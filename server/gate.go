@@ -85,10 +85,25 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, rt route, caller 
 	status = http.StatusOK
 }
 
+// deliver answers a request when its body has arrived. The body counts until the answer is given.
 func (s *Server) deliver(w http.ResponseWriter, r *http.Request, rt route) {
+	room := &s.bodies
+	if rt.need == auth.Public {
+		room = &s.strangers
+	}
+	size := s.sizeOf(r, rt)
+	if !room.take(size) {
+		full(w)
+		return
+	}
+	defer func() { room.give(size) }()
 	if p := s.arrive(w, r, rt); p != nil {
 		p.write(w)
 		return
+	}
+	if !rt.raw { // it is known now
+		room.give(size - r.ContentLength)
+		size = r.ContentLength
 	}
 	s.mux.ServeHTTP(w, r)
 }

@@ -57,7 +57,8 @@ type Options struct {
 	// is done, and must return soon: the caller gets the answer after its return. Nil logs it.
 	Audit  func(Act)
 	Logger *slog.Logger // nil for slog.Default
-	// MaxBody bounds the body of a request in bytes; 0 means 16 MB.
+	// MaxBody bounds the body of a request in bytes; 0 means 16 MB. All bodies in flight together
+	// have at most 256 MB, or MaxBody if that is more.
 	MaxBody int64
 }
 
@@ -86,6 +87,8 @@ type Server struct {
 	failed  auth.Failures
 	hosts   map[string]bool // nil for all
 	summary *observe.Summary
+
+	bodies, strangers budget // of bodies in flight: see deliver
 }
 
 // New returns a server for an engine or a client and its store. The store stays the caller's, who
@@ -118,6 +121,8 @@ func New(c perdure.Caller, s store.Store, o Options) (*Server, error) {
 	if srv.o.MaxBody <= 0 {
 		srv.o.MaxBody = defaultMaxBody
 	}
+	srv.bodies.left = max(bodiesOfCallers, srv.o.MaxBody)
+	srv.strangers.left = max(bodiesOfStrangers, srv.o.MaxBody)
 	if srv.o.Program == "" {
 		srv.o.Program = "perdure"
 	}
