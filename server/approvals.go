@@ -54,7 +54,7 @@ func (s adminRoutes) approvals() {
 		group: group, summary: "Decide about an ask of a run", need: auth.Operator,
 		about: "The decision names the caller as the one who asserts it.",
 	}, func(ctx context.Context, in *struct {
-		ID    string `path:"id" maxLength:"512" doc:"a run ID or a workflow ID"`
+		RunIn
 		Key   string `path:"key" maxLength:"1024" doc:"the key of the ask"`
 		Again string `header:"Idempotency-Key" maxLength:"255" doc:"the same key has the same receipt"`
 		Body  Decide

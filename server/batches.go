@@ -11,7 +11,8 @@ import (
 	"github.com/perdure/perdure/server/auth"
 )
 
-type batchIn struct {
+// A BatchIn names a batch in a path.
+type BatchIn struct {
 	ID string `path:"id" maxLength:"512" doc:"the ID of a batch"`
 }
 
@@ -42,9 +43,8 @@ func (s adminRoutes) batches() {
 		id: "list-batches", method: http.MethodGet, path: "/batches", group: group,
 		summary: "Batches, newest first", need: auth.Viewer,
 	}, func(ctx context.Context, in *struct {
-		Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"the longest page"`
-		Cursor string `query:"cursor" maxLength:"200" doc:"next of the page before"`
-		Open   bool   `query:"open" doc:"only those that have not ended"`
+		PageIn
+		Open bool `query:"open" doc:"only those that have not ended"`
 	}) (list[batch.Batch], error) {
 		about := "all"
 		if in.Open {
@@ -62,7 +62,7 @@ func (s adminRoutes) batches() {
 	add(s.Server, operation{
 		id: "get-batch", method: http.MethodGet, path: "/batches/{id}", group: group,
 		summary: "A batch, and how far it is", need: auth.Viewer,
-	}, func(ctx context.Context, in *batchIn) (batch.Batch, error) {
+	}, func(ctx context.Context, in *BatchIn) (batch.Batch, error) {
 		return batch.Get(ctx, s.client, in.ID)
 	})
 	add(s.Server, operation{
@@ -98,8 +98,8 @@ func (s adminRoutes) batches() {
 		id: "stop-batch", method: http.MethodPost, path: "/batches/{id}/stop", group: group,
 		summary: "Stop a batch; the rest of the runs stays as it is", need: auth.Operator,
 	}, func(ctx context.Context, in *struct {
-		ID     string `path:"id" maxLength:"512" doc:"the ID of a batch"`
-		Reason string `query:"reason" maxLength:"255" doc:"why, for the record"`
+		BatchIn
+		ReasonIn
 	}) (Done, error) {
 		return Done{true}, batch.Stop(ctx, s.client, in.ID, who(ctx).Name, in.Reason)
 	})

@@ -10,8 +10,8 @@ import (
 // The bytes of bodies that are in memory at one time: bodies of callers with a role, and of those
 // without one, who so cannot keep the others out.
 const (
-	bodiesOfCallers   = 256 << 20
-	bodiesOfStrangers = 64 << 20
+	bodiesOfCallers = 256 << 20
+	bodiesOfOthers  = 64 << 20
 )
 
 // A budget is a number of bytes that requests share.

@@ -19,18 +19,8 @@ import (
 	"github.com/perdure/perdure/server/auth"
 )
 
-type runIn struct {
-	ID string `path:"id" maxLength:"512" doc:"a run ID or a workflow ID"`
-}
-
-type listIn struct {
-	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"the longest page"`
-	Cursor string `query:"cursor" maxLength:"200" doc:"next of the page before"`
-}
-
 type runsIn struct {
-	Limit     int      `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"the longest page"`
-	Cursor    string   `query:"cursor" maxLength:"200" doc:"next of the page before"`
+	PageIn
 	Filter    string   `query:"filter" maxLength:"65536" doc:"conditions as text, such as: status=failed since=24h"`
 	Statuses  []string `query:"status,explode" maxItems:"20" doc:"any of these"`
 	Workflows []string `query:"workflow,explode" maxItems:"100" doc:"any of these"`
@@ -48,18 +38,18 @@ func (s runRoutes) executions() {
 	}
 	add(s.Server, read("list-executions", "", "Runs, newest first"), s.listRuns)
 	add(s.Server, read("get-execution", "/{id}", "Everything about a run"),
-		func(ctx context.Context, in *runIn) (Execution, error) {
+		func(ctx context.Context, in *RunIn) (Execution, error) {
 			d, err := s.describe(ctx, in)
 			return Execution{d, standingOf(d.Status)}, err
 		})
 	add(s.Server, read("get-why", "/{id}/why", "Why a run does not go on"),
-		func(ctx context.Context, in *runIn) (api.Reason, error) {
+		func(ctx context.Context, in *RunIn) (api.Reason, error) {
 			d, err := s.describe(ctx, in)
 			return present.Reason(d), err
 		})
 	add(s.Server, read("get-history", "/{id}/history", "The journal of a run, in order"), s.history)
 	add(s.Server, read("get-report", "/{id}/report", "How a run went, step by step"),
-		func(ctx context.Context, in *runIn) (api.Report, error) {
+		func(ctx context.Context, in *RunIn) (api.Report, error) {
 			r, err := s.client.Report(ctx, in.ID)
 			return present.Report(r), err
 		})
@@ -160,14 +150,14 @@ func digest(cursor, about string) string {
 	return hex.EncodeToString(sum[:6])
 }
 
-func (s runRoutes) describe(ctx context.Context, in *runIn) (api.Description, error) {
+func (s runRoutes) describe(ctx context.Context, in *RunIn) (api.Description, error) {
 	return present.Describe(ctx, s.client, in.ID)
 }
 
 type historyIn struct {
-	ID    string `path:"id" maxLength:"512" doc:"a run ID or a workflow ID"`
-	From  int64  `query:"from" minimum:"1" default:"1" doc:"the number of the first entry"`
-	Limit int    `query:"limit" minimum:"1" maximum:"10000" default:"1000" doc:"the longest page"`
+	RunIn
+	From  int64 `query:"from" minimum:"1" default:"1" doc:"the number of the first entry"`
+	Limit int   `query:"limit" minimum:"1" maximum:"10000" default:"1000" doc:"the longest page"`
 }
 
 func (s runRoutes) history(ctx context.Context, in *historyIn) (list[api.Entry], error) {
@@ -225,12 +215,12 @@ type RunGraph struct {
 	Visited []string   `json:"visited,omitempty"` // the states of a step machine, in order
 }
 
-func (s runRoutes) graph(ctx context.Context, in *runIn) (RunGraph, error) {
+func (s runRoutes) graph(ctx context.Context, in *RunIn) (RunGraph, error) {
 	d, err := s.describe(ctx, in)
 	if err != nil {
 		return RunGraph{}, err
 	}
-	t, err := s.topology(ctx, &workflowIn{d.Workflow})
+	t, err := s.topology(ctx, &WorkflowIn{d.Workflow})
 	if journal.CodeOf(err) == journal.CodeNotFound {
 		t, err = Topology{Workflow: d.Workflow}, nil
 	}
@@ -249,7 +239,7 @@ func (s runRoutes) graph(ctx context.Context, in *runIn) (RunGraph, error) {
 	return out, err
 }
 
-func (s runRoutes) timers(ctx context.Context, in *runIn) (list[api.Wait], error) {
+func (s runRoutes) timers(ctx context.Context, in *RunIn) (list[api.Wait], error) {
 	d, err := s.describe(ctx, in)
 	var out []api.Wait
 	for _, w := range d.Waits {
@@ -286,7 +276,7 @@ type Result struct {
 }
 
 type resultIn struct {
-	ID   string `path:"id" maxLength:"512" doc:"a run ID or a workflow ID"`
+	RunIn
 	Wait string `query:"wait" maxLength:"40" default:"0s" doc:"how long to wait for the end, up to 5m"`
 }
 

@@ -89,7 +89,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, rt route, caller 
 func (s *Server) deliver(w http.ResponseWriter, r *http.Request, rt route) {
 	room := &s.bodies
 	if rt.need == auth.Public {
-		room = &s.strangers
+		room = &s.others
 	}
 	size := s.sizeOf(r, rt)
 	if !room.take(size) {

@@ -52,7 +52,7 @@ type IDs struct {
 }
 
 type startsIn struct {
-	Name string `path:"name" maxLength:"255" doc:"the name of a workflow"`
+	WorkflowIn
 	Body Starts
 }
 

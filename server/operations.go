@@ -108,7 +108,7 @@ func (s stateRoutes) doctor(ctx context.Context, _ *nothing) (list[api.Check], e
 	return listOf(out, ""), err
 }
 
-func (s stateRoutes) parked(ctx context.Context, in *listIn) (list[Parked], error) {
+func (s stateRoutes) parked(ctx context.Context, in *PageIn) (list[Parked], error) {
 	after, err := cursorOf(in.Cursor, "parked")
 	if err != nil {
 		return list[Parked]{}, err

@@ -29,7 +29,7 @@ func (s runRoutes) output() {
 		id: "list-logs", method: http.MethodGet, path: "/executions/{id}/logs", group: group,
 		summary: "Log lines that are kept of the steps of a run", need: auth.Viewer,
 	}, func(ctx context.Context, in *struct {
-		ID      string `path:"id" maxLength:"512" doc:"a run ID or a workflow ID"`
+		RunIn
 		Step    string `query:"step" maxLength:"4096" doc:"the path of a step"`
 		Attempt int    `query:"attempt" minimum:"0" doc:"the number of an attempt; 0 for all"`
 		After   int64  `query:"after" minimum:"0" doc:"lines of later entries only: the seq of a line"`
@@ -49,7 +49,7 @@ func (s runRoutes) output() {
 		about: "They are those that count now. A chunk that is void takes back the chunks of " +
 			"its part that an earlier page had.",
 	}, func(ctx context.Context, in *struct {
-		ID     string `path:"id" maxLength:"512" doc:"a run ID or a workflow ID"`
+		RunIn
 		Stream string `path:"stream" maxLength:"255" doc:"the name of a stream"`
 		After  int64  `query:"after" minimum:"0" doc:"next of the page before"`
 		Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"the longest page"`

@@ -56,7 +56,7 @@ func (s *Server) routes() {
 	ops.settings()
 	state.operations()
 	live.register()
-	s.direct()
+	s.storeCalls()
 	s.documents()
 }
 
@@ -212,19 +212,19 @@ func (a plainAdapter) Handle(op *huma.Operation, handler func(huma.Context)) {
 	a.Adapter.Handle(op, func(ctx huma.Context) { handler(plainContext{ctx}) })
 }
 
-// inner is huma's context under another name: a field named Context would hide its method.
-type inner = huma.Context
+// humaContext is huma's context: a field named Context would hide its method.
+type humaContext = huma.Context
 
-type plainContext struct{ inner }
+type plainContext struct{ humaContext }
 
 // Unwrap lets huma find its own context.
-func (c plainContext) Unwrap() huma.Context { return c.inner }
+func (c plainContext) Unwrap() huma.Context { return c.humaContext }
 
 func (c plainContext) SetStatus(code int) {
 	if code == http.StatusUnprocessableEntity {
 		code = http.StatusBadRequest
 	}
-	c.inner.SetStatus(code)
+	c.humaContext.SetStatus(code)
 }
 
 // A plainRoute is an operation that huma does not answer. Its path is a whole one.

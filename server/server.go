@@ -88,7 +88,7 @@ type Server struct {
 	hosts   map[string]bool // nil for all
 	summary *observe.Summary
 
-	bodies, strangers budget // of bodies in flight: see deliver
+	bodies, others budget // of bodies in flight: see deliver
 }
 
 // New returns a server for an engine or a client and its store. The store stays the caller's, who
@@ -122,7 +122,7 @@ func New(c perdure.Caller, s store.Store, o Options) (*Server, error) {
 		srv.o.MaxBody = defaultMaxBody
 	}
 	srv.bodies.left = max(bodiesOfCallers, srv.o.MaxBody)
-	srv.strangers.left = max(bodiesOfStrangers, srv.o.MaxBody)
+	srv.others.left = max(bodiesOfOthers, srv.o.MaxBody)
 	if srv.o.Program == "" {
 		srv.o.Program = "perdure"
 	}

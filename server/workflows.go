@@ -28,10 +28,6 @@ type Topology struct {
 	Mermaid  string              `json:"mermaid,omitempty" doc:"the drawing, as text for Mermaid"`
 }
 
-type workflowIn struct {
-	Name string `path:"name" maxLength:"255" doc:"the name of a workflow"`
-}
-
 func (s runRoutes) workflows() {
 	const group = "workflows"
 	add(s.Server, operation{
@@ -41,7 +37,7 @@ func (s runRoutes) workflows() {
 	add(s.Server, operation{
 		id: "get-workflow", method: http.MethodGet, path: "/workflows/{name}", group: group,
 		summary: "The definition of a workflow", need: auth.Viewer,
-	}, func(ctx context.Context, in *workflowIn) (api.Definition, error) {
+	}, func(ctx context.Context, in *WorkflowIn) (api.Definition, error) {
 		all, err := s.listWorkflows(ctx, nil)
 		if err != nil {
 			return api.Definition{}, err
@@ -64,7 +60,7 @@ func (s runRoutes) workflows() {
 		id: "get-versions", method: http.MethodGet, path: "/workflows/{name}/versions",
 		group: group, summary: "The builds and version markers that its runs need",
 		need: auth.Viewer,
-	}, func(ctx context.Context, in *workflowIn) (api.Versions, error) {
+	}, func(ctx context.Context, in *WorkflowIn) (api.Versions, error) {
 		v, err := s.admin.Versions(ctx, in.Name)
 		return present.Versions(v), err
 	})
@@ -123,7 +119,7 @@ func unavailable(err error) error {
 	return &perdure.Error{Code: journal.CodeUnavailable, Op: "read the database", Err: err}
 }
 
-func (s runRoutes) topology(ctx context.Context, in *workflowIn) (Topology, error) {
+func (s runRoutes) topology(ctx context.Context, in *WorkflowIn) (Topology, error) {
 	if s.engine != nil {
 		for _, w := range s.engine.Workflows() {
 			if w.Name == in.Name {
@@ -153,7 +149,7 @@ func topologyOf(w perdure.Registered) Topology {
 }
 
 type startIn struct {
-	Name string `path:"name" maxLength:"255" doc:"the name of a workflow"`
+	WorkflowIn
 	Key  string `header:"Idempotency-Key" maxLength:"255" doc:"the same key starts one run"`
 	Wait string `query:"wait" maxLength:"40" default:"0s" doc:"how long to wait for the end, up to 5m"`
 	Body *startBody
@@ -193,7 +189,7 @@ func (s runRoutes) start(ctx context.Context, in *startIn) (StartedRun, int, err
 	if err != nil || wait == 0 {
 		return out, status, err
 	}
-	ended, _, err := s.result(ctx, &resultIn{ID: out.RunID, Wait: wait.String()})
+	ended, _, err := s.result(ctx, &resultIn{RunIn: RunIn{out.RunID}, Wait: wait.String()})
 	out.Status, out.Output, out.Error = ended.Status, ended.Output, ended.Error
 	return out, status, err
 }

@@ -21,9 +21,9 @@ var roles = map[remote.Need]auth.Role{
 	remote.NeedAdminister: auth.Admin,
 }
 
-// direct serves the store to clients of package [remote], such as the command line. A caller who
-// is not an admin gets payloads without the hidden fields.
-func (s *Server) direct() {
+// storeCalls serves the store to clients of package [remote], such as the command line. A caller
+// who is not an admin gets payloads without the hidden fields.
+func (s *Server) storeCalls() {
 	options := remote.HandlerOptions{
 		Allow: func(r *http.Request, c remote.Call) error {
 			who, need := who(r.Context()), roles[c.Need]
