@@ -32,13 +32,17 @@ func (s runRoutes) output() {
 		RunIn
 		Step    string `query:"step" maxLength:"4096" doc:"the path of a step"`
 		Attempt int    `query:"attempt" minimum:"0" doc:"the number of an attempt; 0 for all"`
-		After   int64  `query:"after" minimum:"0" doc:"lines of later entries only: the seq of a line"`
+		After   int64  `query:"after" minimum:"0" doc:"lines of later entries only: the seq of a line, or next of the page before"`
+		Limit   int    `query:"limit" minimum:"1" maximum:"10000" default:"1000" doc:"the longest page; the lines of its last entry are never parted"`
 	}) (list[api.LogLine], error) {
 		lines, err := steplog.Read(ctx, s.client, in.ID, steplog.Query{
 			Step: in.Step, Attempt: in.Attempt, After: in.After,
 		})
 		var out []api.LogLine
-		for _, l := range lines {
+		for i, l := range lines {
+			if i >= in.Limit && l.Entry != lines[i-1].Entry {
+				return listOf(out, strconv.FormatInt(lines[i-1].Entry, 10)), err
+			}
 			out = append(out, present.LogLine(l))
 		}
 		return listOf(out, ""), err
