@@ -414,13 +414,13 @@ func (l *looker) approvals() error {
 	if !slices.ContainsFunc(l.rules, func(s Setting) bool { return s.Rule.has(CauseApproval) }) {
 		return nil
 	}
-	all, more, err := approval.List(l.ctx, l.engine, approval.Query{
+	all, next, err := approval.List(l.ctx, l.engine, approval.Query{
 		Reminds: true, Limit: store.MaxLimit,
 	})
 	if err != nil {
 		return err
 	}
-	l.cut[CauseApproval] = more
+	l.cut[CauseApproval] = !next.IsZero()
 	for _, p := range all {
 		n := int64(l.At.Sub(p.Asked) / p.Remind)
 		r, has := l.rule(CauseApproval, p.Workflow)

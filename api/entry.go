@@ -42,7 +42,7 @@ type Entry struct {
 	Void    bool   `json:"void,omitempty"`   // that part does not count from here on
 }
 
-// A Journal makes entries of the journal of one run, from the first one on.
+// A Journal makes entries of the journal of one run.
 type Journal struct {
 	head   journal.Head
 	scopes map[int64]string // the names of scopes, by the entries that opened them
@@ -51,7 +51,16 @@ type Journal struct {
 // JournalOf returns a Journal of the run with that head.
 func JournalOf(h journal.Head) *Journal { return &Journal{h, map[int64]string{}} }
 
-// Entry returns the form of the next entry.
+// Lacks returns the number of the entry that names the scope of e, if that entry has not been given
+// to Entry; else 0.
+func (j *Journal) Lacks(e journal.Entry) int64 {
+	if _, known := j.scopes[e.Op.Scope]; known || e.Op.Scope >= e.Seq {
+		return 0
+	}
+	return e.Op.Scope
+}
+
+// Entry returns the form of an entry. It comes after the one that names its scope: see Lacks.
 func (j *Journal) Entry(e journal.Entry) Entry {
 	out := Entry{
 		RunID: string(j.head.ID), WorkflowID: j.head.WorkflowID, Pattern: j.head.Pattern.String(),

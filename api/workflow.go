@@ -34,7 +34,7 @@ type Node struct {
 
 // A Database is a store, with the engines that use it.
 type Database struct {
-	Store      string   `json:"store"` // the address, without its password
+	Store      string   `json:"store"` // the address, without its password; empty if it is not told
 	Driver     string   `json:"driver"`
 	Identity   string   `json:"identity"` // the part of each run ID that names the database
 	Schema     int      `json:"schema"`

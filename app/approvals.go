@@ -56,6 +56,7 @@ var approvalColumns = []column[api.Approval]{
 
 func newApprovalsList(db *database) *cobra.Command {
 	var q approval.Query
+	var after string
 	cmd := &cobra.Command{
 		Use: "list", Short: "List what runs ask for, the oldest first",
 		Example: "  perdure approvals list --role manager -o json",
@@ -64,13 +65,18 @@ func newApprovalsList(db *database) *cobra.Command {
 	out := newOutput(cmd)
 	cmd.Flags().StringVar(&q.Role, "role", "", "what this role may decide now")
 	cmd.Flags().StringVar(&q.Workflow, "workflow", "", "of runs of this workflow")
+	cmd.Flags().StringVar(&after, "after", "", "list what comes behind this cursor")
 	cmd.Flags().IntVar(&q.Limit, "limit", 100, "number to list, at most 1000")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := out.check(); err != nil {
+		err := out.check()
+		if err == nil {
+			q.After, err = approval.ParseCursor(after)
+		}
+		if err != nil {
 			return err
 		}
 		return using(cmd, db.read, func(ctx context.Context, c *client) error {
-			open, more, err := approval.List(ctx, c.Client, q)
+			open, next, err := approval.List(ctx, c.Client, q)
 			if err != nil {
 				return err
 			}
@@ -78,10 +84,11 @@ func newApprovalsList(db *database) *cobra.Command {
 			for i, p := range open {
 				all[i] = present.Approval(p)
 			}
-			if err := list(out, cmd.OutOrStdout(), all, approvalColumns); err != nil || !more {
+			if err := list(out, cmd.OutOrStdout(), all, approvalColumns); err != nil ||
+				next.IsZero() {
 				return err
 			}
-			_, err = fmt.Fprintln(cmd.ErrOrStderr(), "there are more: see --limit and --role")
+			_, err = fmt.Fprintf(cmd.ErrOrStderr(), "there are more: --after %s goes on\n", next)
 			return err
 		})
 	}

@@ -70,32 +70,25 @@ func newBatchList(db *database) *cobra.Command {
 			return usage(cmd, "--limit is 0 or more")
 		}
 		return using(cmd, db.read, func(ctx context.Context, c *client) error {
-			all, err := c.batches(ctx, q, limit)
+			all, more, err := c.batches(ctx, q, limit)
 			if err != nil {
 				return err
 			}
+			defer sayMore(cmd, more)
 			return list(out, cmd.OutOrStdout(), all, batchColumns)
 		})
 	}
 	return cmd
 }
 
-// batches returns at most limit batches of a query. A limit of 0 means all.
-func (c *client) batches(ctx context.Context, q batch.Query, limit int) (all []batch.Batch,
-	err error) {
-	for {
-		page, next, err := batch.List(ctx, c.Client, q)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, page...)
-		if limit > 0 && len(all) >= limit {
-			return all[:limit], nil
-		}
-		if q.After = next; next.IsZero() {
-			return all, nil
-		}
-	}
+// batches returns at most limit batches of a query, and whether there may be more. A limit of 0
+// means all.
+func (c *client) batches(ctx context.Context, q batch.Query, limit int) ([]batch.Batch, bool,
+	error) {
+	return pages(limit, func(after journal.Cursor) ([]batch.Batch, journal.Cursor, error) {
+		q.After = after
+		return batch.List(ctx, c.Client, q)
+	})
 }
 
 func newBatchGet(db *database) *cobra.Command {
@@ -220,7 +213,7 @@ func completeBatches(cmd *cobra.Command, db *database, q batch.Query) {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		return db.offer(cmd, typed, func(ctx context.Context, c *client) (ids []string) {
-			all, err := c.batches(ctx, q, 0)
+			all, _, err := c.batches(ctx, q, 0)
 			if err != nil {
 				return nil
 			}

@@ -75,7 +75,7 @@ func (c *client) runsOfLetters(ctx context.Context, workflow string, ids []strin
 	if len(ids) > 0 {
 		return runs, nil
 	}
-	all, err := c.letters(ctx, admin.DeadLetterQuery{Workflow: workflow}, batch.MaxRuns+1)
+	all, _, err := c.letters(ctx, admin.DeadLetterQuery{Workflow: workflow}, batch.MaxRuns+1)
 	if err != nil {
 		return nil, err
 	}

@@ -1,9 +1,15 @@
 package app
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/store/sqlite"
 )
 
 func TestWrongCommandLines(t *testing.T) {
@@ -68,5 +74,50 @@ func TestVersion(t *testing.T) {
 	if r := perdureCommand(t, "version"); r.code != exitOK ||
 		!strings.HasPrefix(r.stdout, "perdure ") {
 		t.Errorf("exit code %d, stdout %q", r.code, r.stdout)
+	}
+}
+
+// A program without workflows asks the living engines whether one has the workflow.
+//
+// spec: B-16, P-10
+func TestAWrongWorkflowIsNotStarted(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "runs.db")
+	db, err := sqlite.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	start := func(more ...string) result {
+		return perdureCommand(t, append([]string{"start", "gret", "--store", file}, more...)...)
+	}
+	engine, err := perdure.New(db, perdure.Options{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	greet := perdure.Define("greet", func(context.Context, string) (string, error) {
+		return "hello", nil
+	})
+	if err := engine.Register(greet); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- engine.Run(ctx) }()
+	if _, err := engine.Execute(ctx, "greet", []byte(`"ada"`)); err != nil {
+		t.Fatal(err)
+	}
+	start().refused(t, exitNotFound, "no living engine has the workflow")
+	if r := start(); !strings.Contains(r.stderr, "did you mean greet? (--force") {
+		t.Error(r.stderr)
+	}
+	if r := start("--force"); r.code != exitOK {
+		t.Error(r)
+	}
+	stop()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if r := start(); r.code != exitOK { // nobody can tell
+		t.Error(r)
 	}
 }

@@ -84,32 +84,25 @@ that were added from outside. The JSON of a dead letter has the input, too.`,
 			return usage(cmd, "--limit is 0 or more")
 		}
 		return using(cmd, db.read, func(ctx context.Context, c *client) error {
-			all, err := c.letters(ctx, q, limit)
+			all, more, err := c.letters(ctx, q, limit)
 			if err != nil {
 				return err
 			}
+			defer sayMore(cmd, more)
 			return list(out, cmd.OutOrStdout(), all, letterColumns(q.Handled))
 		})
 	}
 	return cmd
 }
 
-// letters returns at most limit dead letters of a query. A limit of 0 means all.
+// letters returns at most limit dead letters of a query, and whether there may be more. A limit of
+// 0 means all.
 func (c *client) letters(ctx context.Context, q admin.DeadLetterQuery,
-	limit int) (all []deadletter.Letter, err error) {
-	for {
-		page, next, err := admin.New(c.Client).DeadLetters(ctx, q)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, page...)
-		if limit > 0 && len(all) >= limit {
-			return all[:limit], nil
-		}
-		if q.After = next; next.IsZero() {
-			return all, nil
-		}
-	}
+	limit int) ([]deadletter.Letter, bool, error) {
+	return pages(limit, func(after journal.Cursor) ([]deadletter.Letter, journal.Cursor, error) {
+		q.After = after
+		return admin.New(c.Client).DeadLetters(ctx, q)
+	})
 }
 
 func newDeadLettersAdd(db *database) *cobra.Command {
@@ -283,7 +276,7 @@ func aboutLetter(db *database, cmd *cobra.Command, check func() error,
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		return db.offer(cmd, typed, func(ctx context.Context, c *client) (ids []string) {
-			all, err := c.letters(ctx, admin.DeadLetterQuery{}, 0)
+			all, _, err := c.letters(ctx, admin.DeadLetterQuery{}, 0)
 			if err != nil {
 				return nil
 			}

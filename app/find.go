@@ -36,6 +36,25 @@ func (c *client) newest(ctx context.Context, q perdure.Query, limit int) (runs [
 	}
 }
 
+// pages returns at most limit records of a list, and whether there may be more. A limit of 0 means
+// all. Page returns the page behind a cursor, and the next cursor.
+func pages[T any](limit int, page func(journal.Cursor) ([]T, journal.Cursor, error)) (all []T,
+	more bool, err error) {
+	for after := (journal.Cursor{}); ; {
+		some, next, err := page(after)
+		if err != nil {
+			return nil, false, err
+		}
+		all = append(all, some...)
+		if limit > 0 && len(all) >= limit {
+			return all[:limit], len(all) > limit || !next.IsZero(), nil
+		}
+		if after = next; next.IsZero() {
+			return all, false, nil
+		}
+	}
+}
+
 // find returns the run that an ID of the command line means. If there is none, the error
 // names the most similar IDs.
 func (c *client) find(ctx context.Context, id string) (journal.Head, error) {

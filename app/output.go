@@ -69,6 +69,13 @@ func list[T any](o *output, w io.Writer, records []T, columns []column[T]) error
 	return table(w, records, columns)
 }
 
+// sayMore writes for people that a list has only the records up to its limit, if there may be more.
+func sayMore(cmd *cobra.Command, more bool) {
+	if more {
+		fmt.Fprintln(cmd.ErrOrStderr(), "there may be more: --limit 0 lists all")
+	}
+}
+
 func table[T any](w io.Writer, records []T, columns []column[T]) error {
 	names := make([]string, len(columns))
 	for i, c := range columns {

@@ -112,32 +112,25 @@ as they are kept. -o json has everything that is known of each.`,
 			return usage(cmd, "--limit is 0 or more")
 		}
 		return using(cmd, db.read, func(ctx context.Context, c *client) error {
-			all, err := c.schedules(ctx, q, limit)
+			all, more, err := c.schedules(ctx, q, limit)
 			if err != nil {
 				return err
 			}
+			defer sayMore(cmd, more)
 			return list(out, cmd.OutOrStdout(), all, scheduleColumns)
 		})
 	}
 	return cmd
 }
 
-// schedules returns at most limit schedules of a query. A limit of 0 means all.
+// schedules returns at most limit schedules of a query, and whether there may be more. A limit of 0
+// means all.
 func (c *client) schedules(ctx context.Context, q schedule.Query,
-	limit int) (all []schedule.Schedule, err error) {
-	for {
-		page, next, err := schedule.List(ctx, c.Client, q)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, page...)
-		if limit > 0 && len(all) >= limit {
-			return all[:limit], nil
-		}
-		if q.After = next; next.IsZero() {
-			return all, nil
-		}
-	}
+	limit int) ([]schedule.Schedule, bool, error) {
+	return pages(limit, func(after journal.Cursor) ([]schedule.Schedule, journal.Cursor, error) {
+		q.After = after
+		return schedule.List(ctx, c.Client, q)
+	})
 }
 
 func newSchedulesGet(db *database) *cobra.Command {
@@ -264,7 +257,7 @@ func completeSchedules(cmd *cobra.Command, db *database) {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		return db.offer(cmd, typed, func(ctx context.Context, c *client) (names []string) {
-			all, err := c.schedules(ctx, schedule.Query{}, 0)
+			all, _, err := c.schedules(ctx, schedule.Query{}, 0)
 			if err != nil {
 				return nil
 			}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/api"
+	"github.com/perdure/perdure/internal/present"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/pattern"
 	"github.com/perdure/perdure/schedule"
@@ -65,7 +66,8 @@ of mode ASYNC it does not wait.`,
 	flags.DurationVar(&s.delay, "delay", 0, "how long after its start the run begins, as 90s or 2h")
 	flags.StringToStringVar(&s.attributes, "attribute", nil, "search attribute, as name=value")
 	flags.StringToStringVar(&s.headers, "header", nil, "header, as name=value")
-	flags.BoolVar(&s.force, "force", false, "start a workflow that this program does not know")
+	flags.BoolVar(&s.force, "force", false,
+		"start a workflow that neither this program nor an engine knows")
 	flags.BoolVar(&s.wait, "wait", false, "wait until the run ends, and print its output")
 	flags.BoolVar(&s.watch, "watch", false, "show the journal as it grows, until the run ends")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return s.run(cmd, args[0]) }
@@ -105,6 +107,9 @@ func (s *starting) run(cmd *cobra.Command, workflow string) error {
 		return err
 	}
 	return using(cmd, s.db.write, func(ctx context.Context, c *client) error {
+		if err := s.ask(ctx, c, workflow); err != nil {
+			return err
+		}
 		run, err := c.Start(ctx, workflow, input, append(s.options(), begins...)...)
 		if err != nil {
 			return err
@@ -165,6 +170,20 @@ func (s *starting) check(workflow string) error {
 			" workflows list shows the workflows") +
 			" (--force starts it all the same, for another program)",
 	}
+}
+
+// ask returns an error if this program has no workflows of its own, and living engines say that
+// none of them has this one.
+func (s *starting) ask(ctx context.Context, c *client, workflow string) error {
+	if s.force || len(s.db.program.known) > 0 {
+		return nil
+	}
+	info, err := c.info(ctx)
+	if err != nil {
+		return err
+	}
+	return present.Unregistered(info, workflow,
+		"(--force starts it all the same, for a later engine)")
 }
 
 // begins returns the option for the time at which the run begins; none for at once.

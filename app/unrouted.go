@@ -60,6 +60,7 @@ with it gets them. They expire if none is started.`,
 			for i, m := range messages {
 				all[i] = present.Message(m)
 			}
+			defer sayMore(cmd, limit > 0 && len(all) == limit)
 			return list(out, cmd.OutOrStdout(), all, messageColumns)
 		})
 	}

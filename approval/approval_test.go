@@ -605,9 +605,10 @@ func TestOpenAsksAreListedByRoleAndAge(t *testing.T) {
 		if want := []string{"w1/x", "w1/y", "w3/x", "w3/y"}; !slices.Equal(got, want) {
 			t.Errorf("%v, want %v", got, want)
 		}
-		all, more, err := approval.List(t.Context(), w.Engine, approval.Query{Limit: 3})
-		if err != nil || !more || len(all) != 3 || all[0].Age != 4*hour || all[2].Age != 3*hour {
-			t.Errorf("%+v, %v, %v", all, more, err)
+		all, next, err := approval.List(t.Context(), w.Engine, approval.Query{Limit: 3})
+		if err != nil || next.IsZero() || len(all) != 3 ||
+			all[0].Age != 4*hour || all[2].Age != 3*hour {
+			t.Errorf("%+v, %v, %v", all, next, err)
 		}
 		_, err = approval.Decide(t.Context(), w.Engine, "w2", "x", approval.Decision{
 			Approved: true, By: "ada", Role: "r0",
@@ -647,6 +648,60 @@ func TestOpenAsksAreListedByRoleAndAge(t *testing.T) {
 		}
 		_, _, err = approval.List(t.Context(), w.Engine, approval.Query{Limit: -1})
 		world.CodeIs(t, err, journal.CodeInvalid)
+		w.End()
+	})
+}
+
+// The pages of a list are the list, whatever is asked and decided between two of them.
+//
+// spec: R-21, P-10
+func TestTheListOfAsksHasPages(t *testing.T) {
+	wf := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
+		perdure.Go(ctx, "y", func(ctx context.Context) (string, error) {
+			out, err := approval.Wait(ctx, approval.Ask{Key: "y", Role: "clerk"})
+			return textOf(out), err
+		})
+		out, err := approval.Wait(ctx, approval.Ask{Key: "x", Role: "boss"})
+		return textOf(out), err
+	})
+	synctest.Test(t, func(t *testing.T) {
+		w := world.New(t, wf)
+		for i := range 4 {
+			world.StartAndSettle(w, wf, i, perdure.ID(fmt.Sprint("w", i)))
+			if i%2 == 1 { // two of each time
+				time.Sleep(hour)
+			}
+		}
+		q := approval.Query{Role: "boss", Limit: 1}
+		var got []string
+		for page := 0; ; page++ {
+			all, next, err := approval.List(t.Context(), w.Engine, q)
+			world.NoError(t, err)
+			for _, p := range all {
+				got = append(got, p.WorkflowID)
+			}
+			if next.IsZero() {
+				break
+			}
+			q.After, err = approval.ParseCursor(next.String())
+			world.NoError(t, err)
+			switch page {
+			case 0: // the cursor is of an ask that is over
+				_, err = approval.Decide(t.Context(), w.Engine, all[0].RunID, "x",
+					approval.Decision{By: "ada", Role: "boss"})
+				world.NoError(t, err)
+			case 1:
+				world.StartAndSettle(w, wf, 4, perdure.ID("w4"))
+			}
+			synctest.Wait()
+		}
+		if want := []string{"w0", "w1", "w2", "w3", "w4"}; !slices.Equal(got, want) {
+			t.Errorf("%v, want %v", got, want)
+		}
+		for _, text := range []string{"x", "//", "2000-01-01T00:00:00Z/r", " "} {
+			_, err := approval.ParseCursor(text)
+			world.CodeIs(t, err, journal.CodeInvalid)
+		}
 		w.End()
 	})
 }

@@ -1,6 +1,7 @@
 package approval
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -20,7 +21,13 @@ type Query struct {
 	Workflow string
 	ID       string // a run ID or a workflow ID
 	Reminds  bool   // asks with reminders
-	Limit    int    // the oldest so many; 0 means 100; at most 1,000
+	After    Cursor // the cursor that the last page returned
+	Limit    int    // the longest page; 0 means 100; at most 1,000
+}
+
+func (q *Query) selects(p *Pending) bool {
+	return (q.Role == "" || p.Roles == nil || slices.Contains(p.Roles, q.Role)) &&
+		(!q.Reminds || p.Remind > 0) && (q.After.IsZero() || p.Cursor().compare(q.After) > 0)
 }
 
 // A Pending is an open ask of a run.
@@ -33,21 +40,22 @@ type Pending struct {
 	Age   time.Duration
 }
 
-// maxRuns is how many runs with open asks List looks at.
-const maxRuns = 10_000
+// Cursor returns the position of the ask: the page after it begins with the next ask.
+func (p *Pending) Cursor() Cursor { return Cursor{p.Asked, p.RunID, p.Key} }
 
-// List returns open asks, the oldest first, and whether there are more. It reads the journals of
-// the runs that have open asks, of at most 10,000 of them, the newest.
-func List(ctx context.Context, c perdure.Caller, q Query) (all []Pending, more bool, err error) {
+// List returns open asks, the oldest first, and the cursor of the next page, which is zero if there
+// is none. It reads the journals of all runs that have open asks, for each page.
+func List(ctx context.Context, c perdure.Caller, q Query) ([]Pending, Cursor, error) {
 	const op = "list approvals"
 	client, err := sealed.ClientOf(op, c)
 	if err != nil {
-		return nil, false, err
+		return nil, Cursor{}, err
 	}
 	if q.Limit < 0 || q.Limit > store.MaxLimit {
-		return nil, false, failure.Invalid(op, "limit %d is not valid: allowed are 0 to %d",
+		return nil, Cursor{}, failure.Invalid(op, "limit %d is not valid: allowed are 0 to %d",
 			q.Limit, store.MaxLimit)
 	}
+	limit := cmp.Or(q.Limit, store.DefaultLimit)
 	f := store.Filter{
 		Open: true, Workflow: q.Workflow, Attributes: map[string]string{attribute: isOpen},
 		Limit: store.MaxLimit,
@@ -55,49 +63,50 @@ func List(ctx context.Context, c perdure.Caller, q Query) (all []Pending, more b
 	if q.ID != "" {
 		h, err := client.FrontEnd.Find(ctx, q.ID)
 		if err != nil {
-			return nil, false, failure.Within(op, err)
+			return nil, Cursor{}, failure.Within(op, err)
 		}
 		f.Run = h.ID
 	}
 	if q.Reminds {
 		f.Attributes = map[string]string{reminding: isOpen}
 	}
+	var all []Pending
 	now := time.Now()
-	for looked := 0; ; {
+	for {
 		heads, next, err := client.FrontEnd.Heads(ctx, f)
 		if err != nil {
-			return nil, false, err
+			return nil, Cursor{}, err
 		}
 		for _, h := range heads {
 			some, err := openOf(ctx, client.FrontEnd, h, now)
-			if err != nil && !failure.IsDamaged(err) {
-				return nil, false, err
+			gone := journal.CodeOf(err) == journal.CodeNotFound
+			if err != nil && !gone && !failure.IsDamaged(err) {
+				return nil, Cursor{}, err
 			}
 			for _, p := range some {
-				if (q.Role == "" || p.Roles == nil || slices.Contains(p.Roles, q.Role)) &&
-					(!q.Reminds || p.Remind > 0) {
+				if q.selects(&p) {
 					all = append(all, p)
 				}
 			}
+			if len(all) > 2*limit {
+				all = oldest(all, limit+1)
+			}
 		}
-		looked += len(heads)
 		if f.After = next; next.IsZero() {
 			break
 		}
-		if looked >= maxRuns {
-			more = true
-			break
-		}
 	}
-	slices.SortStableFunc(all, func(a, b Pending) int { return a.Asked.Compare(b.Asked) })
-	limit := q.Limit
-	if limit == 0 {
-		limit = store.DefaultLimit
+	if all = oldest(all, limit+1); len(all) > limit {
+		all = all[:limit]
+		return all, all[limit-1].Cursor(), nil
 	}
-	if len(all) > limit {
-		all, more = all[:limit], true
-	}
-	return all, more, nil
+	return all, Cursor{}, nil
+}
+
+// oldest returns the first n asks of a list, in order.
+func oldest(all []Pending, n int) []Pending {
+	slices.SortFunc(all, func(a, b Pending) int { return a.Cursor().compare(b.Cursor()) })
+	return slices.Clone(all[:min(n, len(all))])
 }
 
 // openOf returns the open asks of a run.

@@ -35,6 +35,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/near"
 	"github.com/perdure/perdure/journal"
 )
 
@@ -236,7 +237,7 @@ func (p *parser) kindOf(c *clause) (kind, error) {
 	slices.Sort(keys)
 	keys[slices.Index(keys, "attr")] = "attr.NAME"
 	return kind{}, p.refuse(c.at, c.key, "allowed are "+strings.Join(keys, ", "),
-		didYouMean(c.key, keys))
+		near.Hint(c.key, keys))
 }
 
 func readStatus(p *parser, c *clause) error {
@@ -249,7 +250,7 @@ func readStatus(p *parser, c *clause) error {
 				names = append(names, s.String())
 			}
 			return p.refuse(v.at, v.text, "allowed are "+strings.Join(names, ", "),
-				didYouMean(name, names))
+				near.Hint(name, names))
 		}
 		p.query.Statuses = append(p.query.Statuses, s)
 	}
@@ -266,7 +267,7 @@ func readPattern(p *parser, c *clause) error {
 				names = append(names, i.String())
 			}
 			return p.refuse(v.at, v.text, "allowed are "+strings.Join(names, ", "),
-				didYouMean(name, names))
+				near.Hint(name, names))
 		}
 		p.query.Patterns = append(p.query.Patterns, pattern)
 	}

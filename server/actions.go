@@ -15,7 +15,7 @@ import (
 )
 
 type actIn struct {
-	ID   string `path:"id" maxLength:"512" doc:"a run ID or a workflow ID"`
+	RunIn
 	Body *actBody
 }
 
@@ -113,18 +113,13 @@ func (s runRoutes) actions() {
 	})
 }
 
-// A Note is the reason of an action.
-type Note struct {
-	Reason string `json:"reason,omitempty" maxLength:"255"`
-}
-
 // Done is the answer to an action that has nothing else to say.
 type Done struct {
 	Done bool `json:"done"`
 }
 
 type signalIn struct {
-	ID     string `path:"id" maxLength:"512" doc:"a run ID or a workflow ID"`
+	RunIn
 	Signal string `path:"signal" maxLength:"255" doc:"the name of the signal"`
 	Key    string `header:"Idempotency-Key" maxLength:"255" doc:"the same key sends one signal"`
 	Body   *json.RawMessage
@@ -172,13 +167,13 @@ func delivered(d perdure.Delivery, err error) (api.Delivery, error) {
 }
 
 type timerIn struct {
-	ID     string `path:"id" maxLength:"512" doc:"a run ID or a workflow ID"`
-	Timer  string `path:"timer" maxLength:"4096" doc:"the path of the timer"`
-	Reason string `query:"reason" maxLength:"255" doc:"why, for the record"`
+	RunIn
+	Timer string `path:"timer" maxLength:"4096" doc:"the path of the timer"`
+	ReasonIn
 }
 
 type decideIn struct {
-	ID       string `path:"id" maxLength:"512" doc:"a run ID or a workflow ID"`
+	RunIn
 	Question string `path:"question" maxLength:"4096" doc:"the path of the question"`
 	Body     Choice
 }
@@ -209,6 +204,6 @@ func (s runRoutes) unrouted(ctx context.Context, in *unroutedIn) (list[api.Messa
 }
 
 type deliverIn struct {
-	Number int64  `path:"number" minimum:"1" doc:"the number of the signal"`
-	ID     string `path:"id" maxLength:"512" doc:"a run ID or a workflow ID"`
+	Number int64 `path:"number" minimum:"1" doc:"the number of the signal"`
+	RunIn
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/perdure/perdure"
@@ -12,7 +13,6 @@ import (
 	"github.com/perdure/perdure/approval"
 	"github.com/perdure/perdure/callback"
 	"github.com/perdure/perdure/internal/present"
-	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/server/auth"
 )
 
@@ -54,7 +54,7 @@ func (s adminRoutes) approvals() {
 		group: group, summary: "Decide about an ask of a run", need: auth.Operator,
 		about: "The decision names the caller as the one who asserts it.",
 	}, func(ctx context.Context, in *struct {
-		ID    string `path:"id" maxLength:"512" doc:"a run ID or a workflow ID"`
+		RunIn
 		Key   string `path:"key" maxLength:"1024" doc:"the key of the ask"`
 		Again string `header:"Idempotency-Key" maxLength:"255" doc:"the same key has the same receipt"`
 		Body  Decide
@@ -140,22 +140,23 @@ func (s adminRoutes) listApprovals(ctx context.Context, in *struct {
 	Workflow string `query:"workflow" maxLength:"255" doc:"of this workflow"`
 	ID       string `query:"id" maxLength:"512" doc:"of a run: a run ID or a workflow ID"`
 	Limit    int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"the longest page"`
-}) (approvals, error) {
-	all, more, err := approval.List(ctx, s.client, approval.Query{
-		Role: in.Role, Workflow: in.Workflow, ID: in.ID, Limit: in.Limit,
+	Cursor   string `query:"cursor" maxLength:"600" doc:"next of the page before"`
+}) (list[api.Approval], error) {
+	about := strings.Join([]string{"approvals", in.Role, in.Workflow, in.ID}, "\x00")
+	text, err := bare(in.Cursor, about)
+	if err != nil {
+		return list[api.Approval]{}, err
+	}
+	after, err := approval.ParseCursor(text)
+	if err != nil {
+		return list[api.Approval]{}, err
+	}
+	all, next, err := approval.List(ctx, s.client, approval.Query{
+		Role: in.Role, Workflow: in.Workflow, ID: in.ID, After: after, Limit: in.Limit,
 	})
-	out := approvals{Items: []api.Approval{}, More: more}
+	var out []api.Approval
 	for _, p := range all {
-		out.Items = append(out.Items, present.Approval(p))
+		out = append(out, present.Approval(p))
 	}
-	if journal.CodeOf(err) == journal.CodeNotFound && in.ID == "" {
-		err = nil
-	}
-	return out, err
-}
-
-// approvals is the list of open asks.
-type approvals struct {
-	Items []api.Approval `json:"items" nullable:"false"`
-	More  bool           `json:"more,omitempty" doc:"there are more than limit"`
+	return listOf(out, cursorText(next, about)), err
 }

@@ -20,7 +20,7 @@ type Act struct {
 	Status int       `json:"status"` // of the answer
 }
 
-// audit reports an action that has its answer.
+// audit reports an action, before the first byte of its answer.
 func (s *Server) audit(r *http.Request, rt route, caller auth.Identity, about string,
 	status int) {
 	act := Act{

@@ -1,6 +1,8 @@
 package server_test
 
 import (
+	"fmt"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -69,5 +71,51 @@ func TestEachChangeLeavesAnAct(t *testing.T) {
 			t.Errorf("%s %s left %+v", c.method, c.path, acts[0])
 		}
 		mu.Unlock()
+	}
+}
+
+// An answerLog is an answer that records what comes first.
+type answerLog struct {
+	*httptest.ResponseRecorder
+	order []string
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (a *answerLog) WriteHeader(code int) {
+	a.order = append(a.order, "answer")
+	a.ResponseRecorder.WriteHeader(code)
+}
+
+// Nobody hears of an action before the audit has.
+//
+// spec: P-10, B-18
+func TestTheAuditHearsOfAnActionFirst(t *testing.T) {
+	var answer *answerLog
+	w := begin(t, server.Options{Authenticator: people(t), Audit: func(a server.Act) {
+		answer.order = append(answer.order, fmt.Sprint("act ", a.Status))
+	}})
+	for _, c := range []struct {
+		token, method, path, body string
+		status                    int
+	}{
+		{operatorToken, "POST", "/workflows/waiting/start", `{"id":"w-1"}`, 201},
+		{viewerToken, "POST", "/workflows/waiting/start", "{}", 403},
+		{operatorToken, "POST", "/workflows/waiting/start", "{", 400},
+		{operatorToken, "DELETE", "/dlq/nothing", "", 404},
+		{"", "POST", "/session", `{"token":"` + adminToken + `"}`, 200},
+		{"", "POST", "/session", `{"token":"guess"}`, 401},
+		{operatorToken, "DELETE", "/session", "", 204},
+	} {
+		r := httptest.NewRequest(c.method, api+c.path, strings.NewReader(c.body))
+		r.Header.Set("Content-Type", "application/json")
+		if c.token != "" {
+			r.Header.Set("Authorization", "Bearer "+c.token)
+		}
+		answer = &answerLog{ResponseRecorder: httptest.NewRecorder()}
+		w.server.ServeHTTP(answer, r)
+		got, want := strings.Join(answer.order, ", "), fmt.Sprintf("act %d, answer", c.status)
+		if got != want {
+			t.Errorf("%s %s: %s, want %s", c.method, c.path, got, want)
+		}
 	}
 }

@@ -3,22 +3,29 @@ package server
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/perdure/perdure/api"
 	"github.com/perdure/perdure/batch"
+	"github.com/perdure/perdure/filter"
 	"github.com/perdure/perdure/server/auth"
 )
 
-type batchIn struct {
+// A BatchIn names a batch in a path.
+type BatchIn struct {
 	ID string `path:"id" maxLength:"512" doc:"the ID of a batch"`
 }
 
 type batchBody struct{ Body batch.Spec }
 
 // spec returns the batch of the caller, whoever the body says it is by.
-func (in *batchBody) spec(ctx context.Context) batch.Spec {
+func (s *Server) spec(ctx context.Context, in *batchBody) (batch.Spec, error) {
 	in.Body.Order.By = who(ctx).Name
-	return in.Body
+	q, err := filter.Parse(in.Body.Filter, time.Now())
+	if err == nil {
+		err = s.hidden(ctx).mayFilter(q.Attributes)
+	}
+	return in.Body, err
 }
 
 // A Plan describes the runs that a batch would have.
@@ -36,9 +43,8 @@ func (s adminRoutes) batches() {
 		id: "list-batches", method: http.MethodGet, path: "/batches", group: group,
 		summary: "Batches, newest first", need: auth.Viewer,
 	}, func(ctx context.Context, in *struct {
-		Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"the longest page"`
-		Cursor string `query:"cursor" maxLength:"200" doc:"next of the page before"`
-		Open   bool   `query:"open" doc:"only those that have not ended"`
+		PageIn
+		Open bool `query:"open" doc:"only those that have not ended"`
 	}) (list[batch.Batch], error) {
 		about := "all"
 		if in.Open {
@@ -56,7 +62,7 @@ func (s adminRoutes) batches() {
 	add(s.Server, operation{
 		id: "get-batch", method: http.MethodGet, path: "/batches/{id}", group: group,
 		summary: "A batch, and how far it is", need: auth.Viewer,
-	}, func(ctx context.Context, in *batchIn) (batch.Batch, error) {
+	}, func(ctx context.Context, in *BatchIn) (batch.Batch, error) {
 		return batch.Get(ctx, s.client, in.ID)
 	})
 	add(s.Server, operation{
@@ -64,14 +70,22 @@ func (s adminRoutes) batches() {
 		summary: "Carry out one action on many runs", status: http.StatusCreated,
 		need: auth.Operator,
 	}, func(ctx context.Context, in *batchBody) (batch.Batch, error) {
-		return batch.Start(ctx, s.client, in.spec(ctx))
+		spec, err := s.spec(ctx, in)
+		if err != nil {
+			return batch.Batch{}, err
+		}
+		return batch.Start(ctx, s.client, spec)
 	})
 	add(s.Server, operation{
 		id: "preview-batch", method: http.MethodPost, path: "/batch-previews", group: group,
 		summary: "The runs that a batch would have; it changes nothing", reads: true,
 		need: auth.Viewer,
 	}, func(ctx context.Context, in *batchBody) (Plan, error) {
-		p, err := batch.Preview(ctx, s.client, in.spec(ctx))
+		spec, err := s.spec(ctx, in)
+		if err != nil {
+			return Plan{}, err
+		}
+		p, err := batch.Preview(ctx, s.client, spec)
 		out := Plan{
 			Filter: p.Filter, Count: p.Count, More: p.More, Unknown: p.Unknown, First: []api.Run{},
 		}
@@ -84,8 +98,8 @@ func (s adminRoutes) batches() {
 		id: "stop-batch", method: http.MethodPost, path: "/batches/{id}/stop", group: group,
 		summary: "Stop a batch; the rest of the runs stays as it is", need: auth.Operator,
 	}, func(ctx context.Context, in *struct {
-		ID     string `path:"id" maxLength:"512" doc:"the ID of a batch"`
-		Reason string `query:"reason" maxLength:"255" doc:"why, for the record"`
+		BatchIn
+		ReasonIn
 	}) (Done, error) {
 		return Done{true}, batch.Stop(ctx, s.client, in.ID, who(ctx).Name, in.Reason)
 	})

@@ -29,10 +29,10 @@ func (s *Server) documents() {
 			id: "openapi", method: http.MethodGet, path: "/openapi.json", group: "documents",
 			summary: "This document", need: auth.Viewer,
 		}, kind: jsonType,
-	}, func(w http.ResponseWriter, _ *http.Request) {
+	}, func(w http.ResponseWriter, r *http.Request) {
 		text, err := doc()
 		if err != nil {
-			problemOf(err).write(w)
+			s.problemOf(r.Context(), err).write(w)
 			return
 		}
 		w.Header().Set("Content-Type", jsonType)

@@ -19,18 +19,8 @@ import (
 	"github.com/perdure/perdure/server/auth"
 )
 
-type runIn struct {
-	ID string `path:"id" maxLength:"512" doc:"a run ID or a workflow ID"`
-}
-
-type listIn struct {
-	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"the longest page"`
-	Cursor string `query:"cursor" maxLength:"200" doc:"next of the page before"`
-}
-
 type runsIn struct {
-	Limit     int      `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"the longest page"`
-	Cursor    string   `query:"cursor" maxLength:"200" doc:"next of the page before"`
+	PageIn
 	Filter    string   `query:"filter" maxLength:"65536" doc:"conditions as text, such as: status=failed since=24h"`
 	Statuses  []string `query:"status,explode" maxItems:"20" doc:"any of these"`
 	Workflows []string `query:"workflow,explode" maxItems:"100" doc:"any of these"`
@@ -48,18 +38,18 @@ func (s runRoutes) executions() {
 	}
 	add(s.Server, read("list-executions", "", "Runs, newest first"), s.listRuns)
 	add(s.Server, read("get-execution", "/{id}", "Everything about a run"),
-		func(ctx context.Context, in *runIn) (Execution, error) {
+		func(ctx context.Context, in *RunIn) (Execution, error) {
 			d, err := s.describe(ctx, in)
 			return Execution{d, standingOf(d.Status)}, err
 		})
 	add(s.Server, read("get-why", "/{id}/why", "Why a run does not go on"),
-		func(ctx context.Context, in *runIn) (api.Reason, error) {
+		func(ctx context.Context, in *RunIn) (api.Reason, error) {
 			d, err := s.describe(ctx, in)
 			return present.Reason(d), err
 		})
 	add(s.Server, read("get-history", "/{id}/history", "The journal of a run, in order"), s.history)
 	add(s.Server, read("get-report", "/{id}/report", "How a run went, step by step"),
-		func(ctx context.Context, in *runIn) (api.Report, error) {
+		func(ctx context.Context, in *RunIn) (api.Report, error) {
 			r, err := s.client.Report(ctx, in.ID)
 			return present.Report(r), err
 		})
@@ -100,6 +90,9 @@ func (in *runsIn) query() (perdure.Query, error) {
 
 func (s runRoutes) listRuns(ctx context.Context, in *runsIn) (list[api.Run], error) {
 	q, err := in.query()
+	if err == nil {
+		err = s.hidden(ctx).mayFilter(q.Attributes)
+	}
 	if err != nil {
 		return list[api.Run]{}, err
 	}
@@ -121,25 +114,35 @@ func (s runRoutes) listRuns(ctx context.Context, in *runsIn) (list[api.Run], err
 	return listOf(runs, cursorText(next, about)), nil
 }
 
-// A cursor of the API is the cursor of the store with a digest of the list that it is of: a cursor
+// A cursor of the API is the cursor of a package with a digest of the list that it is of: a cursor
 // that somebody has changed, or that is of another list, is refused.
 
-func cursorText(c journal.Cursor, about string) string {
-	if c.IsZero() {
+func cursorText(c fmt.Stringer, about string) string {
+	text := c.String()
+	if text == "" {
 		return ""
 	}
-	return c.String() + "." + digest(c.String(), about)
+	return text + "." + digest(text, about)
 }
 
 func cursorOf(text, about string) (journal.Cursor, error) {
+	text, err := bare(text, about)
+	if err != nil {
+		return journal.Cursor{}, err
+	}
+	return journal.ParseCursor(text)
+}
+
+// bare returns a cursor of the API without its digest.
+func bare(text, about string) (string, error) {
 	if text == "" {
-		return journal.Cursor{}, nil
+		return "", nil
 	}
 	i := strings.LastIndexByte(text, '.')
 	if i < 0 || digest(text[:i], about) != text[i+1:] {
-		return journal.Cursor{}, invalid("the cursor is not of this list")
+		return "", invalid("the cursor is not of this list")
 	}
-	return journal.ParseCursor(text[:i])
+	return text[:i], nil
 }
 
 func digest(cursor, about string) string {
@@ -147,14 +150,14 @@ func digest(cursor, about string) string {
 	return hex.EncodeToString(sum[:6])
 }
 
-func (s runRoutes) describe(ctx context.Context, in *runIn) (api.Description, error) {
+func (s runRoutes) describe(ctx context.Context, in *RunIn) (api.Description, error) {
 	return present.Describe(ctx, s.client, in.ID)
 }
 
 type historyIn struct {
-	ID    string `path:"id" maxLength:"512" doc:"a run ID or a workflow ID"`
-	From  int64  `query:"from" minimum:"1" default:"1" doc:"the number of the first entry"`
-	Limit int    `query:"limit" minimum:"1" maximum:"10000" default:"1000" doc:"the longest page"`
+	RunIn
+	From  int64 `query:"from" minimum:"1" default:"1" doc:"the number of the first entry"`
+	Limit int   `query:"limit" minimum:"1" maximum:"10000" default:"1000" doc:"the longest page"`
 }
 
 func (s runRoutes) history(ctx context.Context, in *historyIn) (list[api.Entry], error) {
@@ -166,28 +169,43 @@ func (s runRoutes) history(ctx context.Context, in *historyIn) (list[api.Entry],
 	if err != nil {
 		return list[api.Entry]{}, err
 	}
-	// The names of scopes are in the entries that opened them, so the journal is read from its
-	// beginning.
 	of, out := api.JournalOf(statuses[0].Head), []api.Entry{}
-	for seen := int64(0); ; {
-		entries, err := s.client.History(ctx, run.RunID(), seen+1, pageOfEvents)
+	for from := in.From; ; {
+		entries, err := s.client.History(ctx, run.RunID(), from, min(in.Limit+1-len(out),
+			pageOfEvents))
 		if err != nil {
 			return list[api.Entry]{}, err
 		}
-		for _, e := range entries {
-			shown := of.Entry(e)
-			if seen = e.Seq; seen < in.From {
-				continue
-			}
-			if len(out) == in.Limit {
-				return list[api.Entry]{out, strconv.FormatInt(seen, 10)}, nil
-			}
-			out = append(out, shown)
-		}
-		if len(entries) < pageOfEvents {
+		if len(entries) == 0 {
 			return list[api.Entry]{out, ""}, nil
 		}
+		for _, e := range entries {
+			if len(out) == in.Limit {
+				return list[api.Entry]{out, strconv.FormatInt(e.Seq, 10)}, nil
+			}
+			shown, err := s.entry(ctx, run.RunID(), of, e)
+			if err != nil {
+				return list[api.Entry]{}, err
+			}
+			out, from = append(out, shown), e.Seq+1
+		}
 	}
+}
+
+// entry returns the form of an entry of a run. The name of its scope is in the entry that has
+// opened the scope: it is read if it is not among those that are shown.
+func (s *Server) entry(ctx context.Context, run string, of *api.Journal,
+	e journal.Entry) (api.Entry, error) {
+	if at := of.Lacks(e); at != 0 {
+		opened, err := s.client.History(ctx, run, at, 1)
+		if err == nil && len(opened) > 0 && opened[0].Seq == at {
+			_, err = s.entry(ctx, run, of, opened[0])
+		}
+		if err != nil {
+			return api.Entry{}, err
+		}
+	}
+	return of.Entry(e), nil
 }
 
 // A RunGraph is the topology of a run's workflow, with the steps of the run.
@@ -197,12 +215,12 @@ type RunGraph struct {
 	Visited []string   `json:"visited,omitempty"` // the states of a step machine, in order
 }
 
-func (s runRoutes) graph(ctx context.Context, in *runIn) (RunGraph, error) {
+func (s runRoutes) graph(ctx context.Context, in *RunIn) (RunGraph, error) {
 	d, err := s.describe(ctx, in)
 	if err != nil {
 		return RunGraph{}, err
 	}
-	t, err := s.topology(ctx, &workflowIn{d.Workflow})
+	t, err := s.topology(ctx, &WorkflowIn{d.Workflow})
 	if journal.CodeOf(err) == journal.CodeNotFound {
 		t, err = Topology{Workflow: d.Workflow}, nil
 	}
@@ -221,7 +239,7 @@ func (s runRoutes) graph(ctx context.Context, in *runIn) (RunGraph, error) {
 	return out, err
 }
 
-func (s runRoutes) timers(ctx context.Context, in *runIn) (list[api.Wait], error) {
+func (s runRoutes) timers(ctx context.Context, in *RunIn) (list[api.Wait], error) {
 	d, err := s.describe(ctx, in)
 	var out []api.Wait
 	for _, w := range d.Waits {
@@ -258,12 +276,15 @@ type Result struct {
 }
 
 type resultIn struct {
-	ID   string `path:"id" maxLength:"512" doc:"a run ID or a workflow ID"`
+	RunIn
 	Wait string `query:"wait" maxLength:"40" default:"0s" doc:"how long to wait for the end, up to 5m"`
 }
 
 // maxWait bounds a long poll: proxies cut connections that are silent for longer.
 const maxWait = 5 * time.Minute
+
+// walkWithin is how long the walk along a chain may take, after the wait.
+const walkWithin = 5 * time.Second
 
 func (s runRoutes) result(ctx context.Context, in *resultIn) (Result, int, error) {
 	wait, err := span("wait", in.Wait)
@@ -282,22 +303,52 @@ func (s runRoutes) result(ctx context.Context, in *resultIn) (Result, int, error
 			return Result{}, 0, err
 		}
 	}
-	d, err := s.lastOf(ctx, run.RunID())
-	out := Result{d.Outcome, standingOf(d.Status)}
-	if err == nil && !out.IsTerminal {
+	last, err := s.lastOf(ctx, run.RunID(), time.Now().Add(walkWithin))
+	if err != nil {
+		return Result{}, 0, err
+	}
+	out := Result{outcomeOf(last), standingOf(last.Head.Status.String())}
+	if last.Head.Status == journal.ContinuedAsNew {
+		out.Standing = Standing{Found: true} // the chain goes on
+	}
+	if !out.IsTerminal {
 		return out, http.StatusAccepted, nil
 	}
-	return out, http.StatusOK, err
+	return out, http.StatusOK, nil
 }
 
 // lastOf returns the last run of the chain that begins with a run: a run that continues as new has
-// the result of its successor.
-func (s runRoutes) lastOf(ctx context.Context, id string) (api.Description, error) {
+// the result of its successor. If the walk does not come to the end in time, because the chain is
+// very long or grows as fast, it returns the run that it has come to.
+func (s runRoutes) lastOf(ctx context.Context, id string, until time.Time) (perdure.Status, error) {
 	for {
-		d, err := s.describe(ctx, &runIn{id})
-		if err != nil || d.Successor == "" {
-			return d, err
+		all, err := s.client.Statuses(ctx, id)
+		if err == nil && !all[0].Found {
+			_, err = s.client.Get(ctx, id) // the error has the reason
 		}
-		id = d.Successor
+		if err != nil {
+			return perdure.Status{}, err
+		}
+		h := all[0].Head
+		if h.Status != journal.ContinuedAsNew || time.Now().After(until) {
+			return all[0], nil
+		}
+		last, err := s.client.History(ctx, id, h.Last, 1)
+		if err != nil {
+			return perdure.Status{}, err
+		}
+		if len(last) == 0 || last[0].Detail == nil {
+			return all[0], nil // it is damaged
+		}
+		id = string(last[0].Detail.Other)
 	}
+}
+
+// outcomeOf returns a run with its result, if it has ended.
+func outcomeOf(s perdure.Status) api.Outcome {
+	out := api.Outcome{Run: api.RunOf(s.Head), Output: api.Data(s.Output)}
+	if s.Err != nil {
+		out.Error = &api.Error{Code: string(journal.CodeOf(s.Err)), Message: s.Err.Error()}
+	}
+	return out
 }

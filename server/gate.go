@@ -34,6 +34,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !known {
 		rt.need = auth.Viewer
 	}
+	if rt.live {
+		r = r.WithContext(auth.Unattended(r.Context()))
+	}
 	caller, p := s.identify(w, r, rt.need)
 	if p == nil && pattern == "" {
 		nowhere(h, w, r)
@@ -65,26 +68,42 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, rt route, caller 
 	// The rest of the request is the caller's own: its context has who it is.
 	r = r.WithContext(context.WithValue(auth.NewContext(r.Context(), caller), whoKey{},
 		&caller))
-	if rt.audited {
-		seen, returned := &statusWriter{ResponseWriter: w}, false
-		defer func() {
-			status := seen.code()
-			if !returned {
-				status = http.StatusInternalServerError
-			}
-			s.audit(r, rt, caller, r.URL.Path, status)
-		}()
-		s.deliver(seen, r, rt)
-		returned = true
+	if !rt.audited {
+		s.deliver(w, r, rt)
 		return
 	}
-	s.deliver(w, r, rt)
+	seen := &statusWriter{ResponseWriter: w, first: func(status int) {
+		s.audit(r, rt, caller, r.URL.Path, status)
+	}}
+	status := http.StatusInternalServerError // if it panics
+	defer func() {
+		if seen.status == 0 {
+			seen.first(status)
+		}
+	}()
+	s.deliver(seen, r, rt)
+	status = http.StatusOK
 }
 
+// deliver answers a request when its body has arrived. The body counts until the answer is given.
 func (s *Server) deliver(w http.ResponseWriter, r *http.Request, rt route) {
+	room := &s.bodies
+	if rt.need == auth.Public {
+		room = &s.others
+	}
+	size := s.sizeOf(r, rt)
+	if !room.take(size) {
+		full(w)
+		return
+	}
+	defer func() { room.give(size) }()
 	if p := s.arrive(w, r, rt); p != nil {
 		p.write(w)
 		return
+	}
+	if !rt.raw { // it is known now
+		room.give(size - r.ContentLength)
+		size = r.ContentLength
 	}
 	s.mux.ServeHTTP(w, r)
 }
@@ -307,12 +326,21 @@ func nowhere(h http.Handler, w http.ResponseWriter, r *http.Request) {
 			" is not allowed here: allowed is "+w.Header().Get("Allow"), "").write(w)
 		return
 	}
-	noSuchAddress().write(w)
+	noSuchAddress("openapi.json lists the addresses, and docs shows them").write(w)
 }
 
-func noSuchAddress() *Problem {
+func noSuchAddress(hint string) *Problem {
 	return problem(http.StatusNotFound, string(journal.CodeNotFound), "there is no such address",
-		"openapi.json lists the addresses, and docs shows them")
+		hint)
+}
+
+// NotFound returns a handler that answers each request as a [Server] does if there is no such
+// address, with a hint for the caller. It is for what is around a Server.
+func NotFound(hint string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		guarded(w.Header())
+		noSuchAddress(hint).write(w)
+	})
 }
 
 // checkBody returns the problem of a body that is not JSON in UTF-8 as it is.
@@ -338,13 +366,24 @@ func checkBody(r *http.Request) *Problem {
 type statusWriter struct {
 	http.ResponseWriter
 	status int
+	first  func(status int) // called before the first byte is written; may be nil
 }
 
 func (w *statusWriter) WriteHeader(code int) {
 	if w.status == 0 && code >= 200 {
 		w.status = code
+		if w.first != nil {
+			w.first(code)
+		}
 	}
 	w.ResponseWriter.WriteHeader(code)
+}
+
+func (w *statusWriter) Write(b []byte) (int, error) {
+	if w.status == 0 {
+		w.WriteHeader(http.StatusOK)
+	}
+	return w.ResponseWriter.Write(b)
 }
 
 // Unwrap is for [http.ResponseController].

@@ -12,32 +12,27 @@ import (
 	"github.com/perdure/perdure/server/auth"
 )
 
-type lettersIn struct {
+// A LettersIn selects dead letters.
+type LettersIn struct {
 	Workflow   string `query:"workflow" maxLength:"255" doc:"of this workflow"`
 	WorkflowID string `query:"workflow_id" maxLength:"255" doc:"of this workflow ID"`
 	Handled    bool   `query:"handled" doc:"those that were marked as handled, instead of the open ones"`
 }
 
-func (in *lettersIn) query() admin.DeadLetterQuery {
+func (in *LettersIn) query() admin.DeadLetterQuery {
 	return admin.DeadLetterQuery{
 		Workflow: in.Workflow, WorkflowID: in.WorkflowID, Handled: in.Handled,
 	}
 }
 
-type letterIn struct {
+// A LetterIn names a dead letter in a path.
+type LetterIn struct {
 	Entry string `path:"entry" maxLength:"512" doc:"the ID of a dead letter"`
 }
 
 type letterActIn struct {
-	Entry string `path:"entry" maxLength:"512" doc:"the ID of a dead letter"`
-	Body  *Note
-}
-
-func (in *letterActIn) reason() string {
-	if in.Body == nil {
-		return ""
-	}
-	return in.Body.Reason
+	LetterIn
+	Body *Note
 }
 
 // A Count is the number of some things.
@@ -52,14 +47,10 @@ func (s adminRoutes) letters() {
 		id: "list-dead-letters", method: http.MethodGet, path: "/dlq", group: group,
 		summary: "Dead letters, newest first", need: auth.Viewer,
 	}, func(ctx context.Context, in *struct {
-		Workflow   string `query:"workflow" maxLength:"255" doc:"of this workflow"`
-		WorkflowID string `query:"workflow_id" maxLength:"255" doc:"of this workflow ID"`
-		Handled    bool   `query:"handled" doc:"those that were marked as handled, instead of the open ones"`
-		Limit      int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"the longest page"`
-		Cursor     string `query:"cursor" maxLength:"200" doc:"next of the page before"`
+		LettersIn
+		PageIn
 	}) (list[deadletter.Letter], error) {
-		of := lettersIn{in.Workflow, in.WorkflowID, in.Handled}
-		q, about := of.query(), fmt.Sprintf("%+v", of)
+		q, about := in.query(), fmt.Sprintf("%+v", in.LettersIn)
 		var err error
 		if q.After, err = cursorOf(in.Cursor, about); err != nil {
 			return list[deadletter.Letter]{}, err
@@ -71,22 +62,22 @@ func (s adminRoutes) letters() {
 	add(s.Server, operation{
 		id: "count-dead-letters", method: http.MethodGet, path: "/dlq/count", group: group,
 		summary: "How many dead letters there are", need: auth.Viewer,
-	}, func(ctx context.Context, in *lettersIn) (Count, error) {
+	}, func(ctx context.Context, in *LettersIn) (Count, error) {
 		n, err := s.admin.CountDeadLetters(ctx, in.query())
 		return Count{n}, err
 	})
 	add(s.Server, operation{
 		id: "get-dead-letter", method: http.MethodGet, path: "/dlq/{entry}", group: group,
 		summary: "A dead letter", need: auth.Viewer,
-	}, func(ctx context.Context, in *letterIn) (deadletter.Letter, error) {
+	}, func(ctx context.Context, in *LetterIn) (deadletter.Letter, error) {
 		return s.admin.DeadLetter(ctx, in.Entry)
 	})
 	add(s.Server, operation{
 		id: "delete-dead-letter", method: http.MethodDelete, path: "/dlq/{entry}", group: group,
 		summary: "Delete a dead letter; its run stays", need: auth.Operator,
 	}, func(ctx context.Context, in *struct {
-		Entry  string `path:"entry" maxLength:"512" doc:"the ID of a dead letter"`
-		Reason string `query:"reason" maxLength:"255" doc:"why, for the record"`
+		LetterIn
+		ReasonIn
 	}) (api.Deleted, error) {
 		return api.Deleted{ID: in.Entry}, s.admin.DeleteDeadLetter(ctx, in.Entry,
 			by(ctx, in.Reason))
@@ -96,7 +87,7 @@ func (s adminRoutes) letters() {
 		summary: "Retry the run of a dead letter from the failed step", need: auth.Operator,
 	}, func(ctx context.Context, in *letterActIn) (api.Started, error) {
 		acted, err := s.admin.ActOnDeadLetter(ctx, in.Entry, admin.Order{
-			Action: journal.ActionRetry, By: who(ctx).Name, Reason: in.reason(),
+			Action: journal.ActionRetry, By: who(ctx).Name, Reason: in.Body.reason(),
 		})
 		return api.Started{
 			RunID: acted.RunID, WorkflowID: acted.WorkflowID, New: acted.New,
@@ -108,7 +99,7 @@ func (s adminRoutes) letters() {
 		need: auth.Operator,
 	}, func(ctx context.Context, in *letterActIn) (Done, error) {
 		note := who(ctx).Name
-		if r := in.reason(); r != "" {
+		if r := in.Body.reason(); r != "" {
 			note += ": " + r
 		}
 		return Done{true}, s.admin.MarkHandled(ctx, in.Entry, note)

@@ -61,7 +61,7 @@ const pageOfEvents = 500
 func (s liveRoutes) follow(w http.ResponseWriter, r *http.Request) {
 	after, err := lastNumber(r.Header.Get("Last-Event-ID"))
 	if err != nil {
-		problemOf(err).write(w)
+		s.problemOf(r.Context(), err).write(w)
 		return
 	}
 	statuses, err := s.client.Statuses(r.Context(), r.PathValue("id"))
@@ -69,7 +69,7 @@ func (s liveRoutes) follow(w http.ResponseWriter, r *http.Request) {
 		_, err = s.client.Get(r.Context(), r.PathValue("id")) // the error has the reason
 	}
 	if err != nil {
-		problemOf(err).write(w)
+		s.problemOf(r.Context(), err).write(w)
 		return
 	}
 	e := s.begin(w, r, auth.Viewer)
@@ -77,18 +77,21 @@ func (s liveRoutes) follow(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	head := statuses[0].Head
-	of, seen, over := api.JournalOf(head), int64(0), head.Status.IsTerminal()
+	of, seen, over := api.JournalOf(head), after, head.Status.IsTerminal()
 	for wait := s.moreOf(string(head.ID)); ; {
 		entries, err := s.client.History(r.Context(), string(head.ID), seen+1, pageOfEvents)
 		if err != nil && len(entries) == 0 {
-			e.send("", "problem", problemOf(err))
+			e.send("", "problem", s.problemOf(r.Context(), err))
 			return
 		}
 		for _, entry := range entries {
-			shown := of.Entry(entry) // the names of scopes need all entries
+			shown, err := s.entry(r.Context(), string(head.ID), of, entry)
+			if err != nil {
+				e.send("", "problem", s.problemOf(r.Context(), err))
+				return
+			}
 			over = over || entry.Status.IsTerminal()
-			if seen = entry.Seq; seen > after && !e.send(strconv.FormatInt(seen, 10), "entry",
-				shown) {
+			if seen = entry.Seq; !e.send(strconv.FormatInt(seen, 10), "entry", shown) {
 				return
 			}
 		}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/api"
-	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/server/auth"
 )
 
@@ -53,7 +52,7 @@ type IDs struct {
 }
 
 type startsIn struct {
-	Name string `path:"name" maxLength:"255" doc:"the name of a workflow"`
+	WorkflowIn
 	Body Starts
 }
 
@@ -91,10 +90,14 @@ func (s runRoutes) startMany(ctx context.Context, in *startsIn) (list[StartedIte
 	var inputs [][]byte
 	var opts [][]perdure.StartOption
 	var at []int // in items
+	lacking := s.unregistered(ctx, in.Name)
 	for i, item := range items {
 		own, err := item.options("")
+		if err == nil && !item.Force {
+			err = lacking
+		}
 		if err != nil {
-			out[i].Problem = problemOf(err)
+			out[i].Problem = s.problemOf(ctx, err)
 			continue
 		}
 		inputs, opts, at = append(inputs, orNull(item.Input)), append(opts, own), append(at, i)
@@ -104,7 +107,7 @@ func (s runRoutes) startMany(ctx context.Context, in *startsIn) (list[StartedIte
 	})
 	for i, run := range runs {
 		if errs[i] != nil {
-			out[at[i]].Problem = problemOf(errs[i])
+			out[at[i]].Problem = s.problemOf(ctx, errs[i])
 			continue
 		}
 		out[at[i]].Run = &api.Started{
@@ -133,7 +136,7 @@ func (s runRoutes) signalMany(ctx context.Context, in *signalsIn) (list[Delivere
 		})
 	for i := range items {
 		if d, err := delivered(all[i], errs[i]); err != nil {
-			out[i].Problem = problemOf(err)
+			out[i].Problem = s.problemOf(ctx, err)
 		} else {
 			out[i].Delivery = &d
 		}
@@ -150,12 +153,7 @@ func (s runRoutes) statuses(ctx context.Context, in *struct{ Body IDs }) (list[S
 		if !one.Found {
 			continue
 		}
-		run := api.Outcome{Run: api.RunOf(one.Head), Output: api.Data(one.Output)}
-		if one.Err != nil {
-			run.Error = &api.Error{
-				Code: string(journal.CodeOf(one.Err)), Message: one.Err.Error(),
-			}
-		}
+		run := outcomeOf(one)
 		out[i].Run, out[i].Standing = &run, standingOf(run.Status)
 	}
 	return listOf(out, ""), err

@@ -37,10 +37,14 @@ func (s stateRoutes) operations() {
 	add(s.Server, operation{
 		id: "get-database", method: http.MethodGet, path: "/database", group: group,
 		summary: "The database, its size and its engines", need: auth.Viewer,
-		about: "It counts rows, so it takes longer with more runs.",
+		about: "It counts rows, so it takes longer with more runs. Admins also see the address.",
 	}, func(ctx context.Context, _ *nothing) (api.Database, error) {
 		info, err := s.info(ctx)
-		return present.Database(s.o.Address, info), err
+		address := ""
+		if who(ctx).Role >= auth.Admin {
+			address = s.o.Address
+		}
+		return present.Database(address, info), err
 	})
 	add(s.Server, operation{
 		id: "list-parked", method: http.MethodGet, path: "/parked", group: group,
@@ -104,7 +108,7 @@ func (s stateRoutes) doctor(ctx context.Context, _ *nothing) (list[api.Check], e
 	return listOf(out, ""), err
 }
 
-func (s stateRoutes) parked(ctx context.Context, in *listIn) (list[Parked], error) {
+func (s stateRoutes) parked(ctx context.Context, in *PageIn) (list[Parked], error) {
 	after, err := cursorOf(in.Cursor, "parked")
 	if err != nil {
 		return list[Parked]{}, err

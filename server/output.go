@@ -29,16 +29,20 @@ func (s runRoutes) output() {
 		id: "list-logs", method: http.MethodGet, path: "/executions/{id}/logs", group: group,
 		summary: "Log lines that are kept of the steps of a run", need: auth.Viewer,
 	}, func(ctx context.Context, in *struct {
-		ID      string `path:"id" maxLength:"512" doc:"a run ID or a workflow ID"`
+		RunIn
 		Step    string `query:"step" maxLength:"4096" doc:"the path of a step"`
 		Attempt int    `query:"attempt" minimum:"0" doc:"the number of an attempt; 0 for all"`
-		After   int64  `query:"after" minimum:"0" doc:"lines of later entries only: the seq of a line"`
+		After   int64  `query:"after" minimum:"0" doc:"lines of later entries only: the seq of a line, or next of the page before"`
+		Limit   int    `query:"limit" minimum:"1" maximum:"10000" default:"1000" doc:"the longest page; the lines of its last entry are never parted"`
 	}) (list[api.LogLine], error) {
 		lines, err := steplog.Read(ctx, s.client, in.ID, steplog.Query{
 			Step: in.Step, Attempt: in.Attempt, After: in.After,
 		})
 		var out []api.LogLine
-		for _, l := range lines {
+		for i, l := range lines {
+			if i >= in.Limit && l.Entry != lines[i-1].Entry {
+				return listOf(out, strconv.FormatInt(lines[i-1].Entry, 10)), err
+			}
 			out = append(out, present.LogLine(l))
 		}
 		return listOf(out, ""), err
@@ -49,7 +53,7 @@ func (s runRoutes) output() {
 		about: "They are those that count now. A chunk that is void takes back the chunks of " +
 			"its part that an earlier page had.",
 	}, func(ctx context.Context, in *struct {
-		ID     string `path:"id" maxLength:"512" doc:"a run ID or a workflow ID"`
+		RunIn
 		Stream string `path:"stream" maxLength:"255" doc:"the name of a stream"`
 		After  int64  `query:"after" minimum:"0" doc:"next of the page before"`
 		Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"the longest page"`
@@ -75,7 +79,7 @@ func (s runRoutes) output() {
 func (s runRoutes) followStream(w http.ResponseWriter, r *http.Request) {
 	after, err := lastNumber(r.Header.Get("Last-Event-ID"))
 	if err != nil {
-		problemOf(err).write(w)
+		s.problemOf(r.Context(), err).write(w)
 		return
 	}
 	run, err := s.client.Get(r.Context(), r.PathValue("id"))
@@ -83,7 +87,7 @@ func (s runRoutes) followStream(w http.ResponseWriter, r *http.Request) {
 		err = invalid("the name of the stream is not valid")
 	}
 	if err != nil {
-		problemOf(err).write(w)
+		s.problemOf(r.Context(), err).write(w)
 		return
 	}
 	e := s.begin(w, r, auth.Viewer)
@@ -111,7 +115,7 @@ func (s runRoutes) followStream(w http.ResponseWriter, r *http.Request) {
 	if e.each(chunks) {
 		select {
 		case err := <-failed:
-			e.send("", "problem", problemOf(err))
+			e.send("", "problem", s.problemOf(r.Context(), err))
 		default:
 			e.send("", "end", Done{true})
 		}

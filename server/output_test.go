@@ -93,6 +93,15 @@ func TestOutputOfStepsIsReadAndFollowed(t *testing.T) {
 		"message"); got != "telling" {
 		t.Errorf("the lines of the second attempt are %s", got)
 	}
+	page = w.want(200, "GET", api+"/executions/"+id+"/logs?limit=1", "")
+	if got := itemsOf(t, page); len(got) != 1 || got[0]["attempt"] != 1.0 || page["next"] == nil {
+		t.Errorf("the first page of lines is %v", page)
+	}
+	page = w.want(200, "GET", fmt.Sprintf("%s/executions/%s/logs?limit=1&after=%v", api, id,
+		page["next"]), "")
+	if got := itemsOf(t, page); len(got) != 1 || got[0]["attempt"] != 2.0 || page["next"] != nil {
+		t.Errorf("the second page of lines is %v", page)
+	}
 	w.want(404, "GET", api+"/executions/nobody/streams/words", "")
 	w.want(404, "GET", api+"/executions/nobody/streams/words/events", "")
 	w.want(400, "GET", api+"/executions/"+id+"/streams/words/events", "", "Last-Event-ID", "x")

@@ -9,6 +9,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/server/auth"
 )
 
 // A Problem is the body of an answer that is an error, as RFC 9457 defines it.
@@ -21,6 +22,8 @@ type Problem struct {
 	Hint   string `json:"hint,omitempty"` // what to do next
 	// Errors are the defects of the request, if there are several.
 	Errors []Defect `json:"errors,omitempty"`
+
+	untold bool // its detail is what a store says that does not answer
 }
 
 // A Defect is one thing in a request that is not valid.
@@ -76,7 +79,23 @@ var statuses = map[journal.Code]int{
 	journal.CodeStopped:      http.StatusServiceUnavailable,
 }
 
-// problemOf returns the problem of an error of the packages that the server calls.
+// problemOf returns the problem of an error of the packages that the server calls. What a database
+// says that does not answer has its host and user, so callers who are not admins do not get it.
+func (s *Server) problemOf(ctx context.Context, err error) *Problem {
+	p := problemOf(err)
+	if !p.untold {
+		return p
+	}
+	s.log.Error("perdure: a request has failed", "error", err)
+	if who(ctx).Role < auth.Admin {
+		p.Detail, p.Hint = "the server cannot do this now", inLog
+	}
+	return p
+}
+
+const inLog = "the log of the server has the reason"
+
+// problemOf is that method for errors that are not of a store.
 func problemOf(err error) *Problem {
 	var p *Problem
 	var e *journal.Error
@@ -91,10 +110,13 @@ func problemOf(err error) *Problem {
 		if status == 0 {
 			status = http.StatusInternalServerError
 		}
-		return problem(status, string(e.Code), err.Error(), e.Hint)
+		p = problem(status, string(e.Code), err.Error(), e.Hint)
+		p.untold = status == http.StatusServiceUnavailable
+		return p
 	}
-	return problem(http.StatusInternalServerError, codeInternal, err.Error(),
-		"the log of the server may have more")
+	p = problem(http.StatusInternalServerError, codeInternal, err.Error(), inLog)
+	p.untold = true
+	return p
 }
 
 // of makes a problem from a defect that huma has found. Its status 422 becomes 400: this API has

@@ -122,6 +122,22 @@ func (r redactor) hidesValue(e *api.Entry) bool {
 
 func (r redactor) hides(name string) bool { return r[strings.ToLower(name)] }
 
+// mayFilter returns an error if a filter has a search attribute that is hidden: who must not see a
+// value could find it by guesses.
+func (r redactor) mayFilter(attributes map[string]string) error {
+	for name := range attributes {
+		if r.hides(name) {
+			return &journal.Error{
+				Code: journal.CodeUnauthorised, Op: "list",
+				Message: "the search attribute " + name + " is hidden from you, so no filter may " +
+					"have it",
+				Hint: "leave it out of the filter, or use the credential of an admin",
+			}
+		}
+	}
+	return nil
+}
+
 // payload returns a payload without the values of the fields. It may have several values of JSON,
 // as the log lines of a step have. What is not JSON from its beginning on stays as it is.
 func (r redactor) payload(raw []byte) []byte {

@@ -8,7 +8,10 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/server"
+	"github.com/perdure/perdure/store/remote"
 )
 
 // A safeBuffer is a buffer for many goroutines.
@@ -85,6 +88,44 @@ func TestAHiddenFieldIsHiddenEverywhere(t *testing.T) {
 	if status != 200 || strings.Contains(text, canary) {
 		t.Error(text)
 	}
+}
+
+// Who must not see a value does not find it by a filter either.
+//
+// spec: P-10, B-18
+func TestAHiddenFieldIsInNoFilter(t *testing.T) {
+	w := begin(t, server.Options{Authenticator: people(t), Redact: []string{"card"}})
+	w.token = adminToken
+	w.ended(w.start("failing", `{"id":"f-1","attributes":{"Card":"4711","shop":"rome"}}`))
+	const batch = `{"filter":"attr.Card=4711","order":{"action":"retry"}}`
+	for token, want := range map[string]int{viewerToken: 403, operatorToken: 403, adminToken: 200} {
+		w.token = token
+		p := w.want(want, "GET", api+"/executions?filter=attr.Card%3D4711", "")
+		if hint, _ := p["hint"].(string); want == 403 && !strings.Contains(hint, "filter") {
+			t.Error(p)
+		}
+		w.want(want, "GET", api+"/executions?filter=attr.Card%3D1", "")
+		w.want(want, "POST", api+"/batch-previews", batch)
+		if got := itemsOf(t, w.want(200, "GET", api+"/executions?filter=attr.shop%3Drome",
+			"")); len(got) != 1 {
+			t.Error(got)
+		}
+		db, err := remote.Open(t.Context(), w.http.URL, remote.Options{Token: token})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		c, err := perdure.NewClient(t.Context(), db)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _, err = c.List(t.Context(), perdure.Query{Attributes: map[string]string{"Card": "1"}})
+		if is := journal.CodeOf(err) == journal.CodeUnauthorised; is != (want == 403) {
+			t.Errorf("with %s: %v", token, err)
+		}
+	}
+	w.token = operatorToken
+	w.want(403, "POST", api+"/batches", batch)
 }
 
 // A token is in no log, no act and no answer.

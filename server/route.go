@@ -56,7 +56,7 @@ func (s *Server) routes() {
 	ops.settings()
 	state.operations()
 	live.register()
-	s.direct()
+	s.storeCalls()
 	s.documents()
 }
 
@@ -146,7 +146,7 @@ func addStatus[I, T any](s *Server, o operation, do func(context.Context, *I) (T
 	huma.Register(&plainAPI{s.api}, op, func(ctx context.Context, in *I) (*answer[T], error) {
 		v, status, err := do(ctx, in)
 		if err != nil {
-			return nil, problemOf(err)
+			return nil, s.problemOf(ctx, err)
 		}
 		if status == 0 {
 			status = http.StatusOK
@@ -212,19 +212,19 @@ func (a plainAdapter) Handle(op *huma.Operation, handler func(huma.Context)) {
 	a.Adapter.Handle(op, func(ctx huma.Context) { handler(plainContext{ctx}) })
 }
 
-// inner is huma's context under another name: a field named Context would hide its method.
-type inner = huma.Context
+// humaContext is huma's context: a field named Context would hide its method.
+type humaContext = huma.Context
 
-type plainContext struct{ inner }
+type plainContext struct{ humaContext }
 
 // Unwrap lets huma find its own context.
-func (c plainContext) Unwrap() huma.Context { return c.inner }
+func (c plainContext) Unwrap() huma.Context { return c.humaContext }
 
 func (c plainContext) SetStatus(code int) {
 	if code == http.StatusUnprocessableEntity {
 		code = http.StatusBadRequest
 	}
-	c.inner.SetStatus(code)
+	c.humaContext.SetStatus(code)
 }
 
 // A plainRoute is an operation that huma does not answer. Its path is a whole one.

@@ -7,11 +7,16 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/server"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/memory"
@@ -155,6 +160,35 @@ func TestAnIdempotencyKeyStartsOneRun(t *testing.T) {
 	}
 }
 
+// A wrong name of a workflow is refused, unless the caller says that an engine will have it.
+//
+// spec: P-10
+func TestAWorkflowThatNoEngineHasIsRefused(t *testing.T) {
+	w := begin(t, server.Options{})
+	w.ended(w.start("greet", `{"input":"ada"}`)) // the engine lives
+	const path = api + "/workflows/gret"
+	p := w.want(404, "POST", path+"/start", `{"id":"g-1","input":"ada"}`)
+	if hint := fmt.Sprint(p["hint"]); p["code"] != "unregistered" ||
+		!strings.Contains(hint, "did you mean greet?") || !strings.Contains(hint, "force") {
+		t.Error(p)
+	}
+	w.want(404, "GET", api+"/executions/g-1", "")
+	w.want(201, "POST", path+"/start", `{"id":"g-2","force":true}`)
+	all := itemsOf(t, w.want(200, "POST", path+"/starts",
+		`{"items":[{"id":"g-3"},{"id":"g-4","force":true}]}`))
+	if all[0]["problem"] == nil || all[1]["run"] == nil {
+		t.Error(all)
+	}
+	// nobody can tell where no engine lives
+	s := closed(t, server.Options{})
+	r := httptest.NewRequest("POST", api+"/workflows/gret/start", nil)
+	r.RemoteAddr, r.Host = "127.0.0.1:1", "localhost"
+	seen := httptest.NewRecorder()
+	if s.ServeHTTP(seen, r); seen.Code != 201 {
+		t.Error(seen.Code, seen.Body)
+	}
+}
+
 // The pages of a list are the list, and a cursor is of its list only.
 //
 // spec: P-10
@@ -202,6 +236,151 @@ func TestTheCursorIsOfItsList(t *testing.T) {
 	if fmt.Sprint(parts) != fmt.Sprint(whole) || len(whole) < 20 {
 		t.Errorf("%d entries in pages, %d at once", len(parts), len(whole))
 	}
+}
+
+// The list of approvals has pages, whatever is decided between two of them.
+//
+// spec: P-10, R-21
+func TestApprovalsHavePages(t *testing.T) {
+	w := begin(t, server.Options{})
+	for i := range 5 {
+		id := w.start("asking", fmt.Sprintf(`{"id":"a-%d"}`, i))
+		w.until(id, "approval:pay")
+	}
+	const path = api + "/approvals?role=manager&limit=2&cursor="
+	var seen []string
+	cursor := ""
+	for {
+		page := w.want(200, "GET", path+url.QueryEscape(cursor), "")
+		for _, item := range itemsOf(t, page) {
+			seen = append(seen, fmt.Sprint(item["workflow_id"]))
+		}
+		next, _ := page["next"].(string)
+		if next == "" {
+			break
+		}
+		if cursor == "" {
+			w.want(200, "POST", api+"/approvals/a-1/pay", `{"approved":true,"role":"manager"}`)
+		}
+		cursor = next
+	}
+	if got := strings.Join(seen, " "); got != "a-0 a-1 a-2 a-3 a-4" {
+		t.Error(got)
+	}
+	for _, path := range []string{
+		api + "/approvals?role=clerk&cursor=" + url.QueryEscape(cursor), path + "x",
+		path + url.QueryEscape("1"+cursor), api + "/batches?cursor=" + url.QueryEscape(cursor),
+	} {
+		w.want(400, "GET", path, "")
+	}
+}
+
+// A counted store counts the entries that are read.
+type counted struct {
+	store.Store
+	read atomic.Int64
+}
+
+// Load implements store.Store.
+func (c *counted) Load(ctx context.Context, run journal.Number, r store.Range) ([]journal.Entry,
+	error) {
+	entries, err := c.Store.Load(ctx, run, r)
+	c.read.Add(int64(len(entries)))
+	return entries, err
+}
+
+// A page of a journal costs what it has, wherever it is, and has the names of scopes that earlier
+// pages have opened. So do live events that go on.
+//
+// spec: P-10
+func TestAPageOfAJournalReadsThatPage(t *testing.T) {
+	nested := perdure.Define("nested", func(ctx context.Context, n int) (int, error) {
+		outer := perdure.Go(ctx, "outer", func(ctx context.Context) (int, error) {
+			inner := perdure.Go(ctx, "inner", func(ctx context.Context) (int, error) {
+				for range n {
+					if err := perdure.Do(ctx, "count", func(context.Context) error {
+						return nil
+					}); err != nil {
+						return 0, err
+					}
+				}
+				return n, nil
+			})
+			return inner.Await(ctx)
+		})
+		return outer.Await(ctx)
+	})
+	db := &counted{Store: memory.New()}
+	w := open(t, setting{db: db, more: nested})
+	path := api + "/executions/" + w.start("nested", `{"id":"n-1","input":300}`)
+	w.ended("n-1")
+	whole := itemsOf(t, w.want(200, "GET", path+"/history", ""))
+	var parts []map[string]any
+	for from := "1"; from != ""; {
+		before := db.read.Load()
+		page := w.want(200, "GET", path+"/history?limit=20&from="+from, "")
+		if n := db.read.Load() - before; n > 30 {
+			t.Errorf("the page from %s reads %d entries", from, n)
+		}
+		parts = append(parts, itemsOf(t, page)...)
+		from, _ = page["next"].(string)
+	}
+	if fmt.Sprint(parts) != fmt.Sprint(whole) || len(whole) < 300 ||
+		!strings.Contains(fmt.Sprint(whole[250]["operation"]), "outer/inner/count") {
+		t.Errorf("%d entries in pages, %d at once: %v", len(parts), len(whole), whole[250])
+	}
+	before := db.read.Load()
+	rest := w.follow(t.Context(), path+"/events", "295").rest()
+	if n := db.read.Load() - before; n > 30 || !strings.Contains(fmt.Sprint(rest),
+		"outer/inner/count") || len(rest) != len(whole)-295+1 {
+		t.Errorf("%d events, %d entries read: %v", len(rest), n, rest)
+	}
+}
+
+// A slow store takes its time to read.
+type slow struct{ store.Store }
+
+// Load implements store.Store.
+func (s slow) Load(ctx context.Context, run journal.Number, r store.Range) ([]journal.Entry,
+	error) {
+	select {
+	case <-time.After(time.Second / 10):
+		return s.Store.Load(ctx, run, r)
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// A request for the result of a chain that grows faster than it can be read ends with its wait. The
+// answer has a run of the chain, from which the caller may go on.
+//
+// spec: P-10
+func TestAChainThatGrowsEndsTheWait(t *testing.T) {
+	growing := perdure.Define("growing", func(ctx context.Context, left int) (int, error) {
+		err := perdure.Do(ctx, "nap", func(context.Context) error {
+			time.Sleep(time.Second / 50)
+			return nil
+		})
+		if err != nil || left == 0 {
+			return left, err
+		}
+		return 0, perdure.ContinueAsNew(ctx, left-1)
+	})
+	synctest.Test(t, func(t *testing.T) {
+		w := open(t, setting{piped: true, db: slow{memory.New()}, more: growing})
+		first := w.start("growing", `{"id":"g-1","input":3000}`)
+		time.Sleep(time.Second)
+		for wait, bound := range map[string]time.Duration{
+			"0s": 6 * time.Second, "10s": 16 * time.Second,
+		} {
+			began := time.Now()
+			got := w.want(202, "GET", api+"/executions/"+first+"/result?wait="+wait, "")
+			took := time.Since(began)
+			if got["is_terminal"] != false || got["run_id"] == first || took > bound {
+				t.Errorf("after %v: %v", took, got)
+			}
+		}
+	})
 }
 
 // A broken store does not answer the questions about it.

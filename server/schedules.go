@@ -12,21 +12,14 @@ import (
 	"github.com/perdure/perdure/server/auth"
 )
 
-type scheduleIn struct {
-	Name string `path:"name" maxLength:"255" doc:"the name of a schedule"`
-}
-
 type scheduleActIn struct {
-	Name string `path:"name" maxLength:"255" doc:"the name of a schedule"`
+	ScheduleIn
 	Body *Note
 }
 
-func (in *scheduleActIn) note(ctx context.Context) schedule.Note {
-	note := schedule.Note{By: who(ctx).Name}
-	if in.Body != nil {
-		note.Why = in.Body.Reason
-	}
-	return note
+// because returns the note of a change of a schedule, in the name of the caller.
+func because(ctx context.Context, reason string) schedule.Note {
+	return schedule.Note{By: who(ctx).Name, Why: reason}
 }
 
 // A Period is the time from one instant to another, both included.
@@ -49,15 +42,15 @@ func (s adminRoutes) schedules() {
 	add(s.Server, operation{
 		id: "get-schedule", method: http.MethodGet, path: "/schedules/{name}", group: group,
 		summary: "A schedule as it is now", need: auth.Viewer,
-	}, func(ctx context.Context, in *scheduleIn) (schedule.Schedule, error) {
+	}, func(ctx context.Context, in *ScheduleIn) (schedule.Schedule, error) {
 		return schedule.Get(ctx, s.client, in.Name)
 	})
 	add(s.Server, operation{
 		id: "list-schedule-times", method: http.MethodGet, path: "/schedules/{name}/times",
 		group: group, summary: "The next nominal times of a schedule", need: auth.Viewer,
 	}, func(ctx context.Context, in *struct {
-		Name  string `path:"name" maxLength:"255" doc:"the name of a schedule"`
-		Limit int    `query:"limit" minimum:"1" maximum:"100" default:"10" doc:"the longest page"`
+		ScheduleIn
+		Limit int `query:"limit" minimum:"1" maximum:"100" default:"10" doc:"the longest page"`
 	}) (list[schedule.Time], error) {
 		one, err := schedule.Get(ctx, s.client, in.Name)
 		if err != nil {
@@ -70,11 +63,10 @@ func (s adminRoutes) schedules() {
 		id: "set-schedule", method: http.MethodPut, path: "/schedules/{name}", group: group,
 		summary: "Create or change a schedule", need: auth.Operator,
 	}, func(ctx context.Context, in *struct {
-		Name   string `path:"name" maxLength:"255" doc:"the name of a schedule"`
-		Reason string `query:"reason" maxLength:"255" doc:"why, for the record"`
-		Body   api.ScheduleSpec
+		ScheduleIn
+		ReasonIn
+		Body api.ScheduleSpec
 	}) (schedule.Schedule, error) {
-		note := schedule.Note{By: who(ctx).Name, Why: in.Reason}
 		var spec schedule.Spec
 		text, err := json.Marshal(in.Body)
 		if err == nil {
@@ -83,7 +75,7 @@ func (s adminRoutes) schedules() {
 		if err != nil {
 			return schedule.Schedule{}, invalid("the schedule is not valid: " + err.Error())
 		}
-		if err := schedule.Set(ctx, s.client, in.Name, spec, note); err != nil {
+		if err := schedule.Set(ctx, s.client, in.Name, spec, because(ctx, in.Reason)); err != nil {
 			return schedule.Schedule{}, err
 		}
 		return schedule.Get(ctx, s.client, in.Name)
@@ -102,25 +94,23 @@ func (s adminRoutes) scheduleActs(group string) {
 			id: name + "-schedule", method: http.MethodPost, path: "/schedules/{name}/" + name,
 			group: group, summary: scheduleSummaries[name], need: auth.Operator,
 		}, func(ctx context.Context, in *scheduleActIn) (Done, error) {
-			return Done{true}, do(ctx, s.client, in.Name, in.note(ctx))
+			return Done{true}, do(ctx, s.client, in.Name, because(ctx, in.Body.reason()))
 		})
 	}
 	add(s.Server, operation{
 		id: "delete-schedule", method: http.MethodDelete, path: "/schedules/{name}", group: group,
 		summary: "Delete a schedule; its runs stay", need: auth.Operator,
 	}, func(ctx context.Context, in *struct {
-		Name   string `path:"name" maxLength:"255" doc:"the name of a schedule"`
-		Reason string `query:"reason" maxLength:"255" doc:"why, for the record"`
+		ScheduleIn
+		ReasonIn
 	}) (Done, error) {
-		return Done{true}, schedule.Delete(ctx, s.client, in.Name, schedule.Note{
-			By: who(ctx).Name, Why: in.Reason,
-		})
+		return Done{true}, schedule.Delete(ctx, s.client, in.Name, because(ctx, in.Reason))
 	})
 	add(s.Server, operation{
 		id: "run-schedule", method: http.MethodPost, path: "/schedules/{name}/run", group: group,
 		summary: "Start a run of a schedule now, beside its times", need: auth.Operator,
 	}, func(ctx context.Context, in *scheduleActIn) (StartedID, error) {
-		id, err := schedule.RunNow(ctx, s.client, in.Name, in.note(ctx))
+		id, err := schedule.RunNow(ctx, s.client, in.Name, because(ctx, in.Body.reason()))
 		return StartedID{id}, err
 	})
 	add(s.Server, operation{
@@ -129,7 +119,7 @@ func (s adminRoutes) scheduleActs(group string) {
 		need: auth.Operator,
 	}, func(ctx context.Context, in *backfillIn) (Count, error) {
 		n, err := schedule.Backfill(ctx, s.client, in.Name, in.Body.From, in.Body.To,
-			schedule.Note{By: who(ctx).Name, Why: in.Reason})
+			because(ctx, in.Reason))
 		return Count{n}, err
 	})
 	add(s.Server, operation{
@@ -144,14 +134,13 @@ func (s adminRoutes) scheduleActs(group string) {
 }
 
 type backfillIn struct {
-	Name   string `path:"name" maxLength:"255" doc:"the name of a schedule"`
-	Reason string `query:"reason" maxLength:"255" doc:"why, for the record"`
-	Body   Period
+	ScheduleIn
+	ReasonIn
+	Body Period
 }
 
 func (s adminRoutes) listSchedules(ctx context.Context, in *struct {
-	Limit    int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"the longest page"`
-	Cursor   string `query:"cursor" maxLength:"200" doc:"next of the page before"`
+	PageIn
 	Workflow string `query:"workflow" maxLength:"255" doc:"those that start it"`
 	All      bool   `query:"all" doc:"finished and deleted ones too"`
 }) (list[schedule.Schedule], error) {

@@ -30,7 +30,7 @@ type Options struct {
 	// Prefix is the path under which the handler is mounted, such as /ops. The documents of the API
 	// name it; requests come without it, see [http.StripPrefix].
 	Prefix string
-	// Address is the address of the database in answers, without its password.
+	// Address is the address of the database in answers to admins, without its password.
 	Address string
 	// Program is the name of the program in the commands that answers quote; empty for perdure.
 	Program string
@@ -49,14 +49,16 @@ type Options struct {
 	// Stale is how long a busy run may get no entry before the doctor finds it; 0 means 1 h.
 	Stale time.Duration
 	// Redact are names of fields. In payloads, the values of fields with these names, in upper or
-	// lower case, are replaced for everybody who is not an admin.
+	// lower case, are replaced for everybody who is not an admin. Nor may they filter by search
+	// attributes of these names.
 	Redact []string
-	// Audit hears of each action that a caller has asked for, when it has its answer: also of one
-	// that the role of the caller does not allow, and of each attempt to begin a session. It must
-	// return soon. Nil logs it.
+	// Audit hears of each action that a caller has asked for: also of one that the role of the
+	// caller does not allow, and of each attempt to begin a session. It is called when the action
+	// is done, and must return soon: the caller gets the answer after its return. Nil logs it.
 	Audit  func(Act)
 	Logger *slog.Logger // nil for slog.Default
-	// MaxBody bounds the body of a request in bytes; 0 means 16 MB.
+	// MaxBody bounds the body of a request in bytes; 0 means 16 MB. All bodies in flight together
+	// have at most 256 MB, or MaxBody if that is more.
 	MaxBody int64
 }
 
@@ -85,6 +87,8 @@ type Server struct {
 	failed  auth.Failures
 	hosts   map[string]bool // nil for all
 	summary *observe.Summary
+
+	bodies, others budget // of bodies in flight: see deliver
 }
 
 // New returns a server for an engine or a client and its store. The store stays the caller's, who
@@ -117,6 +121,8 @@ func New(c perdure.Caller, s store.Store, o Options) (*Server, error) {
 	if srv.o.MaxBody <= 0 {
 		srv.o.MaxBody = defaultMaxBody
 	}
+	srv.bodies.left = max(bodiesOfCallers, srv.o.MaxBody)
+	srv.others.left = max(bodiesOfOthers, srv.o.MaxBody)
 	if srv.o.Program == "" {
 		srv.o.Program = "perdure"
 	}
@@ -152,6 +158,14 @@ func who(ctx context.Context) auth.Identity {
 		return *id
 	}
 	return auth.Identity{}
+}
+
+// hidden returns what is hidden from the caller of a request.
+func (s *Server) hidden(ctx context.Context) redactor {
+	if who(ctx).Role >= auth.Admin {
+		return nil
+	}
+	return s.hide
 }
 
 // introduce sets the caller of a request whose credential is in its body.

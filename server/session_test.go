@@ -61,6 +61,34 @@ func TestASessionLivesForItsTime(t *testing.T) {
 	})
 }
 
+// A page that shows live events keeps no session alive, also if it asks for them again: nobody may
+// be there.
+//
+// spec: P-10, B-18
+func TestALiveStreamKeepsNoSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := open(t, setting{piped: true, Options: server.Options{Authenticator: people(t)}})
+		w.cookie = w.login(viewerToken)
+		over := make(chan bool, 2)
+		for range 2 {
+			stream := w.follow(t.Context(), api+"/events", "")
+			go func() {
+				stream.rest()
+				over <- true
+			}()
+			time.Sleep(6*time.Hour - time.Minute)
+		}
+		if len(over) > 0 {
+			t.Error("a stream has ended before its session")
+		}
+		time.Sleep(3 * time.Minute)
+		if len(over) != 2 {
+			t.Errorf("%d of 2 streams have ended with their session", len(over))
+		}
+		w.want(401, "GET", api+"/session", "")
+	})
+}
+
 // spec: P-10, B-18
 func TestASessionIsOfOneLogin(t *testing.T) {
 	tokens := people(t)

@@ -15,13 +15,9 @@ import (
 	"github.com/perdure/perdure/server/auth"
 )
 
-type reasonIn struct {
-	Reason string `query:"reason" maxLength:"255" doc:"why, for the record"`
-}
-
 type namedIn struct {
-	Reason string `query:"reason" maxLength:"255" doc:"why, for the record"`
-	Name   string `path:"name" maxLength:"255" doc:"a name, or - for the default"`
+	ReasonIn
+	SettingIn
 }
 
 // named returns the name that a path has. A hyphen stands for the default, whose name is empty.
@@ -81,9 +77,9 @@ func (s adminRoutes) limits() {
 		id: "set-limit", method: http.MethodPut, path: "/limits/{name}", group: group,
 		summary: "Set the numbers of a limit while runs go on", need: auth.Operator,
 	}, func(ctx context.Context, in *struct {
-		Reason string `query:"reason" maxLength:"255" doc:"why, for the record"`
-		Name   string `path:"name" maxLength:"255" doc:"a name, or - for the default"`
-		Body   Bounds
+		ReasonIn
+		SettingIn
+		Body Bounds
 	}) (Done, error) {
 		b, err := in.Body.limit()
 		if err != nil {
@@ -187,9 +183,9 @@ func (s adminRoutes) alerts() {
 		id: "set-alert", method: http.MethodPut, path: "/alerts/{name}", group: group,
 		summary: "Set the rule of a workflow, or the default", need: auth.Operator,
 	}, func(ctx context.Context, in *struct {
-		Reason string `query:"reason" maxLength:"255" doc:"why, for the record"`
-		Name   string `path:"name" maxLength:"255" doc:"a name, or - for the default"`
-		Body   AlertRule
+		ReasonIn
+		SettingIn
+		Body AlertRule
 	}) (Done, error) {
 		r, err := in.Body.rule()
 		if err != nil {
@@ -221,7 +217,7 @@ func (s adminRoutes) keys() {
 	add(s.Server, operation{
 		id: "rotate-key", method: http.MethodPost, path: "/keys/rotate", group: group,
 		summary: "Make a new key that signs; the old one still verifies", need: auth.Admin,
-	}, func(ctx context.Context, in *reasonIn) (Done, error) {
+	}, func(ctx context.Context, in *ReasonIn) (Done, error) {
 		return Done{true}, s.admin.RotateKey(ctx, by(ctx, in.Reason))
 	})
 	add(s.Server, operation{

@@ -28,10 +28,6 @@ type Topology struct {
 	Mermaid  string              `json:"mermaid,omitempty" doc:"the drawing, as text for Mermaid"`
 }
 
-type workflowIn struct {
-	Name string `path:"name" maxLength:"255" doc:"the name of a workflow"`
-}
-
 func (s runRoutes) workflows() {
 	const group = "workflows"
 	add(s.Server, operation{
@@ -41,7 +37,7 @@ func (s runRoutes) workflows() {
 	add(s.Server, operation{
 		id: "get-workflow", method: http.MethodGet, path: "/workflows/{name}", group: group,
 		summary: "The definition of a workflow", need: auth.Viewer,
-	}, func(ctx context.Context, in *workflowIn) (api.Definition, error) {
+	}, func(ctx context.Context, in *WorkflowIn) (api.Definition, error) {
 		all, err := s.listWorkflows(ctx, nil)
 		if err != nil {
 			return api.Definition{}, err
@@ -64,7 +60,7 @@ func (s runRoutes) workflows() {
 		id: "get-versions", method: http.MethodGet, path: "/workflows/{name}/versions",
 		group: group, summary: "The builds and version markers that its runs need",
 		need: auth.Viewer,
-	}, func(ctx context.Context, in *workflowIn) (api.Versions, error) {
+	}, func(ctx context.Context, in *WorkflowIn) (api.Versions, error) {
 		v, err := s.admin.Versions(ctx, in.Name)
 		return present.Versions(v), err
 	})
@@ -74,9 +70,10 @@ func (s runRoutes) workflows() {
 		need: auth.Operator,
 		about: "The answer has status 201 for a new run, and 200 for one that is there already: " +
 			"one of the same id, or of the same Idempotency-Key, that is open or ended within " +
-			"dedup. The same key with another input is refused. With wait, and for a graph of " +
-			"mode SYNC, the answer comes when the run has ended, with its result, or when the " +
-			"wait is over.",
+			"dedup. The same key with another input is refused. A workflow that no living " +
+			"engine has is refused, unless force is set. With wait, and for a graph of mode " +
+			"SYNC, the answer comes when the run has ended, with its result, or when the wait " +
+			"is over.",
 	}, s.start)
 }
 
@@ -122,7 +119,7 @@ func unavailable(err error) error {
 	return &perdure.Error{Code: journal.CodeUnavailable, Op: "read the database", Err: err}
 }
 
-func (s runRoutes) topology(ctx context.Context, in *workflowIn) (Topology, error) {
+func (s runRoutes) topology(ctx context.Context, in *WorkflowIn) (Topology, error) {
 	if s.engine != nil {
 		for _, w := range s.engine.Workflows() {
 			if w.Name == in.Name {
@@ -152,7 +149,7 @@ func topologyOf(w perdure.Registered) Topology {
 }
 
 type startIn struct {
-	Name string `path:"name" maxLength:"255" doc:"the name of a workflow"`
+	WorkflowIn
 	Key  string `header:"Idempotency-Key" maxLength:"255" doc:"the same key starts one run"`
 	Wait string `query:"wait" maxLength:"40" default:"0s" doc:"how long to wait for the end, up to 5m"`
 	Body *startBody
@@ -164,6 +161,7 @@ type startBody struct {
 	Dedup string          `json:"dedup,omitempty" maxLength:"40" doc:"how far back an ended run counts, such as 24h; 0s for open runs only"`
 	At    *time.Time      `json:"at,omitempty" doc:"when the run begins"`
 	Delay string          `json:"delay,omitempty" maxLength:"40" doc:"how long after now the run begins, such as 90s"`
+	Force bool            `json:"force,omitempty" doc:"start it also if no living engine has the workflow"`
 
 	Attributes map[string]string `json:"attributes,omitempty" maxProperties:"100" doc:"search attributes"`
 	Headers    map[string]string `json:"headers,omitempty" maxProperties:"100"`
@@ -191,7 +189,7 @@ func (s runRoutes) start(ctx context.Context, in *startIn) (StartedRun, int, err
 	if err != nil || wait == 0 {
 		return out, status, err
 	}
-	ended, _, err := s.result(ctx, &resultIn{ID: out.RunID, Wait: wait.String()})
+	ended, _, err := s.result(ctx, &resultIn{RunIn: RunIn{out.RunID}, Wait: wait.String()})
 	out.Status, out.Output, out.Error = ended.Status, ended.Output, ended.Error
 	return out, status, err
 }
@@ -208,6 +206,19 @@ func (s runRoutes) modeOf(name string) pattern.Mode {
 	return ""
 }
 
+// unregistered returns an error if neither this process nor a living engine has a workflow.
+func (s runRoutes) unregistered(ctx context.Context, name string) error {
+	if s.engine != nil && slices.ContainsFunc(s.engine.Workflows(),
+		func(w perdure.Registered) bool { return w.Name == name }) {
+		return nil
+	}
+	info, err := store.Brief(ctx, s.store)
+	if err != nil {
+		return unavailable(err)
+	}
+	return present.Unregistered(info, name, "(force starts it all the same, for a later engine)")
+}
+
 // startOne starts a run, or finds the one that its ID stands for.
 func (s runRoutes) startOne(ctx context.Context, in *startIn, waits bool) (api.Started, int,
 	error) {
@@ -216,6 +227,9 @@ func (s runRoutes) startOne(ctx context.Context, in *startIn, waits bool) (api.S
 		body = &startBody{}
 	}
 	opts, err := body.options(in.Key)
+	if err == nil && !body.Force {
+		err = s.unregistered(ctx, in.Name)
+	}
 	if err != nil {
 		return api.Started{}, 0, err
 	}

@@ -135,9 +135,10 @@ func init() {
 // A setting is the set of options of a world. The zero value is the usual one.
 type setting struct {
 	server.Options
-	db     store.Store // nil for one in memory
-	tokens chan string // gets the tokens of paying
-	piped  bool        // over pipes instead of TCP, for bubbles
+	db     store.Store        // nil for one in memory
+	tokens chan string        // gets the tokens of paying
+	more   perdure.Definition // a workflow more; nil for none
+	piped  bool               // over pipes instead of TCP, for bubbles
 }
 
 // begin begins a server on an engine in memory.
@@ -170,6 +171,11 @@ func open(t *testing.T, s setting) *world {
 		paying(s.tokens), trip, schedule.Workflow(), batch.Workflow(),
 		alert.Workflow(alert.Options{})); err != nil {
 		t.Fatal(err)
+	}
+	if s.more != nil {
+		if err := engine.Register(s.more); err != nil {
+			t.Fatal(err)
+		}
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)

@@ -25,6 +25,7 @@ var plan = map[string]permit{
 	"internal/guard":    {},
 	"internal/jsontype": {},
 	"internal/lock":     {},
+	"internal/near":     {},
 	// words
 	"journal":      {},
 	"observe":      {own: "internal/guard journal"},
@@ -107,7 +108,7 @@ var plan = map[string]permit{
 	"machine": {
 		own: "/ approval definition internal/failure internal/guard pattern report",
 	},
-	"filter": {own: "/ journal"},
+	"filter": {own: "/ internal/near journal"},
 	// events in and out
 	"bus": {
 		own: "/ admin deadletter event internal/guard internal/sealed journal observe",
@@ -217,8 +218,8 @@ var plan = map[string]permit{
 			"github.com/expr-lang/expr/parser github.com/expr-lang/expr/types",
 	},
 	"internal/present": {
-		own: "/ admin alert api approval callback journal limit observe report steplog store " +
-			"stream",
+		own: "/ admin alert api approval callback internal/near journal limit observe report " +
+			"steplog store stream",
 	},
 	"server/auth": {others: "golang.org/x/time/rate"},
 	// the schemas are for its tests

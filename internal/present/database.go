@@ -4,8 +4,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/admin"
 	"github.com/perdure/perdure/api"
+	"github.com/perdure/perdure/internal/near"
+	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
 )
 
@@ -80,4 +83,31 @@ func Versions(v admin.Versions) api.Versions {
 		})
 	}
 	return out
+}
+
+// Unregistered returns an error of code unregistered if engines live, and say that none of them has
+// a workflow. Its hint has the way to start it all the same. Without an engine, nobody knows.
+func Unregistered(info store.Info, workflow, anyway string) error {
+	var names []string
+	living := false
+	for _, e := range info.Engines {
+		switch {
+		case e.Expired:
+			continue
+		case e.Workflows == nil, slices.Contains(e.Workflows, workflow):
+			return nil
+		}
+		living, names = true, append(names, e.Workflows...)
+	}
+	if !living {
+		return nil
+	}
+	hint := anyway
+	if meant := near.Hint(workflow, slices.DeleteFunc(names, IsReserved)); meant != "" {
+		hint = meant + " " + hint
+	}
+	return &perdure.Error{
+		Code: journal.CodeUnregistered, Op: "start " + workflow,
+		Message: "no living engine has the workflow", Hint: hint,
+	}
 }

@@ -65,7 +65,8 @@ var (
 // For a request without a credential it returns ErrNoCredential, for one that is not valid
 // ErrBadCredential; the server answers both with 401. Another error is answered with 503: nobody
 // can be told now. The server asks again every half minute while an answer goes on, so that a
-// caller whose credential is revoked is not served much longer.
+// caller whose credential is revoked is not served much longer. A request for such an answer has a
+// context that is [Unattended]: it should keep no session alive.
 type Authenticator interface {
 	Authenticate(r *http.Request) (Identity, error)
 }

@@ -12,7 +12,7 @@ import (
 // CookieName is the name of the cookie of a session.
 const CookieName = "perdure_session"
 
-// The longest life of a session, in all and without a request.
+// The longest life of a session, in all and without a request that somebody has sent.
 const (
 	sessionLife = 7 * 24 * time.Hour
 	sessionIdle = 12 * time.Hour
@@ -91,7 +91,9 @@ func (s *Sessions) find(r *http.Request) (token string, err error) {
 	if one == nil || one.isOver(now) {
 		return "", ErrBadCredential
 	}
-	one.used = now
+	if !IsUnattended(r.Context()) {
+		one.used = now
+	}
 	return one.token, nil
 }
 

@@ -2,6 +2,7 @@ package remote
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -40,6 +41,10 @@ func calling[Q, A any](need Need, do func(context.Context, *session, *Q) (A, err
 			return nil, invalid(s.call.Name, err)
 		}
 		a, err := do(s.r.Context(), s, q)
+		var refused *refusal
+		if err != nil && s.o.Failed != nil && !errors.As(err, &refused) {
+			err = s.o.Failed(s.r, s.call, err)
+		}
 		return answer[A]{a, err}, err
 	}}
 }

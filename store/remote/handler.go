@@ -66,6 +66,10 @@ type HandlerOptions struct {
 	// of it: of a commit, with the group and its verdicts, and of a purge, with nil. It must not
 	// change the group. It may be nil.
 	Wrote func(r *http.Request, c Call, g *store.Group)
+	// Failed returns the error that the client gets for one of the store. It may hide what only
+	// operators of the server should read, such as the address of a database. If it is nil, the
+	// client gets the error as it is.
+	Failed func(r *http.Request, c Call, err error) error
 	// MaxBody limits the bytes of a request. 0: 96 MB, enough for a payload of 64 MB.
 	MaxBody int64
 }

@@ -9,8 +9,7 @@ import (
 	"github.com/perdure/perdure/server"
 )
 
-// An auditFile is a file to which actions are added, one JSON object a line. What is added is
-// durable when the answer to the action has been given.
+// An auditFile is a file to which actions are added, one JSON object a line.
 type auditFile struct {
 	mu   sync.Mutex
 	file *os.File
@@ -22,6 +21,8 @@ func openAudit(path string, log *slog.Logger) (*auditFile, error) {
 	return &auditFile{file: f, log: log}, err
 }
 
+// add adds an action, which is durable on return. If it cannot, the error and the action are in the
+// log: the action is done, so its answer must not say that it has failed.
 func (a *auditFile) add(act server.Act) {
 	line, err := json.Marshal(act)
 	a.mu.Lock()

@@ -239,7 +239,7 @@ func (n *node) serve(options server.Options) error {
 	}
 	n.handler = switched(c.Switches, s)
 	if c.Listen.Prefix != "" {
-		n.handler = http.StripPrefix(c.Listen.Prefix, n.handler)
+		n.handler = below(c.Listen.Prefix, n.handler)
 	}
 	return nil
 }
@@ -255,12 +255,26 @@ func hostsOf(l config.Listen) []string {
 
 // switched leaves out the parts that are switched off.
 func switched(on config.Switches, h http.Handler) http.Handler {
+	off := server.NotFound("this part of the server is switched off")
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p := r.URL.Path
 		switch {
 		case !on.Health && (p == "/healthz" || p == "/readyz"), !on.Metrics && p == "/metrics",
 			!on.API && strings.HasPrefix(p, "/api/"):
-			http.NotFound(w, r)
+			off.ServeHTTP(w, r)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// below has the addresses of a handler below a prefix.
+func below(prefix string, h http.Handler) http.Handler {
+	h = http.StripPrefix(prefix, h)
+	outside := server.NotFound("the addresses of this server begin with " + prefix + "/")
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasPrefix(r.URL.EscapedPath(), prefix+"/") {
+			outside.ServeHTTP(w, r)
 			return
 		}
 		h.ServeHTTP(w, r)

@@ -21,9 +21,9 @@ var roles = map[remote.Need]auth.Role{
 	remote.NeedAdminister: auth.Admin,
 }
 
-// direct serves the store to clients of package [remote], such as the command line. A caller who
-// is not an admin gets payloads without the hidden fields.
-func (s *Server) direct() {
+// storeCalls serves the store to clients of package [remote], such as the command line. A caller
+// who is not an admin gets payloads without the hidden fields.
+func (s *Server) storeCalls() {
 	options := remote.HandlerOptions{
 		Allow: func(r *http.Request, c remote.Call) error {
 			who, need := who(r.Context()), roles[c.Need]
@@ -43,6 +43,7 @@ func (s *Server) direct() {
 					http.StatusOK)
 			}
 		},
+		Failed: s.told,
 	}
 	whole := remote.Handler(s.store, options)
 	part := whole
@@ -60,6 +61,29 @@ func (s *Server) direct() {
 		part.ServeHTTP(w, r)
 	})
 }
+
+// told returns an error of the store as a client may see it.
+func (s *Server) told(r *http.Request, c remote.Call, err error) error {
+	var known *journal.Error
+	var data *store.DataError
+	var corrupt *journal.CorruptError
+	if errors.As(err, &known) || errors.As(err, &data) || errors.As(err, &corrupt) ||
+		errors.Is(err, store.ErrNotFound) || r.Context().Err() != nil {
+		return err
+	}
+	s.log.Error("perdure: a call of a client has failed", "call", c.Name, "error", err)
+	if who(r.Context()).Role >= auth.Admin {
+		return err
+	}
+	return untold{err}
+}
+
+// An untold error is one of a store that does not answer, without the text, which has the host and
+// the user of the database.
+type untold struct{ error }
+
+func (untold) Error() string   { return "the server cannot do this now (" + inLog + ")" }
+func (e untold) Unwrap() error { return e.error }
 
 // A writing is one thing that a client has written into the store.
 type writing struct{ action, about string }
@@ -112,6 +136,14 @@ func (h hiding) Load(ctx context.Context, run journal.Number, r store.Range) ([]
 		entries[i] = h.hide.entry(entries[i])
 	}
 	return entries, err
+}
+
+// Find implements [store.Store].
+func (h hiding) Find(ctx context.Context, f store.Filter) ([]journal.Head, journal.Cursor, error) {
+	if err := h.hide.mayFilter(f.Attributes); err != nil {
+		return nil, journal.Cursor{}, err
+	}
+	return h.Store.Find(ctx, f)
 }
 
 // Commit implements [store.Store]. What a caller has read without some fields must not be written

@@ -1,13 +1,14 @@
-package filter
+// Package near finds the word that a mistyped one may mean.
+package near
 
 import (
 	"slices"
 	"strings"
 )
 
-// didYouMean returns the hint that a word of a list was meant: the one with the fewest letters to
+// Hint returns the hint that a word of a list was meant: the one with the fewest letters to
 // change. It is empty if none is near.
-func didYouMean(typed string, words []string) string {
+func Hint(typed string, words []string) string {
 	best, near := max(len(typed)/3, 1)+1, ""
 	for _, w := range words {
 		if n := distance(strings.ToLower(typed), strings.ToLower(w), best); n < best {

@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -206,5 +207,94 @@ func TestAServerWhoseDatabaseDoesNotAnswerLivesAndIsNotReady(t *testing.T) {
 		if s.ServeHTTP(seen, r); seen.Code != want || strings.Contains(seen.Body.String(), "pipe") {
 			t.Errorf("%s: %d %s, want %d", path, seen.Code, seen.Body, want)
 		}
+	}
+}
+
+// A breaking store is one whose database does not answer any more at some time, which it says with
+// its address.
+type breaking struct {
+	store.Store
+	down bool
+}
+
+var errDown = errors.New("dial error: no route to canary-host as canary-user")
+
+func (f *breaking) Info(ctx context.Context) (store.Info, error) {
+	if f.down {
+		return store.Info{}, errDown
+	}
+	return f.Store.Info(ctx)
+}
+
+func (f *breaking) Find(ctx context.Context, q store.Filter) ([]journal.Head, journal.Cursor,
+	error) {
+	if f.down {
+		return nil, journal.Cursor{}, errDown
+	}
+	return f.Store.Find(ctx, q)
+}
+
+// What a database says that does not answer is for the log, and for admins.
+//
+// spec: P-10, B-18
+func TestTheAddressOfTheDatabaseIsNotTold(t *testing.T) {
+	db := &breaking{Store: memory.New()}
+	defer db.Close()
+	c, err := perdure.NewClient(t.Context(), db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log safeBuffer
+	s, err := server.New(c, db, server.Options{
+		Authenticator: people(t), Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		Address: "postgres://canary-user@canary-host/runs",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for token, want := range map[string]bool{operatorToken: false, adminToken: true} {
+		r := httptest.NewRequest("GET", "http://localhost"+api+"/database", nil)
+		r.Header.Set("Authorization", "Bearer "+token)
+		seen := httptest.NewRecorder()
+		s.ServeHTTP(seen, r)
+		if seen.Code != 200 || strings.Contains(seen.Body.String(), "canary") != want {
+			t.Errorf("with %s: %s", token, seen.Body)
+		}
+	}
+	db.down = true
+	listener := httptest.NewServer(s)
+	defer listener.Close()
+	for token, sees := range map[string]bool{
+		viewerToken: false, operatorToken: false, adminToken: true,
+	} {
+		for _, path := range []string{"/database", "/workers", "/executions", "/dlq", "/approvals",
+			"/executions/x/events", "/executions/x/result", "/workflows", "/doctor"} {
+			r := httptest.NewRequest("GET", "http://localhost"+api+path, nil)
+			r.Header.Set("Authorization", "Bearer "+token)
+			seen := httptest.NewRecorder()
+			s.ServeHTTP(seen, r)
+			text := seen.Body.String()
+			if path != "/doctor" && seen.Code != 503 || strings.Contains(text, "canary") != sees {
+				t.Errorf("%s with %s: %d %s", path, token, seen.Code, text)
+			}
+		}
+		far, err := remote.Open(t.Context(), listener.URL, remote.Options{Token: token})
+		if err == nil {
+			_, err = far.Info(t.Context())
+			far.Close()
+		}
+		if err == nil || strings.Contains(err.Error(), "canary") != sees {
+			t.Errorf("with %s: %v", token, err)
+		}
+	}
+	r := httptest.NewRequest("POST", "http://localhost"+api+"/callbacks/show",
+		strings.NewReader(`{"token":"x"}`))
+	r.Header.Set("Content-Type", "application/json")
+	seen := httptest.NewRecorder()
+	if s.ServeHTTP(seen, r); strings.Contains(seen.Body.String(), "canary") {
+		t.Error(seen.Body)
+	}
+	if !strings.Contains(log.String(), "canary-host") {
+		t.Errorf("the log has not the reason: %s", log.String())
 	}
 }
