@@ -49,7 +49,7 @@ func (c *Client) submit(ctx context.Context, op string, cs []store.Change) ([]st
 	g := &store.Group{Changes: cs}
 	wait := 10 * time.Millisecond
 	for {
-		g.Now = time.Now()
+		g.Now = c.Now()
 		err := c.store.Commit(ctx, g)
 		switch {
 		case err == nil:

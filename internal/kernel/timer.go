@@ -57,7 +57,7 @@ func (s *scope) setTimer(ctx context.Context, t Timer, over *journal.Failure) *o
 	switch {
 	case rec != nil:
 	case t.At.IsZero():
-		o.due = time.Now().Add(t.For).Round(0).UTC()
+		o.due = r.k.Now().Add(t.For).Round(0).UTC()
 	default:
 		o.due = t.At.Round(0).UTC()
 	}
@@ -80,7 +80,7 @@ func (r *run) fire() bool {
 		return false
 	}
 	fired := false
-	for o := r.waits.timer(); o != nil; o = r.waits.timer() {
+	for o := r.waits.timer(r.k.clock); o != nil; o = r.waits.timer(r.k.clock) {
 		r.observed.fires(o)
 		o.conclude(journal.Entry{Kind: journal.TimerFired})
 		fired = true
@@ -151,11 +151,11 @@ func (r *run) overdue() bool {
 	if deadline.IsZero() {
 		return false
 	}
-	if time.Until(deadline) <= 0 {
+	if r.k.until(deadline) <= 0 {
 		r.finish(timedOut(), true)
 		return true
 	}
-	r.deadline.set(r.k.cfg.until(deadline), func() {
+	r.deadline.set(r.k.nextLook(deadline), func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if !r.gone() && !r.overdue() {

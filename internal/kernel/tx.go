@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math/rand/v2"
 	"sync"
-	"time"
 
 	"github.com/perdure/perdure/internal/lock"
 	"github.com/perdure/perdure/journal"
@@ -94,7 +93,7 @@ func (w *txWriter) spill(what string, data *[]byte) (journal.Number, *journal.Fa
 // submit implements writer.
 func (w *txWriter) submit(ctx context.Context, op string, cs []store.Change) ([]store.Change,
 	error) {
-	g := &store.Group{Now: time.Now(), Changes: cs}
+	g := &store.Group{Now: w.Now(), Changes: cs}
 	if err := w.tx.Commit(ctx, g); err != nil {
 		return nil, notTaken(op, err)
 	}
