@@ -62,7 +62,7 @@ func List(ctx context.Context, c perdure.Caller, q Query) (all []Pending, more b
 	if q.Reminds {
 		f.Attributes = map[string]string{reminding: isOpen}
 	}
-	now := time.Now()
+	now := client.FrontEnd.Now()
 	for looked := 0; ; {
 		heads, next, err := client.FrontEnd.Heads(ctx, f)
 		if err != nil {

@@ -92,7 +92,7 @@ func (s runRoutes) startMany(ctx context.Context, in *startsIn) (list[StartedIte
 	var opts [][]perdure.StartOption
 	var at []int // in items
 	for i, item := range items {
-		own, err := item.options("")
+		own, err := item.options(s.now(), "")
 		if err != nil {
 			out[i].Problem = problemOf(err)
 			continue

@@ -215,7 +215,7 @@ func (s runRoutes) startOne(ctx context.Context, in *startIn, waits bool) (api.S
 	if body == nil {
 		body = &startBody{}
 	}
-	opts, err := body.options(in.Key)
+	opts, err := body.options(s.now(), in.Key)
 	if err != nil {
 		return api.Started{}, 0, err
 	}
@@ -238,7 +238,7 @@ func (s runRoutes) startOne(ctx context.Context, in *startIn, waits bool) (api.S
 }
 
 // options returns the options of a start. A key stands for the workflow ID if there is none.
-func (b *startBody) options(key string) ([]perdure.StartOption, error) {
+func (b *startBody) options(now time.Time, key string) ([]perdure.StartOption, error) {
 	var opts []perdure.StartOption
 	id := b.ID
 	switch {
@@ -267,7 +267,7 @@ func (b *startBody) options(key string) ([]perdure.StartOption, error) {
 		if err != nil {
 			return nil, err
 		}
-		opts = append(opts, schedule.At(time.Now().Add(d)))
+		opts = append(opts, schedule.At(now.Add(d)))
 	}
 	if len(b.Attributes) > 0 {
 		opts = append(opts, perdure.Attributes(b.Attributes))

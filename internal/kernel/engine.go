@@ -34,10 +34,8 @@ type Engine struct {
 // New returns an engine that executes nothing before Run.
 func New(s store.Store, cfg Config) *Engine {
 	e := &Engine{cfg: cfg, shared: newShared(), changed: make(chan struct{})}
-	e.FrontEnd = FrontEnd{
-		clock: clock{cfg.Clock}, store: s, numbers: newClientNumbers(s), keep: cfg.KeepPosts, build: cfg.Build, writers: e,
-		maxPayload: cfg.MaxPayload, spillOver: cfg.SpillOver, trace: tracing{cfg.Trace},
-	}
+	e.FrontEnd = newFrontEnd(s, &cfg)
+	e.numbers, e.writers = newClientNumbers(s), e
 	e.kernel = newKernel(s, cfg, e.shared)
 	return e
 }

@@ -32,6 +32,14 @@ type FrontEnd struct {
 	trace                 tracing
 }
 
+// newFrontEnd returns a front end without writers and numbers.
+func newFrontEnd(s store.Store, cfg *Config) FrontEnd {
+	return FrontEnd{
+		clock: clock{cfg.Clock}, store: s, build: cfg.Build, keep: cfg.KeepPosts,
+		maxPayload: cfg.MaxPayload, spillOver: cfg.SpillOver, trace: tracing{cfg.Trace},
+	}
+}
+
 // Writers return the writer that is able to write now.
 type writers interface {
 	// open waits until there is a writer: an engine has to join first.

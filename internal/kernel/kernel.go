@@ -147,16 +147,14 @@ func newKernel(s store.Store, cfg Config, all *shared) *Kernel {
 		cfg: cfg, shared: all, lease: lease{born: time.Now(), renews: lock.New()},
 		ready: make(chan struct{}), dead: make(chan struct{}),
 	}
-	k.FrontEnd = FrontEnd{
-		clock: clock{cfg.Clock}, store: s, keep: cfg.KeepPosts, build: cfg.Build, maxPayload: cfg.MaxPayload,
-		spillOver: cfg.SpillOver, writers: k, trace: tracing{cfg.Trace},
-	}
+	k.FrontEnd = newFrontEnd(s, &cfg)
+	k.writers = k
 	k.claims, k.retrier = newClaims(k), retrier{k}
 	k.obedience = obedience{k: k, adjusting: lock.New()}
 	k.loops.k, k.roster.k = k, k
 	k.loops.watch.again = make(chan struct{}, 1)
 	k.loops.retention.again = make(chan struct{}, 1)
-	k.prompt, k.observers = newPrompt(), observers{cfg.Observers, clock{cfg.Clock}}
+	k.prompt, k.observers = newPrompt(), observers{cfg.Observers, k.clock}
 	k.activity = newActivity(cfg.Capacity, k.dead)
 	k.gate.limit = int64(cfg.MaxPending)
 	for range lanesOf(s) {

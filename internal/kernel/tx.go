@@ -47,7 +47,7 @@ func (d *FrontEnd) In(ctx context.Context, op string, tx any) (*FrontEnd, error)
 	}
 	in := &FrontEnd{
 		store: d.store, build: d.build, keep: d.keep, maxPayload: d.maxPayload,
-		spillOver: d.spillOver, trace: d.trace,
+		spillOver: d.spillOver, trace: d.trace, clock: d.clock,
 	}
 	in.writers = &txWriter{FrontEnd: d, ctx: ctx, tx: part}
 	in.db.Store(&db)
