@@ -146,7 +146,7 @@ func (o *operation) again(rec *record) {
 	}
 	o.tries++
 	o.run.operations.begin(o)
-	a := &attempt{op: o, n: o.tries, began: rec.began.Add(before - o.work.Timeout)}
+	a := &attempt{op: o, n: o.tries, began: time.Now().Add(-o.work.Timeout)}
 	o.run.operations.fly(o, a)
 	o.failed(a, a.timeoutFailure(), o.next(a.n, a.timeoutFailure()))
 }

@@ -214,9 +214,10 @@ func (a *attempt) tellBegun() {
 	if a.announced != 0 || !r.k.cfg.Observers.Wants(kind) {
 		return
 	}
+	since := time.Since(a.began)
 	n := r.observed.notice(kind)
-	n.Phase = a.op.work.Phase
-	n.At, n.Step, n.Attempt = a.began, a.op.path(), a.n
+	n.At = n.At.Add(-since)
+	n.Phase, n.Step, n.Attempt = a.op.work.Phase, a.op.path(), a.n
 	r.observed.nameChange(&n, a.op.id.Name, false)
 	r.k.observe(n)
 }
