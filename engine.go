@@ -31,12 +31,12 @@ type Options struct {
 	Observers []observe.Observer
 	// Trace connects runs with traces. Package telemetry sets it.
 	Trace observe.Trace
-	// Clock tells the time, for tests and for applications that have a time of their own; nil means
-	// the clock of the machine. The engine records its time, and compares recorded times with it:
-	// when entries were made, when timers, retries, limits of waits and schedules are due, how long
-	// runs are kept, what [Now] returns. What is measured stays with the machine: the timeout and
-	// duration of an attempt, IdleTimeout, Drain, and leases, by which each of two engines must know
-	// how much time has really passed.
+	// Clock returns the time, for tests and for applications that have a time of their own; nil
+	// means the clock of the machine. The engine records its time, and compares recorded times with
+	// it: when entries were made, when timers, retries, limits of waits and schedules are due, how
+	// long runs are kept, what [Now] returns. What is measured stays with the machine: the timeout
+	// and duration of an attempt, IdleTimeout, Drain, and leases, by which each of two engines must
+	// know how much time has really passed.
 	//
 	// The engine waits with timers of the machine for as long as the clock is behind what is due,
 	// and then asks the clock again. If the clock jumps ahead, the engine notices at the next Sweep

@@ -109,7 +109,7 @@ func (c *Client) specOf(workflow string, def *sealed.Workflow, input []byte,
 	return o.Spec(workflow, def, input), nil
 }
 
-// nameStart gives a start an ID of the application's [Options].NewID.
+// nameStart sets the ID of a start to one of the application's [Options].NewID.
 func (c *Client) nameStart(o *sealed.Start) error {
 	var id string
 	if err := guard.Call(func() error { id = c.newID(); return nil }); err != nil {

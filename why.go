@@ -282,9 +282,11 @@ func held(now time.Time, h journal.Head) bool {
 }
 
 // slots returns the slots and tokens that a run has or waits for, if it waits for one.
-func (c *Client) slots(ctx context.Context, now time.Time, d Description) ([]store.Slot, error) {
+func (c *Client) slots(ctx context.Context, now time.Time, d Description) ([]store.Slot,
+	error) {
 	isSlot := func(w journal.Wait) bool { return w.Kind == journal.WaitSlot }
-	if d.Head.Status.IsTerminal() || !held(now, d.Head) && !slices.ContainsFunc(d.State.Waits, isSlot) {
+	if d.Head.Status.IsTerminal() ||
+		!held(now, d.Head) && !slices.ContainsFunc(d.State.Waits, isSlot) {
 		return nil, nil
 	}
 	return c.sealed.FrontEnd.Slots(ctx, store.SlotQuery{Run: d.Head.Number})

@@ -259,7 +259,8 @@ func Stop(ctx context.Context, c perdure.Caller, id, by, reason string) error {
 		return ended(b.Status)
 	}
 	data, err := json.Marshal(Halt{
-		At: client.FrontEnd.Now().Round(0).UTC(), By: failure.Clip(by), Reason: failure.Clip(reason),
+		At: client.FrontEnd.Now().Round(0).UTC(), By: failure.Clip(by),
+		Reason: failure.Clip(reason),
 	})
 	if err != nil {
 		return err

@@ -188,7 +188,8 @@ func (o *operation) create(c Child, spill journal.Number) error {
 // childEnded returns the message that tells a parent of the end of its child. The parent knows the
 // child by its first run; the message also has the last one.
 func childEnded(
-	now time.Time, child, last journal.RunID, status journal.Status, out Outcome, spill journal.Number,
+	now time.Time, child, last journal.RunID, status journal.Status, out Outcome,
+	spill journal.Number,
 ) journal.Entry {
 	e := journal.Entry{
 		Kind: journal.ChildCompleted, At: now,
@@ -206,7 +207,8 @@ func childEnded(
 
 // asksCancel returns the message by which a run cancels its child.
 func asksCancel(
-	now time.Time, parent, child journal.RunID, n journal.Number, reason string, mode journal.Action,
+	now time.Time, parent, child journal.RunID, n journal.Number, reason string,
+	mode journal.Action,
 ) *store.Post {
 	return &store.Post{Run: n, Follow: store.FollowChain, Force: true, Message: journal.Entry{
 		Kind: journal.CancelAsked, At: now, Op: journal.Op{Name: controlName},

@@ -34,7 +34,7 @@ type News struct {
 	Failed  json.RawMessage `json:"failed,omitempty"`
 	Retried *Retrial        `json:"retried,omitempty"` // a run was started that retries
 	// that run has ended, and has not dead-lettered the step again
-	Ended   *Settled `json:"ended,omitempty"`
+	Ended   *settled `json:"ended,omitempty"`
 	Handled *Handled `json:"handled,omitempty"` // somebody has dealt with the failure
 }
 
@@ -44,8 +44,8 @@ type Retrial struct {
 	At  time.Time     `json:"at"`
 }
 
-// A Settled is the end of a run that retries.
-type Settled struct {
+// A settled is the end of a run that retries.
+type settled struct {
 	Run     journal.RunID    `json:"run"`
 	Status  string           `json:"status"`
 	Failure *journal.Failure `json:"failure,omitempty"`
@@ -259,7 +259,8 @@ func (l *deadLetters) keep(
 // dead letter that the run has written again knows already. If the run has written others, these
 // replace the old ones.
 func (l *deadLetters) settle(
-	now time.Time, run journal.RunID, start *journal.Detail, status journal.Status, f *journal.Failure,
+	now time.Time, run journal.RunID, start *journal.Detail, status journal.Status,
+	f *journal.Failure,
 ) (out []store.Post) {
 	if start == nil {
 		return nil
@@ -274,7 +275,7 @@ func (l *deadLetters) settle(
 			// nothing is left of the failure
 			done = true
 		}
-		ended := &Settled{Run: run, Status: status.String(), Failure: f, Done: done}
+		ended := &settled{Run: run, Status: status.String(), Failure: f, Done: done}
 		out = append(out, news(now, id, "ended/"+string(run), News{Ended: ended}))
 	}
 	return out

@@ -83,8 +83,8 @@ func (e effect) run() {
 
 // newLog returns a log that goes on behind the durable entry last; 0 for none.
 func newLog(h journal.Head, last int64, c clock, g *gate, b *buffers) log {
-	return log{standing: standingAs(h), clock: c, gate: g, buffers: b, seq: last, sealed: last, durable: last,
-		progress: last, progressed: last}
+	return log{standing: standingAs(h), clock: c, gate: g, buffers: b, seq: last, sealed: last,
+		durable: last, progress: last, progressed: last}
 }
 
 // last returns the sequence of the entry that was appended last.

@@ -250,7 +250,10 @@ func (o *operation) waited() {
 }
 
 // arm sets the timer of an operation that has a time.
-func (o *operation) arm() { o.timer = time.AfterFunc(o.run.k.nextLook(o.due), o.elapsed) }
+func (o *operation) arm() {
+	k := o.run.k
+	o.timer = time.AfterFunc(k.clock.look(o.due, k.cfg.Sweep), o.elapsed)
+}
 
 // elapsed is called when the time of an operation has come. The clock may have
 // been set back meanwhile.
