@@ -19,7 +19,7 @@ func (e *Engine) begin(ctx context.Context, def *sealed.Workflow,
 			return
 		}
 		e.observers.Tell(observe.Notice{
-			Kind: observe.DefinitionAdvised, At: time.Now(), Workflow: def.Name,
+			Kind: observe.DefinitionAdvised, At: e.sealed.FrontEnd.Now(), Workflow: def.Name,
 			Pattern: def.Pattern.String(), Reason: err.Error(),
 		})
 		if journal.CodeOf(err) == journal.CodeInvalid {

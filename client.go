@@ -25,7 +25,8 @@ import (
 // when an engine has read the message. It polls the store for the end of a run.
 type Client struct {
 	sealed sealed.Client
-	tx     *transaction // the transaction that starts and signals are written in; nil for none
+	tx     *transaction  // the transaction that starts and signals are written in; nil for none
+	newID  func() string // [Options].NewID; may be nil
 }
 
 // A Caller is an [Engine] or a [Client].
@@ -59,8 +60,19 @@ func (c *Client) Sealed() *sealed.Client {
 
 // NewClient returns a client of a store that this process has opened. A second process on an
 // SQLite file uses one. The client uses the definitions of workflows only to check starts by
-// name: the input, and whether a dry run and a mode are allowed.
+// name: the input, and whether a dry run and a mode are allowed. [Options.NewClient] returns one
+// with options.
 func NewClient(ctx context.Context, s store.Store, workflows ...Definition) (*Client, error) {
+	return Options{}.NewClient(ctx, s, workflows...)
+}
+
+// NewClient returns a client as the function [NewClient] does, with the Build, Trace, Clock, NewID,
+// MaxPayload, SpillOver and KeepUnrouted of the options. The others are of engines.
+func (o Options) NewClient(ctx context.Context, s store.Store, workflows ...Definition) (*Client,
+	error) {
+	if err := o.check("new client"); err != nil {
+		return nil, err
+	}
 	if s == nil {
 		return nil, failure.Invalid("new client", "a store is needed")
 	}
@@ -75,8 +87,7 @@ func NewClient(ctx context.Context, s store.Store, workflows ...Definition) (*Cl
 		}
 		known[def.Name] = def
 	}
-	c, err := kernel.NewClient(ctx, s, executableBuild(), defaultMaxPayload, defaultSpillOver,
-		defaultKeep)
+	c, err := kernel.NewClient(ctx, s, o.kernel())
 	if err != nil {
 		return nil, err
 	}
@@ -86,6 +97,7 @@ func NewClient(ctx context.Context, s store.Store, workflows ...Definition) (*Cl
 			Runs:     c,
 			Known:    func(name string) *sealed.Workflow { return known[name] },
 		},
+		newID: o.NewID,
 	}, nil
 }
 
@@ -134,7 +146,7 @@ func (c *Client) start(ctx context.Context, workflow string, def *sealed.Workflo
 	if err := kernel.Outside(ctx, "start "+workflow); err != nil {
 		return kernel.Started{}, err
 	}
-	spec, err := specOf(workflow, def, input, opts)
+	spec, err := c.specOf(workflow, def, input, opts)
 	if err != nil {
 		return kernel.Started{}, err
 	}
@@ -340,6 +352,7 @@ func (c *Client) Describe(ctx context.Context, id string) (Description, error) {
 			break
 		}
 	}
+	now := c.sealed.FrontEnd.Now()
 	d := Description{Head: head, State: a.Snapshot()}
 	loaded := false
 	if c.sealed.Live != nil {
@@ -349,9 +362,9 @@ func (c *Client) Describe(ctx context.Context, id string) (Description, error) {
 	inbox, e := c.sealed.FrontEnd.Unread(ctx, string(head.ID), 0, unreadPage)
 	err = cmp.Or(err, e)
 	d.Unread = messagesOf(kernel.Signals(inbox))
-	slots, e := c.slots(ctx, d)
+	slots, e := c.slots(ctx, now, d)
 	err = cmp.Or(err, e)
-	s := standing{d, inbox, slots, closing}
+	s := standing{d, now, inbox, slots, closing}
 	d.Why, d.Waits = s.why(), s.waits()
 	if head.Status.IsTerminal() && err == nil {
 		var as journal.Origin
@@ -365,7 +378,7 @@ func (c *Client) Describe(ctx context.Context, id string) (Description, error) {
 	if !loaded && !head.Status.IsTerminal() && head.Status != journal.Suspended &&
 		head.Status != journal.CompensationFailed {
 		info, e := c.sealed.FrontEnd.Info(ctx)
-		paused, lacking := pausedBy(info, head), ""
+		paused, lacking := pausedBy(now, info, head), ""
 		if head.Owner == 0 {
 			lacking = sealed.Lacking(info, head.Workflow)
 		}
@@ -374,14 +387,14 @@ func (c *Client) Describe(ctx context.Context, id string) (Description, error) {
 			err = cmp.Or(err, e)
 		case paused != "":
 			d.Why = paused
-		case lacking != "" && (isDue(head) || d.Why == ""):
+		case lacking != "" && (isDue(now, head) || d.Why == ""):
 			d.Why = lacking
 		case lacking != "":
 			d.Why += "; " + lacking
 		case !elsewhere:
 		case sealed.Living(info):
 			d.Why = cmp.Or(unheard(info, head.Owner), d.Why)
-		case d.Why == "", head.Status == journal.Pending && !held(head):
+		case d.Why == "", head.Status == journal.Pending && !held(now, head):
 			d.Why = "no engine has the store"
 		default:
 			d.Why += "; no engine has the store"

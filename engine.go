@@ -31,6 +31,26 @@ type Options struct {
 	Observers []observe.Observer
 	// Trace connects runs with traces. Package telemetry sets it.
 	Trace observe.Trace
+	// Clock returns the time, for tests and for applications that have a time of their own; nil
+	// means the clock of the machine. The engine records its time, and compares recorded times with
+	// it: when entries were made, when timers, retries, limits of waits and schedules are due, how
+	// long runs are kept, what [Now] returns. What is measured stays with the machine: the timeout
+	// and duration of an attempt, IdleTimeout, Drain, and leases, by which each of two engines must
+	// know how much time has really passed.
+	//
+	// The engine waits with timers of the machine for as long as the clock is behind what is due,
+	// and then asks the clock again. If the clock jumps ahead, the engine notices at the next Sweep
+	// at the latest, and if it is put back, things are due by its new time. All engines and clients
+	// on a store should have the same clock (see [Options.NewClient]). Many goroutines may call it,
+	// and often. If it panics or returns the zero time, the time is that of the machine.
+	Clock func() time.Time
+	// NewID returns the workflow ID of a run that is started without an [ID], such as an ID in the
+	// form of the application's; nil means that the run ID is also the workflow ID. The run ID
+	// stays the engine's: it has the database and the number of the run. Each ID should be new: if
+	// a run has it, the start does what it does with the option ID and a [Dedup] of 0. If NewID
+	// panics or its ID is not valid, the start returns an [Error]. Many goroutines may call it.
+	// Children without an ID do not ask it.
+	NewID func() string
 	// Logger receives warnings: runs that are parked or end FAILED or TIMED_OUT, panics of workflow
 	// code, code that does not fit its journal or blocks, late results, dead letters. Nil means
 	// [slog.Default]. To switch it off, use slog.New(slog.DiscardHandler). For more, such as the
@@ -130,39 +150,66 @@ type Engine struct {
 // store, and closes it after Run has returned. Stores are opened by sqlite.Open, postgres.Open
 // and memory.New, or, by a name from the configuration, by open.Store of package store/open.
 func New(s store.Store, o Options) (*Engine, error) {
-	switch {
-	case s == nil:
+	if s == nil {
 		return nil, failure.Invalid("new engine", "a store is needed")
-	case o.Capacity < 0:
-		return nil, failure.Invalid("new engine", "Capacity %d is not valid: at least 0",
-			o.Capacity)
-	case o.MaxPayload < 0:
-		return nil, failure.Invalid("new engine", "MaxPayload %d is not valid: at least 0",
-			o.MaxPayload)
-	case o.SpillOver < 0:
-		return nil, failure.Invalid("new engine", "SpillOver is %d", o.SpillOver)
-	case o.MaxStreams < 0:
-		return nil, failure.Invalid("new engine", "MaxStreams is %d", o.MaxStreams)
-	case o.MaxLoaded < 0:
-		return nil, failure.Invalid("new engine", "MaxLoaded is %d", o.MaxLoaded)
-	case o.Sweep > 0 && (o.Sweep < time.Second || o.Sweep > 10*time.Minute):
-		return nil, failure.Invalid("new engine", "Sweep is %v: from 1 second to 10 minutes",
-			o.Sweep)
-	case o.Sweep < 0 && o.SweepOnly:
-		return nil, failure.Invalid("new engine",
-			"Sweep is %v: with SweepOnly nothing would wake a run", o.Sweep)
 	}
-	if err := o.Retention.check("new engine"); err != nil {
+	if err := o.check("new engine"); err != nil {
 		return nil, err
 	}
+	cfg := o.kernel()
+	k := kernel.New(s, cfg)
+	if o.Publisher != nil {
+		k.Subscribe(func(ctx context.Context, e kernel.Event) error {
+			return o.Publisher(ctx, eventOf(e))
+		})
+	}
+	if err := k.Register(&letterWorkflow(o.DeadLetters).def.Workflow); err != nil {
+		return nil, err
+	}
+	e := &Engine{
+		Client: &Client{
+			sealed: sealed.Client{FrontEnd: &k.FrontEnd, Runs: k, Live: k}, newID: o.NewID,
+		},
+		k: k, observers: cfg.Observers, strict: o.FailOnWarning, off: slices.Clone(o.Off),
+		known: map[string]*sealed.Workflow{},
+	}
+	e.sealed.Known = e.lookup
+	k.BelongsTo(e)
+	return e, nil
+}
+
+// check returns an error if an option is not valid.
+func (o *Options) check(op string) error {
+	switch {
+	case o.Capacity < 0:
+		return failure.Invalid(op, "Capacity %d is not valid: at least 0", o.Capacity)
+	case o.MaxPayload < 0:
+		return failure.Invalid(op, "MaxPayload %d is not valid: at least 0", o.MaxPayload)
+	case o.SpillOver < 0:
+		return failure.Invalid(op, "SpillOver is %d", o.SpillOver)
+	case o.MaxStreams < 0:
+		return failure.Invalid(op, "MaxStreams is %d", o.MaxStreams)
+	case o.MaxLoaded < 0:
+		return failure.Invalid(op, "MaxLoaded is %d", o.MaxLoaded)
+	case o.Sweep > 0 && (o.Sweep < time.Second || o.Sweep > 10*time.Minute):
+		return failure.Invalid(op, "Sweep is %v: from 1 second to 10 minutes", o.Sweep)
+	case o.Sweep < 0 && o.SweepOnly:
+		return failure.Invalid(op, "Sweep is %v: with SweepOnly nothing would wake a run",
+			o.Sweep)
+	}
+	return o.Retention.check(op)
+}
+
+// kernel returns the options as the kernel has them.
+func (o *Options) kernel() kernel.Config {
 	if o.Build == "" {
 		o.Build = executableBuild()
 	}
 	host, _ := os.Hostname()
-	cfg := kernel.Config{
+	return kernel.Config{
 		Build: o.Build, Observers: observe.NewSet(
 			append(slices.Clip(o.Observers), observe.Log(o.Logger, slog.LevelWarn))),
-		Trace: o.Trace,
+		Trace: o.Trace, Clock: o.Clock,
 		Self: store.Engine{
 			Host: host, PID: os.Getpid(), Build: o.Build, Slots: or(o.Capacity, defaultCapacity),
 			Since: time.Now(),
@@ -180,23 +227,6 @@ func New(s store.Store, o Options) (*Engine, error) {
 		Retain: o.Retention.kernel(), CleanUp: or(o.CleanUp, defaultCleanUp),
 		Around: around(o.Interceptor), Failure: failure.Of,
 	}
-	k := kernel.New(s, cfg)
-	if o.Publisher != nil {
-		k.Subscribe(func(ctx context.Context, e kernel.Event) error {
-			return o.Publisher(ctx, eventOf(e))
-		})
-	}
-	if err := k.Register(&letterWorkflow(o.DeadLetters).def.Workflow); err != nil {
-		return nil, err
-	}
-	e := &Engine{
-		Client: &Client{sealed: sealed.Client{FrontEnd: &k.FrontEnd, Runs: k, Live: k}}, k: k,
-		observers: cfg.Observers, strict: o.FailOnWarning, off: slices.Clone(o.Off),
-		known: map[string]*sealed.Workflow{},
-	}
-	e.sealed.Known = e.lookup
-	k.BelongsTo(e)
-	return e, nil
 }
 
 // Load returns how much the engine has to do now, for metrics. It does not ask the store.
@@ -312,7 +342,7 @@ func (e *Engine) register(w Definition) error {
 	}
 	for _, i := range issues {
 		e.observers.Tell(observe.Notice{
-			Kind: observe.DefinitionAdvised, At: time.Now(), Workflow: def.Name,
+			Kind: observe.DefinitionAdvised, At: e.sealed.FrontEnd.Now(), Workflow: def.Name,
 			Pattern: def.Pattern.String(), Reason: i.String(),
 		})
 	}

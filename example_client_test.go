@@ -453,3 +453,24 @@ func ExampleClient_Retry() {
 	//  step charge: the bank is closed
 	// "charged, with hold-1" <nil>
 }
+
+// A client and the engines of a store have the same options: here the IDs of runs.
+func ExampleOptions_NewClient() {
+	orders := 0
+	options := perdure.Options{NewID: func() string {
+		orders++
+		return fmt.Sprint("order-", orders)
+	}}
+	client, err := options.NewClient(context.Background(), memory.New())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	run, err := client.Start(context.Background(), "greet", []byte(`"Ada"`))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(run.ID())
+	// Output: order-1
+}

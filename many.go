@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 
+	"github.com/perdure/perdure/internal/failure"
+	"github.com/perdure/perdure/internal/guard"
 	"github.com/perdure/perdure/internal/kernel"
 	"github.com/perdure/perdure/internal/sealed"
 	"github.com/perdure/perdure/journal"
@@ -38,7 +40,7 @@ func (w *Workflow[I, O]) StartAll(ctx context.Context, c Caller, inputs []I,
 		if opts != nil {
 			own = opts(i)
 		}
-		return specOf(w.def.Name, &w.def, data, own)
+		return client.specOf(w.def.Name, &w.def, data, own)
 	}, func(i int, s kernel.Started, err error) {
 		if errs[i] = err; err == nil {
 			runs[i] = &Run[O]{client, s}
@@ -66,7 +68,7 @@ func (c *Client) StartAll(ctx context.Context, workflow string, inputs [][]byte,
 		if opts != nil {
 			own = opts(i)
 		}
-		return specOf(workflow, def, append([]byte{}, inputs[i]...), unwaited(own))
+		return c.specOf(workflow, def, append([]byte{}, inputs[i]...), unwaited(own))
 	}, func(i int, s kernel.Started, err error) {
 		if errs[i] = err; err == nil {
 			runs[i] = &Run[json.RawMessage]{c, s}
@@ -84,8 +86,8 @@ func repeated(errs []error, err error) []error {
 }
 
 // specOf returns the kernel's form of a start.
-func specOf(workflow string, def *sealed.Workflow, input []byte, opts []StartOption) (kernel.Start,
-	error) {
+func (c *Client) specOf(workflow string, def *sealed.Workflow, input []byte,
+	opts []StartOption) (kernel.Start, error) {
 	o, err := startOptionsOf(workflow, def, opts)
 	if err == nil && o.SendKey != "" {
 		err = &Error{
@@ -97,10 +99,27 @@ func specOf(workflow string, def *sealed.Workflow, input []byte, opts []StartOpt
 	if err == nil {
 		err = accepts(def, input)
 	}
+	if err == nil && o.ID == "" && c.newID != nil {
+		o.Dedup = 0 // as without an ID
+		err = failure.Within("start "+workflow, c.nameStart(&o))
+	}
 	if err != nil {
 		return kernel.Start{}, err
 	}
 	return o.Spec(workflow, def, input), nil
+}
+
+// nameStart sets the ID of a start to one of the application's [Options].NewID.
+func (c *Client) nameStart(o *sealed.Start) error {
+	var id string
+	if err := guard.Call(func() error { id = c.newID(); return nil }); err != nil {
+		return &Error{
+			Code: journal.CodePanic, Message: "Options.NewID has not returned: " + err.Error(),
+			Err: err,
+		}
+	}
+	err := ID(id).ApplyToStart(o)
+	return failure.Within("the ID of Options.NewID", err)
 }
 
 // startAll does n starts of a workflow. spec returns the start of an item, and done takes its

@@ -176,9 +176,12 @@ func SideEffect[T any](ctx context.Context, name string, fn func() (T, error),
 	return result[T]("value", name, out, err)
 }
 
-// Now returns the time of the first call, on replay too.
+// Now returns the time of the first call, on replay too, by the clock of the engine
+// ([Options].Clock).
 func Now(ctx context.Context) (time.Time, error) {
-	return SideEffect(ctx, "now", func() (time.Time, error) { return time.Now().Round(0), nil })
+	return SideEffect(ctx, "now", func() (time.Time, error) {
+		return kernel.Now(ctx).Round(0), nil
+	})
 }
 
 // Random returns a source of random numbers that is the same on replay. It is for workflow code,

@@ -28,7 +28,7 @@ import (
 // PostgreSQL a start with an [ID], and a signal to a workflow ID, need isolation READ COMMITTED;
 // a signal to a run ID does not.
 func (c *Client) In(tx any) *Client {
-	in := &Client{sealed: c.sealed, tx: &transaction{tx}}
+	in := &Client{sealed: c.sealed, tx: &transaction{tx}, newID: c.newID}
 	in.sealed.Joined = true
 	return in
 }

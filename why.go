@@ -15,8 +15,8 @@ import (
 )
 
 // pausedBy describes the pause by which a run is not claimed; empty if there is none.
-func pausedBy(info store.Info, h journal.Head) string {
-	if !isDue(h) {
+func pausedBy(now time.Time, info store.Info, h journal.Head) string {
+	if !isDue(now, h) {
 		return ""
 	}
 	for _, s := range info.Settings {
@@ -40,13 +40,14 @@ func pausedBy(info store.Info, h journal.Head) string {
 }
 
 // isDue reports whether an engine may claim the run now.
-func isDue(h journal.Head) bool {
-	return h.Owner == 0 && !h.Wake.IsZero() && !h.Wake.After(time.Now())
+func isDue(now time.Time, h journal.Head) bool {
+	return h.Owner == 0 && !h.Wake.IsZero() && !h.Wake.After(now)
 }
 
 // A standing is the state of a run, with what its reason is made of.
 type standing struct {
 	Description
+	now     time.Time
 	inbox   []journal.Entry // messages that it has not taken, with the engine's own
 	slots   []store.Slot
 	closing time.Time // when its end was decided, if it is decided
@@ -74,7 +75,7 @@ func (s standing) why() string {
 	}
 	switch s.Head.Status {
 	case journal.Pending:
-		if held(s.Head) {
+		if held(s.now, s.Head) {
 			return "it " + cause + s.inLine("")
 		}
 		return "it waits for an engine with a free slot"
@@ -142,7 +143,7 @@ func (s standing) parkedBy() string {
 func (s standing) openWait() string {
 	over := ""
 	for _, w := range s.State.Waits {
-		if w.Kind == journal.WaitTimer && isPast(w.Due) {
+		if w.Kind == journal.WaitTimer && s.isPast(w.Due) {
 			continue // no code may ever ask for a timer that has moved along from the run before
 		}
 		text := s.come(w)
@@ -175,7 +176,7 @@ func (s standing) come(w journal.Wait) string {
 			return what + ", and its code has not taken it: the code does something else, or the " +
 				"wait does not want that signal"
 		}
-		if !isDue(s.Head) {
+		if !isDue(s.now, s.Head) {
 			return "" // the code has looked at the signal, and the wait does not want it
 		}
 	case journal.WaitChild:
@@ -220,7 +221,7 @@ func (s standing) retried() string {
 	}
 	next := slices.MinFunc(all, func(a, b journal.Step) int { return a.Due.Compare(b.Due) })
 	when := "is tried again at"
-	if isPast(next.Due) {
+	if s.isPast(next.Due) {
 		when = "could be tried again since"
 	}
 	text := fmt.Sprintf("step %s has failed in attempt %d, and %s %s", next.Path, next.Attempts,
@@ -231,7 +232,7 @@ func (s standing) retried() string {
 	return text
 }
 
-func isPast(t time.Time) bool { return !t.After(time.Now()) }
+func (s standing) isPast(t time.Time) bool { return !t.After(s.now) }
 
 // retries returns the steps that are tried again.
 func (s standing) retries() []journal.Step {
@@ -246,13 +247,13 @@ func (s standing) waits() (out []journal.Wait) {
 		return nil
 	}
 	for _, w := range s.State.Waits {
-		isOver := w.Kind == journal.WaitTimer && isPast(w.Due) || s.come(w) != ""
+		isOver := w.Kind == journal.WaitTimer && s.isPast(w.Due) || s.come(w) != ""
 		if !isOver {
 			out = append(out, w)
 		}
 	}
 	for _, t := range s.retries() {
-		if isPast(t.Due) {
+		if s.isPast(t.Due) {
 			continue
 		}
 		reason := fmt.Sprintf("attempt %d has failed", t.Attempts)
@@ -265,7 +266,7 @@ func (s standing) waits() (out []journal.Wait) {
 		})
 	}
 	for _, o := range s.slots {
-		if held(s.Head) && (o.Place > 0 || !o.Due.IsZero()) {
+		if held(s.now, s.Head) && (o.Place > 0 || !o.Due.IsZero()) {
 			out = append(out, journal.Wait{
 				Path: o.Limit, Kind: journal.WaitSlot, Since: o.Since, Due: o.Due, Reason: o.Limit,
 			})
@@ -275,15 +276,17 @@ func (s standing) waits() (out []journal.Wait) {
 }
 
 // held reports whether a run is held back before its code is called.
-func held(h journal.Head) bool {
+func held(now time.Time, h journal.Head) bool {
 	return h.Status == journal.Pending && h.Cause != "" &&
-		(h.Wake.IsZero() || h.Wake.After(time.Now()))
+		(h.Wake.IsZero() || h.Wake.After(now))
 }
 
 // slots returns the slots and tokens that a run has or waits for, if it waits for one.
-func (c *Client) slots(ctx context.Context, d Description) ([]store.Slot, error) {
+func (c *Client) slots(ctx context.Context, now time.Time, d Description) ([]store.Slot,
+	error) {
 	isSlot := func(w journal.Wait) bool { return w.Kind == journal.WaitSlot }
-	if d.Head.Status.IsTerminal() || !held(d.Head) && !slices.ContainsFunc(d.State.Waits, isSlot) {
+	if d.Head.Status.IsTerminal() ||
+		!held(now, d.Head) && !slices.ContainsFunc(d.State.Waits, isSlot) {
 		return nil, nil
 	}
 	return c.sealed.FrontEnd.Slots(ctx, store.SlotQuery{Run: d.Head.Number})
@@ -298,7 +301,7 @@ func (s standing) inLine(limit string) string {
 		case o.Place > 0:
 			return fmt.Sprintf(": it is number %d of %d in line, and %d of %d slots are taken",
 				o.Place, o.Line, o.Used, o.Max)
-		case !o.Due.IsZero() && isPast(o.Due):
+		case !o.Due.IsZero() && s.isPast(o.Due):
 			return ": its token has been due since " + o.Due.UTC().Format(time.RFC3339)
 		case !o.Due.IsZero():
 			return ": its token is due at " + o.Due.UTC().Format(time.RFC3339)

@@ -72,7 +72,7 @@ func (a *Client) Doctor(ctx context.Context, o DoctorOptions) ([]Check, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := doctor{Client: a, ctx: ctx, info: info, now: time.Now(), o: o}
+	d := doctor{Client: a, ctx: ctx, info: info, now: a.client.FrontEnd.Now(), o: o}
 	for _, check := range []func() (Check, error){
 		d.store, d.clock, d.engines, d.builds, d.loops, d.settings, d.overdue, d.stale, d.unowned,
 		d.parked, d.rollbacks, d.deadLetters, d.unrouted, d.outbox, d.timers, d.limits, d.pauses,

@@ -48,7 +48,7 @@ func (a *Client) FirstStale(ctx context.Context, after time.Duration) ([]Stale, 
 // are further pages.
 func (a *Client) someStale(ctx context.Context, after time.Duration, pages int) (out []Stale,
 	more bool, err error) {
-	now := time.Now()
+	now := a.client.FrontEnd.Now()
 	since := now.Add(-cmp.Or(after, defaultStale))
 	info, err := a.client.FrontEnd.Info(ctx)
 	if err != nil {

@@ -151,7 +151,7 @@ func Test(ctx context.Context, c perdure.Caller, workflow string) (all []Testing
 	}
 	for _, to := range r.To {
 		data, err := json.Marshal(delivery{to, Alert{
-			Cause: CauseTest, Workflow: workflow, At: time.Now().Round(0).UTC(),
+			Cause: CauseTest, Workflow: workflow, At: client.FrontEnd.Now().Round(0).UTC(),
 			Text: "this is a test of the alerts " + shown(workflow),
 		}})
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/deadletter"
+	"github.com/perdure/perdure/internal/kernel"
 )
 
 // Options say how alerts are sent.
@@ -74,6 +75,6 @@ func (o Options) send(ctx context.Context, hook *webhook, d delivery) (out sent,
 		err = perdure.Permanent(errors.New("no mail server is set: set Options.Mail of package " +
 			"alert, or PERDURE_SMTP of the program"))
 	}
-	out.At = time.Now().Round(0).UTC()
+	out.At = kernel.Now(ctx).Round(0).UTC()
 	return out, err
 }

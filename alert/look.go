@@ -81,7 +81,7 @@ func look(ctx context.Context, s *state) (finding, error) {
 		paused: map[string]bool{}, seen: map[string]bool{}, cut: map[Cause]bool{},
 		count: map[Cause]int{}, groups: map[[2]string]*raised{},
 	}
-	l.At = time.Now().Round(0).UTC()
+	l.At = l.front.Now().Round(0).UTC()
 	if l.looked.IsZero() {
 		l.looked = l.At
 	}

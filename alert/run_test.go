@@ -183,7 +183,9 @@ func TestNoEndIsLostWhileTheRunOfAlertsCannotBeStarted(t *testing.T) {
 	}
 }
 
-// spec: R-31
+// The alerts come by a mailer of the test.
+//
+// spec: R-31, P-15
 func TestEndsAlertAsTheThresholdsSay(t *testing.T) {
 	row := func(n int) string {
 		return fmt.Sprintf("ended: %d runs of bill in a row have not succeeded", n)

@@ -185,7 +185,7 @@ func tell(ctx context.Context, c *sealed.Client, e kernel.End) error {
 	}
 	h := e.Head
 	return post(ctx, c, news{&end{
-		Workflow: h.Workflow, Rule: rule, Told: time.Now().Round(0).UTC(), Run: Run{
+		Workflow: h.Workflow, Rule: rule, Told: c.FrontEnd.Now().Round(0).UTC(), Run: Run{
 			RunID: string(h.ID), WorkflowID: h.WorkflowID, Status: h.Status,
 			Text: failure.Clip(h.Error), At: h.Ended.UTC(),
 		},

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/failure"
@@ -70,7 +69,7 @@ func decide(ctx context.Context, c *sealed.Client, op, id, key, ask string, d De
 	if err != nil {
 		return Receipt{}, err
 	}
-	if d.At = time.Now().Round(0).UTC(); ask != "" && ask != s.Ask {
+	if d.At = c.FrontEnd.Now().Round(0).UTC(); ask != "" && ask != s.Ask {
 		return Receipt{}, (&State{Status: "over"}).closed(op)
 	}
 	sent := sig.Key != "" && slices.ContainsFunc(s.Decisions, func(o Decision) bool {

@@ -71,7 +71,7 @@ func List(ctx context.Context, c perdure.Caller, q Query) ([]Pending, Cursor, er
 		f.Attributes = map[string]string{reminding: isOpen}
 	}
 	var all []Pending
-	now := time.Now()
+	now := client.FrontEnd.Now()
 	for {
 		heads, next, err := client.FrontEnd.Heads(ctx, f)
 		if err != nil {

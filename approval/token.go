@@ -65,7 +65,7 @@ func Token(ctx context.Context, c perdure.Caller, id, key string, d Decision,
 	if err != nil {
 		return "", err
 	}
-	now := time.Now()
+	now := client.FrontEnd.Now()
 	d.At = now.Round(0).UTC()
 	if err := s.judge(op, &d); err != nil {
 		return "", err

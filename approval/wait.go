@@ -95,7 +95,7 @@ func begin(ctx context.Context, a Ask) (*gate, error) {
 				Hint:    "give each ask that may be open beside it a key of its own",
 			}
 		}
-		first.ID, first.At = rand.Text()[:10], time.Now().Round(0).UTC()
+		first.ID, first.At = rand.Text()[:10], kernel.Now(ctx).Round(0).UTC()
 		return first, err
 	}); err != nil || f != nil {
 		return nil, cmp.Or(err, failure.Err(f))
@@ -220,7 +220,7 @@ func (g *gate) take(ctx context.Context, out kernel.Outcome) error {
 	var d Decision
 	message := out.Detail.MessageID()
 	refused, err := record(ctx, "perdure:decision", message, &d, func() (any, error) {
-		return g.examine(message, out.Data)
+		return g.examine(kernel.Now(ctx).Round(0).UTC(), message, out.Data)
 	})
 	if err != nil {
 		return err
@@ -242,8 +242,8 @@ func (g *gate) take(ctx context.Context, out kernel.Outcome) error {
 	return reply.Give(ctx, message, data, nil)
 }
 
-// examine returns the decision of a message, or the error that refuses it.
-func (g *gate) examine(message string, data []byte) (Decision, error) {
+// examine returns the decision of a message that is looked at now, or the error that refuses it.
+func (g *gate) examine(now time.Time, message string, data []byte) (Decision, error) {
 	var v vote
 	if err := json.Unmarshal(data, &v); err != nil || v.Approved == nil {
 		return Decision{}, &perdure.Error{
@@ -251,7 +251,7 @@ func (g *gate) examine(message string, data []byte) (Decision, error) {
 			Message: `the decision is not valid: it is an object with "approved"`,
 		}
 	}
-	d, now := v.Decision, time.Now().Round(0).UTC()
+	d := v.Decision
 	d.Approved = *v.Approved
 	if d.At.IsZero() || d.At.After(now) || d.At.Before(g.Asked) {
 		d.At = now

@@ -217,8 +217,9 @@ func (c *closer) Ended(err error, _ time.Time) {
 }
 
 // An item that the policy refuses gets the policy's error, and counts as a failure.
+// The policy is of the test.
 //
-// spec: F-45
+// spec: F-45, P-15
 func TestARefusedItemHasTheErrorOfThePolicy(t *testing.T) {
 	var out backpressure.Results[string]
 	seen := &crowd{}

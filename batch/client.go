@@ -40,7 +40,7 @@ func Preview(ctx context.Context, c perdure.Caller, spec Spec) (Plan, error) {
 	if err != nil {
 		return Plan{}, err
 	}
-	now := time.Now().Round(0).UTC()
+	now := client.FrontEnd.Now().Round(0).UTC()
 	spec, q, err := spec.complete(op, now)
 	if err != nil {
 		return Plan{}, err
@@ -137,7 +137,7 @@ func Start(ctx context.Context, c perdure.Caller, spec Spec) (Batch, error) {
 			Hint: "pass batch.Workflow() to Register",
 		}
 	}
-	now := time.Now().Round(0).UTC()
+	now := client.FrontEnd.Now().Round(0).UTC()
 	spec, q, err := spec.complete(op, now)
 	if err != nil {
 		return Batch{}, err
@@ -259,7 +259,8 @@ func Stop(ctx context.Context, c perdure.Caller, id, by, reason string) error {
 		return ended(b.Status)
 	}
 	data, err := json.Marshal(Halt{
-		At: time.Now().Round(0).UTC(), By: failure.Clip(by), Reason: failure.Clip(reason),
+		At: client.FrontEnd.Now().Round(0).UTC(), By: failure.Clip(by),
+		Reason: failure.Clip(reason),
 	})
 	if err != nil {
 		return err

@@ -36,7 +36,7 @@ func do(ctx context.Context, s *state, runs []string) (result, error) {
 		engine: eng, admin: admin.New(eng), order: s.order(), isList: s.Spec.isList(),
 		mark: s.mark(),
 	}
-	out := result{Began: time.Now().Round(0).UTC()}
+	out := result{Began: kernel.Now(ctx).Round(0).UTC()}
 	ends := make([]end, len(runs))
 	var wait sync.WaitGroup
 	for i, id := range runs {

@@ -61,8 +61,12 @@ func Heartbeat(ctx context.Context, c perdure.Caller, token string, extendBy tim
 	if extendBy <= 0 {
 		return failure.Invalid("extend a callback", "%v is not valid: it must be above 0", extendBy)
 	}
+	client, err := sealed.ClientOf("extend a callback", c)
+	if err != nil {
+		return err
+	}
 	return send(ctx, c, token, journal.Entry{Detail: &journal.Detail{
-		Due: time.Now().Add(extendBy).Round(0),
+		Due: client.FrontEnd.Now().Add(extendBy).Round(0),
 	}})
 }
 
@@ -87,7 +91,7 @@ func Get(ctx context.Context, c perdure.Caller, token string) (Callback, error) 
 		return Callback{}, err
 	}
 	out := Callback{RunID: string(w.head.ID), Path: w.path, Due: w.due}
-	if out.Err = w.closed(op, time.Now()); out.Err == nil && w.answer != nil {
+	if out.Err = w.closed(op, client.FrontEnd.Now()); out.Err == nil && w.answer != nil {
 		out.Err = refused(op, ErrAnswered, w.path+" has its answer", "")
 	}
 	out.Open = out.Err == nil
@@ -142,7 +146,7 @@ func (w *waiting) judge(ctx context.Context, client *sealed.Client, op string,
 		}
 		return same, err
 	}
-	if err := w.closed(op, time.Now()); err != nil {
+	if err := w.closed(op, client.FrontEnd.Now()); err != nil {
 		return false, err
 	}
 	until := a.Detail.Due

@@ -93,7 +93,9 @@ const whole = `{
 	]
 }`
 
-// spec: F-14
+// The conditions are of a type of the test.
+//
+// spec: F-14, P-15
 func TestAGraphIsReadFromADocument(t *testing.T) {
 	var d diary
 	g, err := dag.Read([]byte(whole), registry(&d))

@@ -17,6 +17,7 @@ import (
 	"github.com/perdure/perdure/definition"
 	"github.com/perdure/perdure/event"
 	"github.com/perdure/perdure/internal/guard"
+	"github.com/perdure/perdure/internal/kernel"
 	"github.com/perdure/perdure/internal/sealed"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/pattern"
@@ -212,7 +213,7 @@ func (d *Durable) handle(ctx context.Context, r *Record, e event.Event, known bo
 		if broken != nil {
 			o = o.breaking(broken)
 		}
-		dec, err := o.decide(ctx, r, &e, time.Now().UTC())
+		dec, err := o.decide(ctx, r, &e, kernel.Now(ctx).UTC())
 		if err != nil || dec.Outcome != EventHandled && dec.Outcome != EventFailed {
 			return dec.Outcome, err
 		}

@@ -87,7 +87,7 @@ func planned(ctx context.Context, c *sealed.Client, op string, s Schedule, from,
 	}
 	t, until := t.since(from), s.state.Floor
 	if s.Paused != nil {
-		until = time.Now() // it waits until the schedule goes on, and the times are past then
+		until = c.FrontEnd.Now() // it waits until the schedule goes on, and the times are past then
 	}
 	until = earliest(to, until)
 	for at := from.Add(-time.Nanosecond); ; {

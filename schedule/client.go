@@ -148,7 +148,7 @@ func post(ctx context.Context, c *sealed.Client, op, name string, ch change) err
 	} else if err != nil && journal.CodeOf(err) != journal.CodeNotFound {
 		return err
 	}
-	data, err := encode(ch)
+	data, err := encode(c.FrontEnd.Now(), ch)
 	if err != nil {
 		return err
 	}
@@ -165,9 +165,9 @@ func post(ctx context.Context, c *sealed.Client, op, name string, ch change) err
 }
 
 // encode returns the message of a change that is made now.
-func encode(ch change) ([]byte, error) {
+func encode(now time.Time, ch change) ([]byte, error) {
 	if ch.At.IsZero() {
-		ch.At = time.Now().Round(0).UTC()
+		ch.At = now.Round(0).UTC()
 	}
 	ch.Note = Note{failure.Clip(ch.By), failure.Clip(ch.Why)}
 	return json.Marshal(ch)
@@ -175,7 +175,7 @@ func encode(ch change) ([]byte, error) {
 
 // tell sends a change to a schedule that exists.
 func tell(ctx context.Context, c *sealed.Client, op string, s Schedule, ch change) error {
-	data, err := encode(ch)
+	data, err := encode(c.FrontEnd.Now(), ch)
 	if err != nil {
 		return err
 	}
@@ -245,7 +245,12 @@ func Resume(ctx context.Context, c perdure.Caller, name string, by Note) error {
 // open, the run waits for its end, except with Allow. RunNow returns the workflow ID of the run
 // when the request is durable. Of several requests of one instant, one starts a run.
 func RunNow(ctx context.Context, c perdure.Caller, name string, by Note) (id string, err error) {
-	op, at := "run schedule "+name, time.Now().Round(0).UTC()
+	op := "run schedule " + name
+	client, err := sealed.ClientOf(op, c)
+	if err != nil {
+		return "", err
+	}
+	at := client.FrontEnd.Now().Round(0).UTC()
 	_, err = alter(ctx, c, op, name, change{Run: true, At: at, Note: by}, func(s Schedule) error {
 		if len(s.state.Wanted) < maxWanted {
 			return nil

@@ -128,7 +128,7 @@ func (f *follower) turn(ctx context.Context) error {
 		return err
 	}
 	d, err := perdure.SideEffect(ctx, "turn", func() (decision, error) {
-		return f.decide(time.Now()), nil
+		return f.decide(kernel.Now(ctx)), nil
 	})
 	if err != nil {
 		return err
@@ -218,7 +218,7 @@ func (f *follower) changed(ctx context.Context, out kernel.Outcome) error {
 		return nil
 	}
 	h, err := perdure.SideEffect(ctx, "change", func() (heard, error) {
-		now := time.Now().Round(0).UTC()
+		now := kernel.Now(ctx).Round(0).UTC()
 		return heard{now, f.unstarted(c, now)}, nil
 	})
 	if err != nil {
@@ -317,7 +317,7 @@ type end struct {
 // Times after its end are not those of an open run.
 func (f *follower) endOf(ctx context.Context, id string) (time.Time, error) {
 	heard, err := perdure.SideEffect(ctx, "end", func() (end, error) {
-		now := time.Now().Round(0).UTC()
+		now := kernel.Now(ctx).Round(0).UTC()
 		t, err := f.timetable()
 		return end{now, err == nil && t.between(f.Floor, now).n > 0}, nil
 	})

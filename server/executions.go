@@ -64,8 +64,8 @@ func (s runRoutes) executions() {
 }
 
 // query returns the query of a list of runs.
-func (in *runsIn) query() (perdure.Query, error) {
-	q, err := filter.Parse(in.Filter, time.Now())
+func (in *runsIn) query(now time.Time) (perdure.Query, error) {
+	q, err := filter.Parse(in.Filter, now)
 	if err != nil {
 		return q, err
 	}
@@ -89,7 +89,7 @@ func (in *runsIn) query() (perdure.Query, error) {
 }
 
 func (s runRoutes) listRuns(ctx context.Context, in *runsIn) (list[api.Run], error) {
-	q, err := in.query()
+	q, err := in.query(s.now())
 	if err == nil {
 		err = s.hidden(ctx).mayFilter(q.Attributes)
 	}

@@ -92,7 +92,7 @@ func (s runRoutes) startMany(ctx context.Context, in *startsIn) (list[StartedIte
 	var at []int // in items
 	lacking := s.unregistered(ctx, in.Name)
 	for i, item := range items {
-		own, err := item.options("")
+		own, err := item.options(s.now(), "")
 		if err == nil && !item.Force {
 			err = lacking
 		}

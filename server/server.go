@@ -179,3 +179,6 @@ func introduce(ctx context.Context, caller auth.Identity) {
 func by(ctx context.Context, reason string) admin.Note {
 	return admin.Note{By: who(ctx).Name, Reason: reason}
 }
+
+// now returns the time by the clock of the engine or client.
+func (s *Server) now() time.Time { return s.client.Sealed().FrontEnd.Now() }

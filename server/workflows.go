@@ -226,7 +226,7 @@ func (s runRoutes) startOne(ctx context.Context, in *startIn, waits bool) (api.S
 	if body == nil {
 		body = &startBody{}
 	}
-	opts, err := body.options(in.Key)
+	opts, err := body.options(s.now(), in.Key)
 	if err == nil && !body.Force {
 		err = s.unregistered(ctx, in.Name)
 	}
@@ -252,7 +252,7 @@ func (s runRoutes) startOne(ctx context.Context, in *startIn, waits bool) (api.S
 }
 
 // options returns the options of a start. A key stands for the workflow ID if there is none.
-func (b *startBody) options(key string) ([]perdure.StartOption, error) {
+func (b *startBody) options(now time.Time, key string) ([]perdure.StartOption, error) {
 	var opts []perdure.StartOption
 	id := b.ID
 	switch {
@@ -281,7 +281,7 @@ func (b *startBody) options(key string) ([]perdure.StartOption, error) {
 		if err != nil {
 			return nil, err
 		}
-		opts = append(opts, schedule.At(time.Now().Add(d)))
+		opts = append(opts, schedule.At(now.Add(d)))
 	}
 	if len(b.Attributes) > 0 {
 		opts = append(opts, perdure.Attributes(b.Attributes))

@@ -10,7 +10,8 @@ import (
 // observe. The first line opens an engine and sets it up. The others read what a journal says: the
 // value is read or passed on, and a program rarely writes the name of its type.
 var borrowing = []string{
-	"New", "NewClient", "Options.Observers", "Options.Trace", "Options.Off", "Engine.Load",
+	"New", "NewClient", "Options.NewClient", "Options.Observers", "Options.Trace", "Options.Off",
+	"Engine.Load",
 	"Client.History", "Client.List", "Query.After", "Query.Patterns", "Status.Head",
 	"Description.Head", "Description.State", "Description.Waits", "Future.State", "StepInfo.Run",
 	"Registered.Pattern", "Event.Pattern", "Info.Pattern", "Ended.Pattern",

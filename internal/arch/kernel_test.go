@@ -42,8 +42,47 @@ var homes = map[string]string{
 	"logged":      "output.go",
 }
 
+// clockFile has the clock that tells the kernel the time.
+const clockFile = "timer.go"
+
+// measured has the functions of the kernel that read the monotonic clock of the machine, because
+// they measure a time or set the end of one.
+var measured = map[string]string{
+	"activity.go": "drains Show",
+	"aside.go":    "put",
+	"attempt.go":  "interrupt again execute succeeded failed discarded",
+	"claim.go":    "claimDue claim",
+	"engine.go":   "rejoin turn now",
+	"kernel.go":   "newKernel join drain",
+	"late.go":     "begin isYoung",
+	"lease.go":    "extend shortened holds renew",
+	"lend.go":     "look may took contend suspect",
+	"notices.go":  "tellBegun",
+	"transact.go": "propose withdraw",
+	"unload.go":   "considerUnload add look unloadUntil",
+	"visit.go":    "Took",
+}
+
 func kernelRules() []rule {
 	return []rule{
+		{
+			name:  "kernel/the time that is recorded is that of the kernel's clock",
+			check: otherClocks,
+			bad: map[string]string{
+				kernel + "/late.go": `package kernel
+import "time"
+func begin() time.Time { return time.Now() }
+func end(t time.Time) time.Duration { return time.Until(t) + time.Since(t) }`,
+				kernel + "/timer.go": `package kernel
+import "time"
+func Now() time.Time { return time.Now() }`,
+			},
+			want: []string{
+				"late.go:4: end calls time.Until", "late.go:4: end calls time.Since",
+				"isYoung of late.go is in the table",
+			},
+			fine: []string{"late.go:3", "timer.go:3"},
+		},
 		{
 			name:  "kernel/fields of the kernel's value types are touched in their own file",
 			check: strayFields,
@@ -66,6 +105,50 @@ func (r *run) d() bool { return r.log.at.IsZero() }`,
 			fine: []string{"run.go:5", "kernel/log.go:"},
 		},
 	}
+}
+
+// otherClocks finds functions of the kernel that read the clock of the machine and do not measure.
+func otherClocks(h *module) (found []string) {
+	r := h.packages[kernel]
+	if r == nil {
+		return nil
+	}
+	reads := map[string]bool{}
+	for _, f := range r.code() {
+		in := path.Base(f.path)
+		for _, d := range f.Decls {
+			fn, ok := d.(*ast.FuncDecl)
+			if !ok {
+				continue
+			}
+			name := fn.Name.Name
+			ast.Inspect(fn, func(n ast.Node) bool {
+				sel, ok := n.(*ast.SelectorExpr)
+				if !ok {
+					return true
+				}
+				x, ok := sel.X.(*ast.Ident)
+				if !ok || x.Name != "time" || in == clockFile ||
+					!slices.Contains([]string{"Now", "Since", "Until"}, sel.Sel.Name) {
+					return true
+				}
+				reads[in+" "+name] = true
+				if !slices.Contains(strings.Fields(measured[in]), name) {
+					found = append(found, fmt.Sprintf("%s: %s calls time.%s: ask Now or until of "+
+						"the clock in %s", h.at(n), name, sel.Sel.Name, clockFile))
+				}
+				return true
+			})
+		}
+	}
+	for _, in := range slices.Sorted(maps.Keys(measured)) {
+		for name := range strings.FieldsSeq(measured[in]) {
+			if !reads[in+" "+name] {
+				found = append(found, name+" of "+in+" is in the table and measures nothing")
+			}
+		}
+	}
+	return found
 }
 
 // strayFields finds fields of the value types that another file touches.

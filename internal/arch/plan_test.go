@@ -82,7 +82,7 @@ var plan = map[string]permit{
 	},
 	// the root
 	rootPackage: {
-		own: "backpressure deadletter definition internal/failure internal/kernel " +
+		own: "backpressure deadletter definition internal/failure internal/guard internal/kernel " +
 			"internal/payload internal/rules internal/sealed journal observe report store",
 	},
 	// patterns and operators

@@ -309,13 +309,12 @@ func (a *activity) isFull() bool {
 	return a.queued
 }
 
-// isIdle reports whether no run is loaded, and none is known to be due before the time known has
-// passed.
-func (a *activity) isIdle(known time.Duration) bool {
+// isIdle reports whether no run is loaded, and none is known to be due by then.
+func (a *activity) isIdle(by time.Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return len(a.loaded) == 0 && a.reserved == 0 &&
-		(a.wakeAt.IsZero() || time.Until(a.wakeAt) > known)
+		(a.wakeAt.IsZero() || a.wakeAt.After(by))
 }
 
 // dueAt returns when a run is due, as far as is known; zero means never.

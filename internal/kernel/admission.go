@@ -60,7 +60,7 @@ func (d *admission) due() time.Time {
 // woken the run before its time. It carries out commands, and makes the run leave memory.
 func (d *admission) isEarly() bool {
 	r, due := d.run, d.due()
-	if time.Until(due) <= 0 {
+	if r.k.until(due) <= 0 {
 		return false
 	}
 	r.commands()
@@ -236,7 +236,7 @@ func (d *admission) answered(asks []store.Ask) {
 			}
 			return
 		case store.Later:
-			d.standInLine("waits for a token of "+limitName(a), time.Now().Add(a.Wait).Round(0))
+			d.standInLine("waits for a token of "+limitName(a), r.k.Now().Add(a.Wait).Round(0))
 			return
 		default: // the store had the group before and does not know the answer
 			d.ask(d.asks, d.then)
@@ -458,7 +458,7 @@ func joined(id journal.RunID, mail int64) termination {
 // replaces returns the message by which a run cancels another one. A run gets it once.
 func replaces(by *run, n journal.Number) *store.Post {
 	id := journal.MakeRunID(by.k.database(), n)
-	p := asksCancel(by.id(), id, n, "replaced by run "+string(by.id()), "")
+	p := asksCancel(by.k.Now(), by.id(), id, n, "replaced by run "+string(by.id()), "")
 	p.Message.Detail.Message = "replaced/" + string(id)
 	return p
 }
@@ -561,7 +561,7 @@ func (d *admission) gather(a *store.Ask) {
 			last = later(last, s.Since)
 		}
 		due := g.due(d.from(), last)
-		if len(line) < g.Most && time.Until(due) > 0 {
+		if len(line) < g.Most && r.k.until(due) > 0 {
 			d.gatherUntil(due)
 			return
 		}
@@ -642,7 +642,7 @@ func (d *admission) handOver() {
 	d.given = nil
 	r.send(outgoing{free: g.slot.Slot})
 	for _, n := range g.runs {
-		r.send(outgoing{post: asksJoin(r.id(), n)})
+		r.send(outgoing{post: asksJoin(r.k.Now(), r.id(), n)})
 	}
 	if len(g.runs) > 0 {
 		a := d.carrier(r.number())
@@ -651,9 +651,9 @@ func (d *admission) handOver() {
 }
 
 // asksJoin returns the message that a run is continued by another one.
-func asksJoin(by journal.RunID, n journal.Number) *store.Post {
+func asksJoin(now time.Time, by journal.RunID, n journal.Number) *store.Post {
 	return &store.Post{Run: n, Force: true, Message: journal.Entry{
-		Kind: journal.CancelAsked, At: time.Now(), Op: journal.Op{Name: controlName},
+		Kind: journal.CancelAsked, At: now, Op: journal.Op{Name: controlName},
 		Detail: &journal.Detail{Other: by, MessageDetail: journal.MessageDetail{
 			Message: "join/" + string(by), Mode: journal.ActionJoin,
 		}},
@@ -674,7 +674,7 @@ func (d *admission) waitToBeGathered(a *store.Ask, holder store.Slot, id journal
 	r := d.run
 	if holder.Line+1 >= int64(r.def.Gather.Most) {
 		r.send(outgoing{post: &store.Post{Run: holder.Run, Force: true, Message: journal.Entry{
-			Kind: journal.SlotGranted, At: time.Now(),
+			Kind: journal.SlotGranted, At: r.k.Now(),
 			Op: journal.Op{Name: store.SlotMessage, Key: slotKey(rules.OneSlot)},
 			Detail: &journal.Detail{MessageDetail: journal.MessageDetail{
 				Message: "full/" + string(r.id()),

@@ -121,7 +121,7 @@ func (p *pipeline) put(b batch) error {
 	err := p.commit(&store.Group{Changes: b.changes})
 	if err == nil && rows > 0 {
 		p.observe(observe.Notice{
-			Kind: observe.Committed, At: time.Now(), Took: time.Since(began), Rows: rows,
+			Kind: observe.Committed, Took: time.Since(began), Rows: rows,
 		})
 	}
 	return err

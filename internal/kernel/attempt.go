@@ -138,7 +138,7 @@ func (o *operation) again(rec *record) {
 		o.try(false)
 		return
 	}
-	before := max(time.Since(rec.began), 0)
+	before := max(-o.run.k.until(rec.began), 0)
 	if before < o.work.Timeout {
 		o.before = before
 		o.try(false)
@@ -146,7 +146,7 @@ func (o *operation) again(rec *record) {
 	}
 	o.tries++
 	o.run.operations.begin(o)
-	a := &attempt{op: o, n: o.tries, began: rec.began.Add(before - o.work.Timeout)}
+	a := &attempt{op: o, n: o.tries, began: time.Now().Add(-o.work.Timeout)}
 	o.run.operations.fly(o, a)
 	o.failed(a, a.timeoutFailure(), o.next(a.n, a.timeoutFailure()))
 }
@@ -372,7 +372,7 @@ func (o *operation) failed(a *attempt, failure *journal.Failure, next upshot) {
 		return
 	}
 	if next.again && !o.scope.last {
-		d.Due = time.Now().Add(next.after).Round(0)
+		d.Due = r.k.Now().Add(next.after).Round(0)
 		r.outside(journal.Entry{
 			Kind: journal.StepRetrying, Op: o.id, Took: took, Detail: o.mark(d),
 		})
@@ -514,7 +514,7 @@ func (a *attempt) abandon(cause error) {
 		}
 		time.AfterFunc(abandonedAfter, func() {
 			if k.isGivenUp(a) {
-				n.At = time.Now()
+				n.At = k.Now()
 				k.observe(n)
 			}
 		})

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"runtime"
-	"time"
 
 	"github.com/perdure/perdure/internal/guard"
 	"github.com/perdure/perdure/journal"
@@ -268,7 +267,7 @@ func (b *branch) panicked(f *journal.Failure) {
 		})
 		return
 	}
-	due := time.Now().Add(after).Round(0)
+	due := r.k.Now().Add(after).Round(0)
 	if deadline := r.due(); !deadline.IsZero() && deadline.Before(due) {
 		due = deadline
 	}

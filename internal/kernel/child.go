@@ -136,7 +136,7 @@ func (o *operation) create(c Child, spill journal.Number) error {
 	if err != nil {
 		return &journal.Error{Code: journal.CodeStopped, Op: "child " + c.Name, Err: err}
 	}
-	now := time.Now()
+	now := r.k.Now()
 	o.child = journal.MakeRunID(r.k.database(), n)
 	head := journal.Head{
 		Number: n, ID: o.child, WorkflowID: c.ID, Workflow: c.Workflow, Pattern: c.Pattern,
@@ -175,7 +175,7 @@ func (o *operation) create(c Child, spill journal.Number) error {
 		}
 		change.Else = []store.Post{{
 			Run:     r.number(),
-			Message: childEnded(o.child, o.child, journal.Failed, Outcome{Failure: f}, 0),
+			Message: childEnded(now, o.child, o.child, journal.Failed, Outcome{Failure: f}, 0),
 		}}
 	}
 	r.append(journal.Entry{Kind: journal.ChildStarted, Op: o.id, Detail: &journal.Detail{
@@ -188,10 +188,11 @@ func (o *operation) create(c Child, spill journal.Number) error {
 // childEnded returns the message that tells a parent of the end of its child. The parent knows the
 // child by its first run; the message also has the last one.
 func childEnded(
-	child, last journal.RunID, status journal.Status, out Outcome, spill journal.Number,
+	now time.Time, child, last journal.RunID, status journal.Status, out Outcome,
+	spill journal.Number,
 ) journal.Entry {
 	e := journal.Entry{
-		Kind: journal.ChildCompleted, At: time.Now(),
+		Kind: journal.ChildCompleted, At: now,
 		Op: journal.Op{Name: childName, Key: string(child)}, Data: out.Data, Spill: spill,
 		Detail: &journal.Detail{
 			MessageDetail: journal.MessageDetail{Message: "ended/" + string(last)}, Other: child,
@@ -206,10 +207,11 @@ func childEnded(
 
 // asksCancel returns the message by which a run cancels its child.
 func asksCancel(
-	parent, child journal.RunID, n journal.Number, reason string, mode journal.Action,
+	now time.Time, parent, child journal.RunID, n journal.Number, reason string,
+	mode journal.Action,
 ) *store.Post {
 	return &store.Post{Run: n, Follow: store.FollowChain, Force: true, Message: journal.Entry{
-		Kind: journal.CancelAsked, At: time.Now(), Op: journal.Op{Name: controlName},
+		Kind: journal.CancelAsked, At: now, Op: journal.Op{Name: controlName},
 		Detail: &journal.Detail{
 			MessageDetail: journal.MessageDetail{
 				Message: "parent/" + string(parent) + "/" + string(child), Mode: mode,
@@ -229,7 +231,7 @@ func (f *Operation) CancelChild(ctx context.Context, reason string) error {
 	_, err := TakeNote(ctx, Note{
 		Kind: journal.ValueRecorded, Name: "cancel:" + o.id.Name, Key: o.id.Key,
 		Detail: &journal.Detail{Reason: reason, Other: o.child},
-		post:   asksCancel(o.run.id(), o.child, n, reason, ""),
+		post:   asksCancel(o.run.k.Now(), o.run.id(), o.child, n, reason, ""),
 	})
 	return err
 }
@@ -251,7 +253,7 @@ func cancelOf(r *run, child journal.RunID, why string, d *journal.Detail) outgoi
 	if d != nil && d.Mode == journal.ActionCompensate {
 		mode = d.Mode
 	}
-	return outgoing{post: asksCancel(r.id(), child, n, why, mode)}
+	return outgoing{post: asksCancel(r.k.Now(), r.id(), child, n, why, mode)}
 }
 
 // An adoption has the children that an earlier run of the chain has begun, until their ends are

@@ -72,9 +72,7 @@ func (q *claims) claimLoop(ctx context.Context) {
 				k.fenced("claim", err)
 				return
 			}
-			k.observe(observe.Notice{
-				Kind: observe.StoreFailed, At: time.Now(), Attempt: tries, Err: err.Error(),
-			})
+			k.observe(observe.Notice{Kind: observe.StoreFailed, Attempt: tries, Err: err.Error()})
 			tries++
 			if ctx.Err() != nil || !k.pause(&wait) {
 				return
@@ -98,7 +96,7 @@ func (q *claims) reason(ctx context.Context) bool {
 	wake := k.dueAt()
 	left := k.cfg.Sweep
 	if !wake.IsZero() && !k.cfg.SweepOnly {
-		until := time.Until(wake)
+		until := k.until(wake)
 		if until <= 0 {
 			return true
 		}
@@ -160,7 +158,7 @@ func (q *claims) claimDue() (again bool, err error) {
 		return false, err
 	}
 	claimed, err := k.claim(store.TakeDue{
-		Engine: k.engine, Workflows: names, Paused: paused, Max: room, Now: time.Now(),
+		Engine: k.engine, Workflows: names, Paused: paused, Max: room, Now: k.Now(),
 	})
 	if err != nil {
 		return false, err
@@ -201,7 +199,7 @@ func (q *claims) collect() error {
 	if err := k.reclaim(); err != nil {
 		return err
 	}
-	claimed, err := k.claim(store.TakeDue{Engine: k.engine, Now: time.Now()})
+	claimed, err := k.claim(store.TakeDue{Engine: k.engine, Now: k.Now()})
 	if err == nil {
 		k.handOver(claimed.Mail)
 		q.collected = upTo

@@ -16,19 +16,14 @@ type Client struct {
 	FrontEnd
 }
 
-// NewClient returns a client of a store.
-func NewClient(
-	ctx context.Context, s store.Store, build string, maxPayload, spillOver int, keep time.Duration,
-) (*Client, error) {
+// NewClient returns a client of a store. Of cfg it takes what a front end has.
+func NewClient(ctx context.Context, s store.Store, cfg Config) (*Client, error) {
 	info, err := store.Brief(ctx, s)
 	if err != nil {
 		return nil, unavailable("new client", err)
 	}
-	c := &Client{FrontEnd: FrontEnd{
-		store: s, numbers: newClientNumbers(s), build: build, keep: keep, maxPayload: maxPayload,
-		spillOver: spillOver,
-	}}
-	c.writers = c
+	c := &Client{FrontEnd: newFrontEnd(s, &cfg)}
+	c.numbers, c.writers = newClientNumbers(s), c
 	c.db.Store(&info.Database)
 	return c, nil
 }
@@ -49,7 +44,7 @@ func (c *Client) submit(ctx context.Context, op string, cs []store.Change) ([]st
 	g := &store.Group{Changes: cs}
 	wait := 10 * time.Millisecond
 	for {
-		g.Now = time.Now()
+		g.Now = c.Now()
 		err := c.store.Commit(ctx, g)
 		switch {
 		case err == nil:

@@ -33,7 +33,7 @@ type News struct {
 	Failed  json.RawMessage `json:"failed,omitempty"`
 	Retried *Retrial        `json:"retried,omitempty"` // a run was started that retries
 	// that run has ended, and has not dead-lettered the step again
-	Ended   *Settled `json:"ended,omitempty"`
+	Ended   *settled `json:"ended,omitempty"`
 	Handled *Handled `json:"handled,omitempty"` // somebody has dealt with the failure
 }
 
@@ -43,8 +43,8 @@ type Retrial struct {
 	At  time.Time     `json:"at"`
 }
 
-// A Settled is the end of a run that retries.
-type Settled struct {
+// A settled is the end of a run that retries.
+type settled struct {
 	Run     journal.RunID    `json:"run"`
 	Status  string           `json:"status"`
 	Failure *journal.Failure `json:"failure,omitempty"`
@@ -114,7 +114,7 @@ func AddDeadLetter(ctx context.Context, l DeadLetter) error {
 func (d *FrontEnd) newDeadLetter(
 	n journal.Number, id string, l DeadLetter, spill journal.Number, by string,
 ) *store.Change {
-	now := time.Now()
+	now := d.Now()
 	start := journal.Entry{
 		Run: n, Seq: 1, At: now, Kind: journal.RunStarted, Status: journal.Pending, Data: l.Data,
 		Spill: spill,
@@ -129,7 +129,7 @@ func (d *FrontEnd) newDeadLetter(
 			Workflow: DeadLetterWorkflow,
 			Status:   journal.Pending, Wake: now, Created: now, Chain: n,
 		},
-		Else: []store.Post{news(id, "failed/"+by, News{Failed: l.Again})},
+		Else: []store.Post{news(now, id, "failed/"+by, News{Failed: l.Again})},
 	}
 }
 
@@ -167,7 +167,8 @@ func (d *FrontEnd) AddDeadLetter(ctx context.Context, about string, l DeadLetter
 // HandleDeadLetter sends an open dead letter the mark that somebody has dealt with the failure.
 func (d *FrontEnd) HandleDeadLetter(ctx context.Context, id, note string) error {
 	out, err := d.deliver(ctx, "handle dead letter "+id, func(writer) (*store.Post, error) {
-		p := news(id, "handled", News{Handled: &Handled{At: time.Now(), Note: note}})
+		now := d.Now()
+		p := news(now, id, "handled", News{Handled: &Handled{At: now, Note: note}})
 		return &p, nil
 	})
 	if err == nil && out.Duplicate {
@@ -192,10 +193,10 @@ func (s *scope) deadLetterID(step, key string) string {
 }
 
 // news returns a message to a dead letter, which is delivered if the dead letter is there.
-func news(deadLetter, message string, n News) store.Post {
+func news(now time.Time, deadLetter, message string, n News) store.Post {
 	data, _ := json.Marshal(n) // every News encodes
 	return store.Post{WorkflowID: deadLetter, Message: journal.Entry{
-		Kind: journal.SignalReceived, At: time.Now(), Op: journal.Op{Name: DeadLetterNews},
+		Kind: journal.SignalReceived, At: now, Op: journal.Op{Name: DeadLetterNews},
 		Data:   data,
 		Detail: &journal.Detail{MessageDetail: journal.MessageDetail{Message: message}},
 	}}
@@ -257,7 +258,8 @@ func (l *deadLetters) keep(
 // dead letter that the run has written again knows already. If the run has written others, these
 // replace the old ones.
 func (l *deadLetters) settle(
-	run journal.RunID, start *journal.Detail, status journal.Status, f *journal.Failure,
+	now time.Time, run journal.RunID, start *journal.Detail, status journal.Status,
+	f *journal.Failure,
 ) (out []store.Post) {
 	if start == nil {
 		return nil
@@ -272,8 +274,8 @@ func (l *deadLetters) settle(
 			// nothing is left of the failure
 			done = true
 		}
-		ended := &Settled{Run: run, Status: status.String(), Failure: f, Done: done}
-		out = append(out, news(id, "ended/"+string(run), News{Ended: ended}))
+		ended := &settled{Run: run, Status: status.String(), Failure: f, Done: done}
+		out = append(out, news(now, id, "ended/"+string(run), News{Ended: ended}))
 	}
 	return out
 }

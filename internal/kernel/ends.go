@@ -3,7 +3,6 @@ package kernel
 import (
 	"context"
 	"strings"
-	"time"
 
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/observe"
@@ -167,8 +166,9 @@ func (r *run) terminate(t termination) {
 	if r.follows() && e.Kind != journal.RunContinued {
 		r.append(changeOf(r, &e, observe.Outcome(observe.RunEnded, e.Status.String())))
 	}
+	now := r.k.Now()
 	r.endHead(
-		&e, r.last()+1,
+		&e, now, r.last()+1,
 		r.deadLetters.keep(r.start, e.Status, r.head().Keep, r.k.cfg.KeepDeadLettered),
 	)
 	if r.k.tells(r.head()) {
@@ -185,10 +185,10 @@ func (r *run) terminate(t termination) {
 		child := journal.MakeRunID(r.k.database(), r.head().Chain)
 		r.send(outgoing{post: &store.Post{
 			Run: r.head().Parent, Follow: store.FollowRetry,
-			Message: childEnded(child, r.id(), e.Status, out, e.Spill),
+			Message: childEnded(now, child, r.id(), e.Status, out, e.Spill),
 		}})
 	}
-	for _, p := range r.deadLetters.settle(r.id(), r.start, e.Status, out.Failure) {
+	for _, p := range r.deadLetters.settle(now, r.id(), r.start, e.Status, out.Failure) {
 		r.send(outgoing{post: &p})
 	}
 	r.seal()
@@ -232,7 +232,7 @@ func (r *run) continueAsNew(input []byte, spill journal.Number) *journal.Error {
 		},
 		why: "workflow continued as new", end: end,
 	})
-	now := time.Now()
+	now := r.k.Now()
 	// so that the successor is the newer run, whatever the clocks of nodes show
 	created := later(now, r.head().Ended.Add(1))
 	start := &journal.Detail{

@@ -34,10 +34,8 @@ type Engine struct {
 // New returns an engine that executes nothing before Run.
 func New(s store.Store, cfg Config) *Engine {
 	e := &Engine{cfg: cfg, shared: newShared(), changed: make(chan struct{})}
-	e.FrontEnd = FrontEnd{
-		store: s, numbers: newClientNumbers(s), keep: cfg.KeepPosts, build: cfg.Build, writers: e,
-		maxPayload: cfg.MaxPayload, spillOver: cfg.SpillOver, trace: tracing{cfg.Trace},
-	}
+	e.FrontEnd = newFrontEnd(s, &cfg)
+	e.numbers, e.writers = newClientNumbers(s), e
 	e.kernel = newKernel(s, cfg, e.shared)
 	return e
 }
@@ -132,9 +130,7 @@ func firstJoin(ctx context.Context, k *Kernel) (stopped bool, err error) {
 		if err == nil || !again || tries == joinTries {
 			return false, err
 		}
-		k.observe(observe.Notice{
-			Kind: observe.StoreFailed, At: time.Now(), Attempt: tries, Err: err.Error(),
-		})
+		k.observe(observe.Notice{Kind: observe.StoreFailed, Attempt: tries, Err: err.Error()})
 		delay(ctx, jitter(tries))
 	}
 }
@@ -168,14 +164,11 @@ func (e *Engine) rejoin(ctx context.Context) *Kernel {
 		cancel()
 		if err == nil {
 			k.observe(observe.Notice{
-				Kind: observe.LeaseRegained, At: time.Now(), Attempt: tries,
-				Took: time.Since(began),
+				Kind: observe.LeaseRegained, Attempt: tries, Took: time.Since(began),
 			})
 			return k
 		}
-		k.observe(observe.Notice{
-			Kind: observe.StoreFailed, At: time.Now(), Attempt: tries, Err: err.Error(),
-		})
+		k.observe(observe.Notice{Kind: observe.StoreFailed, Attempt: tries, Err: err.Error()})
 		delay(ctx, jitter(tries))
 	}
 	k.die(&journal.Error{
@@ -232,7 +225,7 @@ func (e *Engine) remind(op string) *time.Timer {
 		e.mu.Unlock()
 		if !begun {
 			e.cfg.Observers.Tell(observe.Notice{
-				Kind: observe.EngineNotRunning, At: time.Now(),
+				Kind: observe.EngineNotRunning, At: e.Now(),
 				Reason: op + " waits: call Engine.Run on a goroutine of its own",
 			})
 		}
@@ -443,7 +436,7 @@ func (x *loops) tellStopped(ctx context.Context, l *loop, reason string) {
 		name = loopRetention
 	}
 	k.observe(observe.Notice{
-		Kind: observe.LoopStopped, At: time.Now(), Reason: name, Err: reason,
+		Kind: observe.LoopStopped, Reason: name, Err: reason,
 	})
 	_ = PutSetting(ctx, &k.FrontEnd, "stop loop "+name, store.Setting{
 		Kind: rules.LoopSetting, Name: rules.Loop(int64(k.engine), name), Value: []byte("{}"),
@@ -464,7 +457,7 @@ func (x *loops) forget(info *store.Info) {
 		return
 	}
 	for i := range gone {
-		gone[i].Value, gone[i].By, gone[i].At = nil, "engine", time.Now()
+		gone[i].Value, gone[i].By, gone[i].At = nil, "engine", x.k.Now()
 		gone[i].Reason = "its engine is gone"
 	}
 	_ = x.k.persist(func() error {

@@ -239,7 +239,7 @@ func (f *family) add(ctx context.Context, old journal.Head, p plan) error {
 	if err != nil {
 		return noNumber(f.op, err)
 	}
-	now := time.Now()
+	now := d.Now()
 	// it ends after that run, and so another request finds it
 	created := later(now, old.Ended.Add(1))
 	id := journal.MakeRunID(d.database(), n)
@@ -262,7 +262,7 @@ func (f *family) add(ctx context.Context, old journal.Head, p plan) error {
 		},
 	}
 	for _, deadLetter := range start.DeadLetters {
-		c.Posts = append(c.Posts, news(deadLetter, "retried/"+string(old.ID), News{
+		c.Posts = append(c.Posts, news(now, deadLetter, "retried/"+string(old.ID), News{
 			Retried: &Retrial{Run: id, At: now},
 		}))
 	}

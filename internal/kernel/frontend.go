@@ -20,6 +20,7 @@ import (
 // engine has one; its messages become durable with its group commits. A Client has one, too; it
 // writes to the store by itself.
 type FrontEnd struct {
+	clock
 	store   store.Store
 	db      atomic.Pointer[string] // the identity of the database; nil before an engine has joined
 	build   string
@@ -29,6 +30,14 @@ type FrontEnd struct {
 	maxPayload, spillOver int
 	numbers               *clientNumbers // for runs and spilled payloads that no engine makes
 	trace                 tracing
+}
+
+// newFrontEnd returns a front end without writers and numbers.
+func newFrontEnd(s store.Store, cfg *Config) FrontEnd {
+	return FrontEnd{
+		clock: clock{cfg.Clock}, store: s, build: cfg.Build, keep: cfg.KeepPosts,
+		maxPayload: cfg.MaxPayload, spillOver: cfg.SpillOver, trace: tracing{cfg.Trace},
+	}
 }
 
 // Writers return the writer that is able to write now.
@@ -318,7 +327,7 @@ func (d *FrontEnd) post(o writer, op string, s Signal) (*store.Post, error) {
 		p.Message.Detail.SentIn = s.SentIn
 	}
 	if p != nil && p.WorkflowID != "" && d.keep > 0 {
-		p.Until = time.Now().Add(d.keep)
+		p.Until = d.Now().Add(d.keep)
 	}
 	return p, err
 }
@@ -353,7 +362,7 @@ func (d *FrontEnd) message(o writer, id string, m journal.Entry, key string) (*s
 	if m.Detail == nil {
 		m.Detail = &journal.Detail{}
 	}
-	m.At = time.Now()
+	m.At = d.Now()
 	m.Detail.Message = keyed(key)
 	if key == "" {
 		n, err := o.number()
@@ -469,7 +478,7 @@ func (d *FrontEnd) start(o writer, op string, s Start) (*store.Change, error) {
 	if f != nil {
 		return nil, &journal.Error{Code: f.Code, Op: op, Message: f.Message}
 	}
-	now := time.Now()
+	now := d.Now()
 	c := &store.Change{Run: n, Create: true, Head: &journal.Head{
 		Number: n, ID: journal.MakeRunID(d.database(), n), WorkflowID: s.ID, Workflow: s.Workflow,
 		Pattern: s.Pattern,

@@ -62,10 +62,10 @@ func (s *standing) leaveHead(status journal.Status, cause string, wake time.Time
 	s.now.Status, s.now.Cause, s.now.Owner, s.now.Wake = status, cause, 0, wake
 }
 
-// endHead sets the head to that of a run that ends with that entry, of that sequence.
-func (s *standing) endHead(e *journal.Entry, last int64, keep time.Duration) {
+// endHead sets the head to that of a run that ends now with that entry, of that sequence.
+func (s *standing) endHead(e *journal.Entry, now time.Time, last int64, keep time.Duration) {
 	s.leaveHead(e.Status, "", time.Time{})
-	s.now.Ended, s.now.Last, s.now.Keep = later(time.Now(), s.now.Created), last, keep
+	s.now.Ended, s.now.Last, s.now.Keep = later(now, s.now.Created), last, keep
 	s.now.Error = errorOf(e)
 }
 

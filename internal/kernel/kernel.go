@@ -37,8 +37,9 @@ import (
 type Config struct {
 	// the name of the program's build; journals of another build are replayed by name
 	Build      string
-	Self       store.Engine // as other engines see this one
-	Observers  *observe.Set // may be nil
+	Self       store.Engine     // as other engines see this one
+	Observers  *observe.Set     // may be nil
+	Clock      func() time.Time // nil for the clock of the machine; see clock
 	Trace      observe.Trace
 	Capacity   int           // runs in memory at a time; further runs wait as PENDING
 	Drain      time.Duration // how long Run waits for steps in flight when ctx ends
@@ -146,16 +147,14 @@ func newKernel(s store.Store, cfg Config, all *shared) *Kernel {
 		cfg: cfg, shared: all, lease: lease{born: time.Now(), renews: lock.New()},
 		ready: make(chan struct{}), dead: make(chan struct{}),
 	}
-	k.FrontEnd = FrontEnd{
-		store: s, keep: cfg.KeepPosts, build: cfg.Build, maxPayload: cfg.MaxPayload,
-		spillOver: cfg.SpillOver, writers: k, trace: tracing{cfg.Trace},
-	}
+	k.FrontEnd = newFrontEnd(s, &cfg)
+	k.writers = k
 	k.claims, k.retrier = newClaims(k), retrier{k}
 	k.obedience = obedience{k: k, adjusting: lock.New()}
 	k.loops.k, k.roster.k = k, k
 	k.loops.watch.again = make(chan struct{}, 1)
 	k.loops.retention.again = make(chan struct{}, 1)
-	k.prompt, k.observers = newPrompt(), observers{cfg.Observers}
+	k.prompt, k.observers = newPrompt(), observers{cfg.Observers, k.clock}
 	k.activity = newActivity(cfg.Capacity, k.dead)
 	k.gate.limit = int64(cfg.MaxPending)
 	for range lanesOf(s) {
@@ -233,7 +232,7 @@ func (k *Kernel) join(ctx context.Context) (again bool, err error) {
 	sent := time.Now()
 	self := k.cfg.Self
 	self.Workflows = k.names()
-	claimed, err := k.store.Claim(ctx, store.Join{Self: self, Now: sent})
+	claimed, err := k.store.Claim(ctx, store.Join{Self: self, Now: k.Now()})
 	if err != nil {
 		if errors.Is(err, store.ErrLocked) {
 			return false, &journal.Error{
@@ -275,7 +274,7 @@ func (k *Kernel) drain() {
 		held := k.held()
 		if len(held.Steps)+held.Calls > 0 && time.Now().Before(held.Until) {
 			k.observe(observe.Notice{
-				Kind: observe.EngineDraining, At: time.Now(), Attempt: n, Due: held.Until,
+				Kind: observe.EngineDraining, Attempt: n, Due: held.Until,
 				Rows: len(held.Steps), Reason: held.Show(drainNames),
 			})
 			go func() { _, _, _ = k.renewOnTime(telling, drainEvery) }() // others see it then
@@ -288,7 +287,7 @@ func (k *Kernel) drain() {
 		case <-over.C:
 			if held := k.held(); len(held.Steps)+held.Calls > 0 {
 				k.observe(observe.Notice{
-					Kind: observe.StepsLeft, At: time.Now(), Took: k.cfg.Drain,
+					Kind: observe.StepsLeft, Took: k.cfg.Drain,
 					Rows: len(held.Steps), Reason: held.Show(drainNames),
 				})
 			}
@@ -331,7 +330,7 @@ func (k *Kernel) leave() error {
 	wait := 10 * time.Millisecond
 	var err error
 	for range leaveTries {
-		_, err = k.store.Claim(context.Background(), store.Leave{Engine: k.engine, Now: time.Now()})
+		_, err = k.store.Claim(context.Background(), store.Leave{Engine: k.engine, Now: k.Now()})
 		if err == nil || final(err) {
 			break
 		}
@@ -451,7 +450,7 @@ func (k *Kernel) commit(g *store.Group) error {
 		if !k.holds() {
 			return store.ErrFenced
 		}
-		g.Now = time.Now()
+		g.Now = k.Now()
 		err := k.store.Commit(context.Background(), g)
 		var data *store.DataError
 		switch {
@@ -470,9 +469,7 @@ func (k *Kernel) commit(g *store.Group) error {
 			k.fenced("commit", err)
 			return err
 		}
-		k.observe(observe.Notice{
-			Kind: observe.StoreFailed, At: time.Now(), Attempt: tries, Err: err.Error(),
-		})
+		k.observe(observe.Notice{Kind: observe.StoreFailed, Attempt: tries, Err: err.Error()})
 		g.Again = true
 		if !k.pause(&wait) {
 			return store.ErrClosed

@@ -82,7 +82,7 @@ func (k *Kernel) isIdle() bool {
 	if known <= 0 {
 		known = store.IdleLeases * k.lease.period
 	}
-	return k.activity.isIdle(known)
+	return k.activity.isIdle(k.Now().Add(known))
 }
 
 // shortened records that a claim asked for at the time sent has made the engine an owner, and has
@@ -176,7 +176,7 @@ func (k *Kernel) lose(why error) {
 		return
 	}
 	go func() { // the caller may have locked a run
-		k.observe(observe.Notice{Kind: observe.LeaseLost, At: time.Now(), Err: why.Error()})
+		k.observe(observe.Notice{Kind: observe.LeaseLost, Err: why.Error()})
 		k.leaveAll()
 	}()
 }
@@ -240,9 +240,7 @@ func (k *Kernel) keepLease(ctx context.Context) {
 			k.fenced("renew", err)
 			return
 		default:
-			k.observe(observe.Notice{
-				Kind: observe.StoreFailed, At: time.Now(), Attempt: tries, Err: err.Error(),
-			})
+			k.observe(observe.Notice{Kind: observe.StoreFailed, Attempt: tries, Err: err.Error()})
 			wait, tries = jitter(tries), tries+1
 		}
 	}
@@ -280,7 +278,7 @@ func (k *Kernel) renew(
 	names := k.roster.untold()
 	sent := time.Now()
 	c, err := k.store.Claim(ctx, store.Renew{
-		Engine: k.engine, Idle: idle, Now: sent, Drain: drain, Loops: k.loops.running(),
+		Engine: k.engine, Idle: idle, Now: k.Now(), Drain: drain, Loops: k.loops.running(),
 		Workflows: names,
 	})
 	if err != nil {
@@ -300,7 +298,7 @@ func (k *Kernel) renew(
 // run, which may renew the lease, so the caller does not hold renews.
 func (k *Kernel) succeed(c *store.Claimed) {
 	if c.Expired > 0 {
-		k.observe(observe.Notice{Kind: observe.EngineExpired, At: time.Now(), Rows: int(c.Freed)})
+		k.observe(observe.Notice{Kind: observe.EngineExpired, Rows: int(c.Freed)})
 		k.look()
 		k.inherit()
 	}

@@ -143,7 +143,7 @@ func (t *longTurn) watchOn() {
 // contended reports whether the holder keeps others of the run from going on.
 func (t *longTurn) contended() bool {
 	r := t.run
-	return r.holder() != nil && (r.canGoOn() || r.waits.timer() != nil || r.blocksTurn())
+	return r.holder() != nil && (r.canGoOn() || r.waits.timer(r.k.clock) != nil || r.blocksTurn())
 }
 
 // judge lends the turn of a holder that blocks outside the engine. A system call, or a lock, counts

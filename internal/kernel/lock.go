@@ -70,7 +70,7 @@ func (s *scope) acquire(ctx context.Context, l Lock, over *journal.Failure) *ope
 	if rec == nil {
 		d := &journal.Detail{Reason: l.Limit}
 		if l.Within > 0 {
-			o.due = time.Now().Add(l.Within).Round(0)
+			o.due = r.k.Now().Add(l.Within).Round(0)
 			d.Due = o.due
 		}
 		o.slot = r.append(journal.Entry{Kind: journal.SlotAsked, Op: op, Detail: d})

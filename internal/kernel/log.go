@@ -34,6 +34,7 @@ type log struct {
 	// more returns the entry that follows an entry, if one does; nil if none ever does
 	more func(*journal.Entry) (journal.Entry, bool)
 
+	clock   clock
 	gate    *gate    // counts the bytes that are not durable
 	buffers *buffers // for entries
 
@@ -81,9 +82,9 @@ func (e effect) run() {
 }
 
 // newLog returns a log that goes on behind the durable entry last; 0 for none.
-func newLog(h journal.Head, last int64, g *gate, b *buffers) log {
-	return log{standing: standingAs(h), gate: g, buffers: b, seq: last, sealed: last, durable: last,
-		progress: last, progressed: last}
+func newLog(h journal.Head, last int64, c clock, g *gate, b *buffers) log {
+	return log{standing: standingAs(h), clock: c, gate: g, buffers: b, seq: last, sealed: last,
+		durable: last, progress: last, progressed: last}
 }
 
 // last returns the sequence of the entry that was appended last.
@@ -154,7 +155,7 @@ func (l *log) put(e journal.Entry) int64 {
 		return seq
 	}
 	l.seq++
-	e.Run, e.Seq, e.At = l.number(), l.seq, time.Now()
+	e.Run, e.Seq, e.At = l.number(), l.seq, l.clock.Now()
 	l.lastAt = e.At
 	if !e.Kind.IsOutput() {
 		l.progress = l.seq
@@ -445,7 +446,7 @@ func (l *log) replace(seq int64, e journal.Entry) {
 	if old.Detail != nil && old.Detail.Heard {
 		e.Detail = heard(e.Detail)
 	}
-	e.Run, e.Seq, e.At = l.number(), seq, time.Now()
+	e.Run, e.Seq, e.At = l.number(), seq, l.clock.Now()
 	l.lastAt = e.At
 	l.gate.count(int64(e.Size()) - int64(old.Size()))
 	*old = e

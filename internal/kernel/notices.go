@@ -67,7 +67,7 @@ func (v *observed) name(s *scope) {
 func (v *observed) notice(kind observe.Kind) observe.Notice {
 	h := v.run.identity()
 	return observe.Notice{
-		Kind: kind, At: time.Now(), Run: string(h.ID), WorkflowID: h.WorkflowID,
+		Kind: kind, At: v.run.k.Now(), Run: string(h.ID), WorkflowID: h.WorkflowID,
 		Workflow: h.Workflow, Pattern: h.Pattern.String(), Trace: traceIn(v.run.start),
 	}
 }
@@ -214,9 +214,10 @@ func (a *attempt) tellBegun() {
 	if a.announced != 0 || !r.k.cfg.Observers.Wants(kind) {
 		return
 	}
+	since := time.Since(a.began)
 	n := r.observed.notice(kind)
-	n.Phase = a.op.work.Phase
-	n.At, n.Step, n.Attempt = a.began, a.op.path(), a.n
+	n.At = n.At.Add(-since)
+	n.Phase, n.Step, n.Attempt = a.op.work.Phase, a.op.path(), a.n
 	r.observed.nameChange(&n, a.op.id.Name, false)
 	r.k.observe(n)
 }
@@ -321,15 +322,23 @@ func (v *observed) pathOf(e *journal.Entry) string {
 
 // An observers has the observers of a kernel, if there are any. It notifies them of events that
 // belong to no run.
-type observers struct{ set *observe.Set }
+type observers struct {
+	set  *observe.Set
+	time clock
+}
 
-// observe passes a notice on to the observers.
-func (v observers) observe(n observe.Notice) { v.set.Tell(n) }
+// observe passes a notice on to the observers. One without a time is of now.
+func (v observers) observe(n observe.Notice) {
+	if n.At.IsZero() {
+		n.At = v.time.Now()
+	}
+	v.set.Tell(n)
+}
 
 // recovered notifies observers that the store answers again, unless it answered at once.
 func (v observers) recovered(tries int) {
 	if tries > 1 {
-		v.observe(observe.Notice{Kind: observe.StoreRecovered, At: time.Now(), Attempt: tries})
+		v.observe(observe.Notice{Kind: observe.StoreRecovered, Attempt: tries})
 	}
 }
 
@@ -339,7 +348,7 @@ func (v observers) listenerFailed(h journal.Head, err error) {
 		text += "\n" + a.Stack()
 	}
 	v.observe(observe.Notice{
-		Kind: observe.ListenerFailed, At: time.Now(), Run: string(h.ID), WorkflowID: h.WorkflowID,
+		Kind: observe.ListenerFailed, Run: string(h.ID), WorkflowID: h.WorkflowID,
 		Workflow: h.Workflow,
 		Pattern:  h.Pattern.String(), Status: h.Status.String(), Err: text,
 	})

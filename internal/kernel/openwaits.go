@@ -170,8 +170,8 @@ func (w *waits) next() time.Time { return earlier(w.timers.first(), w.limits.fir
 
 // timer returns the first timer whose time has come; nil if there is none. Of several timers of one
 // time it returns the one that was set first.
-func (w *waits) timer() *operation {
-	if len(w.timers) == 0 || time.Until(w.timers[0].due) > 0 {
+func (w *waits) timer(c clock) *operation {
+	if len(w.timers) == 0 || c.until(w.timers[0].due) > 0 {
 		return nil
 	}
 	return w.timers[0]

@@ -59,10 +59,10 @@ func TestOpenWaitsAreFoundByMessageAndTime(t *testing.T) {
 				timer = o
 			}
 		}
-		if !slices.Equal(found, want) || !w.next().Equal(next) || w.timer() != timer {
+		if !slices.Equal(found, want) || !w.next().Equal(next) || w.timer(clock{}) != timer {
 			t.Fatalf("seed %d: after %d changes %d operations wait for %s, want %d; the next "+
 				"time is %v, want %v; the timer %p, want %p",
-				seed, i+1, len(found), name, len(want), w.next(), next, w.timer(), timer)
+				seed, i+1, len(found), name, len(want), w.next(), next, w.timer(clock{}), timer)
 		}
 	}
 	for _, o := range all {

@@ -284,7 +284,7 @@ func (a *attempt) closeLog() {
 	}
 	if n := a.log.omitted; n > 0 {
 		line, _ := json.Marshal(map[string]any{ //nolint:errchkjson // texts, a time and a number
-			"time": time.Now(), "level": "WARN", "omitted": n,
+			"time": a.op.run.k.Now(), "level": "WARN", "omitted": n,
 			"msg": fmt.Sprintf("%d more lines were left out", n),
 		})
 		a.log.lines, a.log.n = append(append(a.log.lines, line...), '\n'), a.log.n+1

@@ -35,7 +35,7 @@ func (k *Kernel) purge(ctx context.Context) (runs, messages int, err error) {
 		if !k.holds() {
 			return runs, messages, k.cause()
 		}
-		p, err := k.store.Purge(ctx, store.Purge{Engine: k.engine, Now: time.Now(), Unsaid: unsaid})
+		p, err := k.store.Purge(ctx, store.Purge{Engine: k.engine, Now: k.Now(), Unsaid: unsaid})
 		if err != nil {
 			return runs, messages, unavailable("purge", err)
 		}
@@ -74,15 +74,13 @@ func (k *Kernel) cleanUp(ctx context.Context) {
 	defer t.Stop()
 	for {
 		if err := returnSlots(ctx, k); err != nil && ctx.Err() == nil {
-			k.observe(observe.Notice{Kind: observe.PurgeFailed, At: time.Now(), Err: err.Error()})
+			k.observe(observe.Notice{Kind: observe.PurgeFailed, Err: err.Error()})
 		}
 		select {
 		case <-t.C:
 			k.loops.retention.turn()
 			if _, _, err := k.purge(ctx); err != nil && ctx.Err() == nil {
-				k.observe(observe.Notice{
-					Kind: observe.PurgeFailed, At: time.Now(), Err: err.Error(),
-				})
+				k.observe(observe.Notice{Kind: observe.PurgeFailed, Err: err.Error()})
 			}
 		case <-ctx.Done():
 			return

@@ -53,7 +53,7 @@ type run struct {
 // newRun returns the activation of the run with that head.
 func (k *Kernel) newRun(head journal.Head, def *Workflow, m *memo) *run {
 	r := &run{k: k, def: def, memo: m, begun: make(chan struct{}), done: make(chan struct{})}
-	r.log = newLog(head, m.reaches(), &k.gate, &k.buffers)
+	r.log = newLog(head, m.reaches(), k.clock, &k.gate, &k.buffers)
 	first := journal.Status(0)
 	if def != nil {
 		first = def.First

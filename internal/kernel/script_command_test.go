@@ -133,7 +133,9 @@ func (w *world) user(name string) user {
 		return user{e.Engine, &e.FrontEnd, e}
 	}
 	of := &engine{name: name, life: w.Context()}
-	c, err := kernel.NewClient(w.Context(), &tape{w.db.Beside(), w, of}, "b1", 1<<20, 1000, 0)
+	c, err := kernel.NewClient(w.Context(), &tape{w.db.Beside(), w, of}, kernel.Config{
+		Build: "b1", MaxPayload: 1 << 20, SpillOver: 1000,
+	})
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/perdure/perdure/internal/lock"
 	"github.com/perdure/perdure/internal/rules"
@@ -153,7 +152,7 @@ func (o *obedience) goOn() {
 
 // PutSetting makes a setting durable. All engines obey it soon.
 func PutSetting(ctx context.Context, d *FrontEnd, op string, s store.Setting) error {
-	s.At = time.Now()
+	s.At = d.Now()
 	return d.write(ctx, op, func(o writer) error {
 		_, err := o.submit(ctx, op, []store.Change{{Settings: []store.Setting{s}}})
 		if k, isEngine := o.(*Kernel); isEngine && err == nil {

@@ -126,7 +126,7 @@ func (k *Kernel) prepare(s Start) (*run, error) {
 	if failure != nil {
 		return nil, &journal.Error{Code: failure.Code, Op: op, Message: failure.Message}
 	}
-	now := time.Now()
+	now := k.Now()
 	if s.ID == "" { // nobody else can have its workflow ID
 		s.Dedup = 0
 	}

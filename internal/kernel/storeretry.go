@@ -26,9 +26,7 @@ func (a retrier) persist(f func() error) error {
 			k.recovered(tries)
 			return err
 		}
-		k.observe(observe.Notice{
-			Kind: observe.StoreFailed, At: time.Now(), Attempt: tries, Err: err.Error(),
-		})
+		k.observe(observe.Notice{Kind: observe.StoreFailed, Attempt: tries, Err: err.Error()})
 		if !k.pause(&wait) {
 			return err
 		}
@@ -183,7 +181,7 @@ func (a retrier) settleTx() (tries int, err error) {
 			return store.ErrFenced
 		}
 		return k.store.Commit(context.Background(), &store.Group{
-			Engine: k.engine, Now: time.Now(), Again: true,
+			Engine: k.engine, Now: k.Now(), Again: true,
 		})
 	})
 	return tries, err

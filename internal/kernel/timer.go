@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/perdure/perdure/internal/guard"
 	"github.com/perdure/perdure/journal"
 )
 
@@ -18,7 +19,7 @@ type Timer struct {
 	For time.Duration // from now on
 }
 
-// Sleep waits until the time has come. It never returns too early by the clock of the machine. It
+// Sleep waits until the time has come. It never returns too early by the clock of the engine. It
 // counts from its first call, over crashes.
 func Sleep(ctx context.Context, t Timer) (Outcome, error) {
 	t.Name = cmp.Or(t.Name, sleepName)
@@ -57,7 +58,7 @@ func (s *scope) setTimer(ctx context.Context, t Timer, over *journal.Failure) *o
 	switch {
 	case rec != nil:
 	case t.At.IsZero():
-		o.due = time.Now().Add(t.For).Round(0).UTC()
+		o.due = r.k.Now().Add(t.For).Round(0).UTC()
 	default:
 		o.due = t.At.Round(0).UTC()
 	}
@@ -80,7 +81,7 @@ func (r *run) fire() bool {
 		return false
 	}
 	fired := false
-	for o := r.waits.timer(); o != nil; o = r.waits.timer() {
+	for o := r.waits.timer(r.k.clock); o != nil; o = r.waits.timer(r.k.clock) {
 		r.observed.fires(o)
 		o.conclude(journal.Entry{Kind: journal.TimerFired})
 		fired = true
@@ -151,11 +152,11 @@ func (r *run) overdue() bool {
 	if deadline.IsZero() {
 		return false
 	}
-	if time.Until(deadline) <= 0 {
+	if r.k.until(deadline) <= 0 {
 		r.finish(timedOut(), true)
 		return true
 	}
-	r.deadline.set(r.k.cfg.until(deadline), func() {
+	r.deadline.set(r.k.clock.look(deadline, r.k.cfg.Sweep), func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if !r.gone() && !r.overdue() {
@@ -188,4 +189,68 @@ func later(a, b time.Time) time.Time {
 		return b
 	}
 	return a
+}
+
+// A clock has the time that is recorded, and that recorded times are compared with: the times of
+// entries, messages and notices, when a timer or a retry is due, when a run began and ended. It is
+// the clock of the application, or else that of the machine.
+//
+// What is measured does not ask it, but the monotonic clock of the machine: how long an attempt, a
+// commit or a turn takes, how long a run is idle, when a lease ends. A lease keeps two processes
+// apart, each of which stops by its own count of the time that has passed. With a clock that jumps,
+// both could write.
+type clock struct {
+	app func() time.Time // nil for the clock of the machine
+}
+
+// Now returns the time.
+func (c clock) Now() time.Time {
+	if c.app == nil {
+		return time.Now()
+	}
+	return c.ask()
+}
+
+// ask asks the clock of the application. If that panics, or returns the zero time, ask returns the
+// time of the machine: the zero time means never.
+func (c clock) ask() (now time.Time) {
+	_ = guard.Try(func() error {
+		now = c.app().Round(0)
+		return nil
+	})
+	if now.IsZero() {
+		return time.Now()
+	}
+	return now
+}
+
+// until returns how long it is until t; below 0 if t has passed.
+func (c clock) until(t time.Time) time.Duration {
+	if c.app == nil {
+		return time.Until(t)
+	}
+	return t.Sub(c.ask())
+}
+
+// look returns how long a timer of the machine waits before the clock is looked at again for that
+// time: at most a sweep, since timers do not notice that the clock was put forward, or that the
+// machine slept.
+func (c clock) look(due time.Time, sweep time.Duration) time.Duration {
+	left := max(c.until(due), 0)
+	if sweep > 0 {
+		left = min(left, sweep)
+	}
+	return left
+}
+
+// Now returns the time by the clock of the engine that executes the workflow code or the step of
+// ctx, and elsewhere the time of the machine. In workflow code the caller records it.
+func Now(ctx context.Context) time.Time {
+	switch v := ctx.Value(contextKey{}).(type) {
+	case *scope:
+		return v.run.k.Now()
+	case *attempt:
+		return v.op.run.k.Now()
+	}
+	return time.Now()
 }

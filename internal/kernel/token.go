@@ -77,7 +77,7 @@ func (q *slotRequest) tokenFor(a *store.Ask) {
 		o.try(o.announced)
 		return
 	}
-	o.due = time.Now().Add(a.Wait).Round(0)
+	o.due = o.run.k.Now().Add(a.Wait).Round(0)
 	o.wait()
 }
 

@@ -151,7 +151,7 @@ func (a *attempt) commitTx(tx *userTx, data []byte) (failure *journal.Failure, a
 		err = store.ErrFenced
 	} else {
 		err = tx.part.Commit(a.ctx, &store.Group{
-			Engine: k.engine, Now: time.Now(), Changes: w.changes,
+			Engine: k.engine, Now: k.Now(), Changes: w.changes,
 		})
 	}
 	sent := err == nil

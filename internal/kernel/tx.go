@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math/rand/v2"
 	"sync"
-	"time"
 
 	"github.com/perdure/perdure/internal/lock"
 	"github.com/perdure/perdure/journal"
@@ -48,7 +47,7 @@ func (d *FrontEnd) In(ctx context.Context, op string, tx any) (*FrontEnd, error)
 	}
 	in := &FrontEnd{
 		store: d.store, build: d.build, keep: d.keep, maxPayload: d.maxPayload,
-		spillOver: d.spillOver, trace: d.trace,
+		spillOver: d.spillOver, trace: d.trace, clock: d.clock,
 	}
 	in.writers = &txWriter{FrontEnd: d, ctx: ctx, tx: part}
 	in.db.Store(&db)
@@ -94,7 +93,7 @@ func (w *txWriter) spill(what string, data *[]byte) (journal.Number, *journal.Fa
 // submit implements writer.
 func (w *txWriter) submit(ctx context.Context, op string, cs []store.Change) ([]store.Change,
 	error) {
-	g := &store.Group{Now: time.Now(), Changes: cs}
+	g := &store.Group{Now: w.Now(), Changes: cs}
 	if err := w.tx.Commit(ctx, g); err != nil {
 		return nil, notTaken(op, err)
 	}

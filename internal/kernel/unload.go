@@ -43,10 +43,10 @@ func (r *run) considerUnload() {
 	switch {
 	case r.operations.anyPaused():
 		r.unload()
-	case !due.IsZero() && time.Until(due) <= 0: // the run goes on now
+	case !due.IsZero() && r.k.until(due) <= 0: // the run goes on now
 	case idle <= 0, r.waits.anyDecision(), r.k.isFull():
 		r.unload()
-	case !r.waits.anyForMessage() && time.Until(due) > idle:
+	case !r.waits.anyForMessage() && r.k.until(due) > idle:
 		r.unload()
 	default:
 		r.k.idle.add(r, time.Now().Add(idle))
@@ -60,7 +60,7 @@ func (r *run) unload() {
 	r.deadline.stop()
 	wake := earlier(r.due(), r.waits.next())
 	if r.operations.anyPaused() {
-		wake = time.Now().Round(0)
+		wake = r.k.Now().Round(0)
 	}
 	r.leaveHead(r.status(), r.head().Cause, wake)
 	r.unloadHead(r.inbox.known())

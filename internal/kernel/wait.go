@@ -80,7 +80,7 @@ func (s *scope) waitFor(ctx context.Context, w Wait, over *journal.Failure) (*op
 	if rec != nil {
 		o.due = rec.due
 	} else {
-		o.due = w.limit()
+		o.due = w.limit(r.k.Now())
 	}
 	start := func() {
 		e := journal.Entry{Kind: journal.WaitStarted, Op: op}
@@ -135,10 +135,10 @@ func (w Wait) IsOpen(ctx context.Context) (bool, error) {
 }
 
 // limit returns when a wait that begins now is given up; zero for never.
-func (w Wait) limit() time.Time {
+func (w Wait) limit(now time.Time) time.Time {
 	until := w.Until.Round(0)
 	if w.Within > 0 {
-		until = earlier(until, time.Now().Add(w.Within).Round(0))
+		until = earlier(until, now.Add(w.Within).Round(0))
 	}
 	return until
 }
@@ -250,16 +250,9 @@ func (o *operation) waited() {
 }
 
 // arm sets the timer of an operation that has a time.
-func (o *operation) arm() { o.timer = time.AfterFunc(o.run.k.cfg.until(o.due), o.elapsed) }
-
-// until returns how long to wait before the wall clock is looked at again for that time: at most a
-// sweep, since timers do not notice that the clock was put forward, or that the machine slept.
-func (c *Config) until(due time.Time) time.Duration {
-	left := max(time.Until(due), 0)
-	if c.Sweep > 0 {
-		left = min(left, c.Sweep)
-	}
-	return left
+func (o *operation) arm() {
+	k := o.run.k
+	o.timer = time.AfterFunc(k.clock.look(o.due, k.cfg.Sweep), o.elapsed)
 }
 
 // elapsed is called when the time of an operation has come. The clock may have
@@ -270,7 +263,7 @@ func (o *operation) elapsed() {
 	defer r.mu.Unlock()
 	switch {
 	case o.timer == nil || o.settled || r.isFrozen() || r.gone():
-	case time.Until(o.due) > 0:
+	case r.k.until(o.due) > 0:
 		o.arm()
 	case o.class == isTimer:
 		r.dispatch() // that fires the timer

@@ -408,7 +408,7 @@ func Until(ctx context.Context, within time.Duration) (time.Time, error) {
 	out, err := kernel.TakeNote(ctx, kernel.Note{
 		Kind: journal.ValueRecorded, Name: "perdure:until",
 		Produce: func() ([]byte, *journal.Failure) {
-			return []byte(time.Now().Add(within).UTC().Format(time.RFC3339Nano)), nil
+			return []byte(kernel.Now(ctx).Add(within).UTC().Format(time.RFC3339Nano)), nil
 		},
 	})
 	if err == nil && out.Failure != nil {

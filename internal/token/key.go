@@ -154,7 +154,7 @@ func Check(ctx context.Context, f *kernel.FrontEnd, purpose, text string) (Claim
 	if err != nil {
 		return Claims{}, err
 	}
-	return Verify(keys, purpose, text, time.Now())
+	return Verify(keys, purpose, text, f.Now())
 }
 
 // FrontEndOf returns the front end of the engine that executes the step of ctx. Elsewhere it

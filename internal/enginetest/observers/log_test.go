@@ -160,6 +160,8 @@ func TestWhatGoesWrongIsLoggedByDefault(t *testing.T) {
 
 // Another logger gets what the default logger would get, and a discarding one switches off all
 // output.
+//
+// spec: P-15
 func TestAnotherLogTakesWhatGoesWrong(t *testing.T) {
 	log, own := byDefault(t), &logged{}
 	misbehave(t, perdure.Options{Logger: own.logger()})
