@@ -85,6 +85,7 @@ func NewClient(ctx context.Context, s store.Store, workflows ...Definition) (*Cl
 			FrontEnd: &c.FrontEnd,
 			Runs:     c,
 			Known:    func(name string) *sealed.Workflow { return known[name] },
+			Dedup:    defaultDedup,
 		},
 	}, nil
 }
@@ -134,7 +135,7 @@ func (c *Client) start(ctx context.Context, workflow string, def *sealed.Workflo
 	if err := kernel.Outside(ctx, "start "+workflow); err != nil {
 		return kernel.Started{}, err
 	}
-	spec, err := specOf(workflow, def, input, opts)
+	spec, err := c.specOf(workflow, def, input, opts)
 	if err != nil {
 		return kernel.Started{}, err
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"reflect"
 	"slices"
@@ -79,8 +80,20 @@ type Options struct {
 	// KeepUnrouted is how long an unrouted signal is kept, which is one that found no open run.
 	// Zero means 7 days. Below zero, it is not kept.
 	KeepUnrouted time.Duration
+	// Dedup is the dedup window of starts through this engine that do not set one: see [Dedup].
+	// Zero means 24 h. Below zero, only open runs count.
+	Dedup time.Duration
+	// MaxCrashes is after how many crashes in a row while a run was executed the run is parked, for
+	// an operator to resume. Zero means 20. With 1 no run goes on by itself that was in the middle
+	// of something when its engine died; runs that only waited do.
+	MaxCrashes int
+	// Defaults are for definitions that do not say it themselves.
+	Defaults definition.Defaults
+	// NoLifecycle switches off the listeners that publish the ends of runs as events: those with
+	// Lifecycle, such as bus.Lifecycle.
+	NoLifecycle bool
 	// Off lists the patterns that are switched off: Register refuses definitions of them, with an
-	// [Error] of code invalid.
+	// [Error] of code invalid. The engine's own workflows, such as that of schedules, are accepted.
 	Off []journal.Pattern
 	// FailOnWarning makes Register refuse a definition with a warning, as it does a definition
 	// with an error.
@@ -143,6 +156,8 @@ func New(s store.Store, o Options) (*Engine, error) {
 		return nil, failure.Invalid("new engine", "SpillOver is %d", o.SpillOver)
 	case o.MaxStreams < 0:
 		return nil, failure.Invalid("new engine", "MaxStreams is %d", o.MaxStreams)
+	case o.MaxCrashes < 0:
+		return nil, failure.Invalid("new engine", "MaxCrashes is %d", o.MaxCrashes)
 	case o.MaxLoaded < 0:
 		return nil, failure.Invalid("new engine", "MaxLoaded is %d", o.MaxLoaded)
 	case o.Sweep > 0 && (o.Sweep < time.Second || o.Sweep > 10*time.Minute):
@@ -154,6 +169,9 @@ func New(s store.Store, o Options) (*Engine, error) {
 	}
 	if err := o.Retention.check("new engine"); err != nil {
 		return nil, err
+	}
+	if err := o.Defaults.Check(); err != nil {
+		return nil, failure.Within("new engine", err)
 	}
 	if o.Build == "" {
 		o.Build = executableBuild()
@@ -172,13 +190,16 @@ func New(s store.Store, o Options) (*Engine, error) {
 		MaxPayload: or(o.MaxPayload, defaultMaxPayload),
 		MaxStreams: or(o.MaxStreams, defaultMaxStreams),
 		SpillOver:  or(o.SpillOver, defaultSpillOver), MaxPending: maxPending,
-		MaxCrashes:  maxCrashes,
+		MaxCrashes:  or(o.MaxCrashes, maxCrashes),
 		IdleTimeout: or(o.IdleTimeout, defaultIdle), MaxLoaded: or(o.MaxLoaded, defaultLoaded),
 		Sweep: or(o.Sweep, defaultSweep), SweepOnly: o.SweepOnly,
 		KeepPosts: max(or(o.KeepUnrouted, defaultKeep), 0), KeepDeadLettered: or(o.KeepDeadLettered,
 			defaultLettered),
 		Retain: o.Retention.kernel(), CleanUp: or(o.CleanUp, defaultCleanUp),
-		Around: around(o.Interceptor), Failure: failure.Of,
+		Around: around(o.Interceptor), Failure: failure.Of, NoLifecycle: o.NoLifecycle,
+		Timeouts: timeouts(o.Defaults), Undo: kernel.Undo{
+			Policy: o.Defaults.Compensation, OnError: o.Defaults.OnUndoError,
+		},
 	}
 	k := kernel.New(s, cfg)
 	if o.Publisher != nil {
@@ -190,13 +211,24 @@ func New(s store.Store, o Options) (*Engine, error) {
 		return nil, err
 	}
 	e := &Engine{
-		Client: &Client{sealed: sealed.Client{FrontEnd: &k.FrontEnd, Runs: k, Live: k}}, k: k,
+		Client: &Client{sealed: sealed.Client{
+			FrontEnd: &k.FrontEnd, Runs: k, Live: k, Dedup: max(or(o.Dedup, defaultDedup), 0),
+		}}, k: k,
 		observers: cfg.Observers, strict: o.FailOnWarning, off: slices.Clone(o.Off),
 		known: map[string]*sealed.Workflow{},
 	}
 	e.sealed.Known = e.lookup
 	k.BelongsTo(e)
 	return e, nil
+}
+
+// timeouts returns the overall timeouts of patterns that are not those of their packages.
+func timeouts(d definition.Defaults) map[journal.Pattern]time.Duration {
+	all := map[journal.Pattern]time.Duration{
+		journal.PatternSaga: d.SagaTimeout, journal.PatternTCC: d.TCCTimeout,
+	}
+	maps.DeleteFunc(all, func(_ journal.Pattern, t time.Duration) bool { return t == 0 })
+	return all
 }
 
 // Load returns how much the engine has to do now, for metrics. It does not ask the store.
@@ -271,7 +303,7 @@ func (e *Engine) register(w Definition) error {
 	if err != nil {
 		return err
 	}
-	if slices.Contains(e.off, def.Pattern) {
+	if !def.Own && slices.Contains(e.off, def.Pattern) {
 		return &Error{
 			Code: journal.CodeInvalid, Op: "register " + def.Name, Message: "pattern " +
 				def.Pattern.String() + " is switched off",

@@ -38,7 +38,7 @@ func (w *Workflow[I, O]) StartAll(ctx context.Context, c Caller, inputs []I,
 		if opts != nil {
 			own = opts(i)
 		}
-		return specOf(w.def.Name, &w.def, data, own)
+		return client.specOf(w.def.Name, &w.def, data, own)
 	}, func(i int, s kernel.Started, err error) {
 		if errs[i] = err; err == nil {
 			runs[i] = &Run[O]{client, s}
@@ -66,7 +66,7 @@ func (c *Client) StartAll(ctx context.Context, workflow string, inputs [][]byte,
 		if opts != nil {
 			own = opts(i)
 		}
-		return specOf(workflow, def, append([]byte{}, inputs[i]...), unwaited(own))
+		return c.specOf(workflow, def, append([]byte{}, inputs[i]...), unwaited(own))
 	}, func(i int, s kernel.Started, err error) {
 		if errs[i] = err; err == nil {
 			runs[i] = &Run[json.RawMessage]{c, s}
@@ -84,9 +84,9 @@ func repeated(errs []error, err error) []error {
 }
 
 // specOf returns the kernel's form of a start.
-func specOf(workflow string, def *sealed.Workflow, input []byte, opts []StartOption) (kernel.Start,
-	error) {
-	o, err := startOptionsOf(workflow, def, opts)
+func (c *Client) specOf(workflow string, def *sealed.Workflow, input []byte,
+	opts []StartOption) (kernel.Start, error) {
+	o, err := c.startOptionsOf(workflow, def, opts)
 	if err == nil && o.SendKey != "" {
 		err = &Error{
 			Code: journal.CodeInvalid, Op: "start " + workflow,

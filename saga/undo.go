@@ -1,6 +1,7 @@
 package saga
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -98,19 +99,16 @@ func (x *execution) notUndone() error {
 // undoAll undoes, by the policy, every step that is done and has no verdict yet. It returns an
 // error if the run ends meanwhile.
 func (x *execution) undoAll(ctx context.Context) error {
-	groups := x.groups()
-	if len(groups) == 0 {
+	if len(x.groups()) == 0 {
 		return nil
 	}
 	if err := x.compensating(ctx, true); err != nil {
 		return err
 	}
-	if err := pattern.Record(ctx, pattern.Fact{
-		Kind: pattern.CompensationStarted, Name: "compensation", Reason: string(x.policy),
-	}); err != nil {
+	if err := x.decide(ctx); err != nil {
 		return err
 	}
-	for _, group := range groups {
+	for _, group := range x.groups() {
 		undo := x.undoGroup
 		if x.stopped {
 			undo = x.skip
@@ -120,6 +118,29 @@ func (x *execution) undoAll(ctx context.Context) error {
 		}
 	}
 	return x.compensating(ctx, false)
+}
+
+// decide sets the policy and the handler of a rollback, and records them.
+func (x *execution) decide(ctx context.Context) error {
+	how, err := pattern.UsualUndo(ctx)
+	if err != nil {
+		return err
+	}
+	how.Policy = cmp.Or(string(x.plan.policy), how.Policy, string(StrictSequential))
+	if x.plan.handles {
+		how.OnError = ""
+	}
+	if how, err = pattern.BeginUndo(ctx, how); err != nil {
+		return err
+	}
+	x.policy, x.handler = Policy(how.Policy), ContinueHandler
+	if x.plan.handles {
+		x.handler = x.plan.handler
+	}
+	if how.OnError != "" {
+		x.handler, err = NamedHandler(how.OnError)
+	}
+	return err
 }
 
 // compensating sets the status of the run to COMPENSATING while there is something to undo: in this

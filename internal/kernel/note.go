@@ -30,10 +30,25 @@ func (n *Note) inert() bool {
 
 // TakeNote records a note, or returns the recorded outcome.
 func TakeNote(ctx context.Context, n Note) (Outcome, error) {
+	_, o, err := take(ctx, n)
+	return o, err
+}
+
+// TakeFact records a note without a payload, or returns the recorded detail.
+func TakeFact(ctx context.Context, n Note) (*journal.Detail, *journal.Failure, error) {
+	e, o, err := take(ctx, n)
+	if err != nil {
+		return nil, nil, err
+	}
+	return e.Detail, o.Failure, nil
+}
+
+// take records a note, and returns its entry and its outcome.
+func take(ctx context.Context, n Note) (*journal.Entry, Outcome, error) {
 	what := call{"record", n.Name}
 	s, err := inside(ctx, what)
 	if err != nil {
-		return Outcome{}, err
+		return nil, Outcome{}, err
 	}
 	r := s.run
 	defer r.mu.Unlock()
@@ -41,7 +56,7 @@ func TakeNote(ctx context.Context, n Note) (Outcome, error) {
 	// the status that the run ends with is decided already
 	if c := r.ending.closing(); rec == nil && n.Status.IsDecided() && c != nil && !c.delivered {
 		c.deliver()
-		return Outcome{}, c.end
+		return nil, Outcome{}, c.end
 	}
 	e := &journal.Entry{Kind: n.Kind, Status: n.Status, Op: op, Detail: n.Detail}
 	if n.Kind == journal.EventEmitted {
@@ -51,16 +66,26 @@ func TakeNote(ctx context.Context, n Note) (Outcome, error) {
 		e = rec.ended
 	} else if f := s.produce(n, e); f != nil && (n.Kind != journal.ValueRecorded ||
 		!s.fails(e, f)) {
-		return Outcome{Failure: f}, nil
+		return e, Outcome{Failure: f}, nil
 	}
 	r.noted(e)
 	o := &operation{run: r, scope: s, id: op, class: isNote, outcome: Outcome{
 		Data: e.Data, Failure: e.Failure(), stored: storedAt(e),
 	}}
 	if n.Kind != journal.ValueRecorded {
-		return Outcome{}, nil
+		return e, Outcome{}, nil
 	}
-	return s.payload(o)
+	out, err := s.payload(o)
+	return e, out, err
+}
+
+// UndoOf returns how the engine of workflow code undoes by default.
+func UndoOf(ctx context.Context) (Undo, error) {
+	s, err := scopeOf(ctx, call{verb: "undo"})
+	if err != nil {
+		return Undo{}, err
+	}
+	return s.run.k.cfg.Undo, nil
 }
 
 // produce makes the payload of a note and appends its entry.
