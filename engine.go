@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"io"
 	"log/slog"
 	"maps"
@@ -13,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/perdure/perdure/backpressure"
 	"github.com/perdure/perdure/deadletter"
 	"github.com/perdure/perdure/definition"
 	"github.com/perdure/perdure/internal/failure"
@@ -89,6 +91,8 @@ type Options struct {
 	MaxCrashes int
 	// Defaults are for definitions that do not say it themselves.
 	Defaults definition.Defaults
+	// Backpressure is the policy of whatever has [backpressure.Default]. The zero value is adaptive.
+	Backpressure backpressure.Config
 	// NoLifecycle switches off the listeners that publish the ends of runs as events: those with
 	// Lifecycle, such as bus.Lifecycle.
 	NoLifecycle bool
@@ -173,6 +177,13 @@ func New(s store.Store, o Options) (*Engine, error) {
 	if err := o.Defaults.Check(); err != nil {
 		return nil, failure.Within("new engine", err)
 	}
+	if _, err := o.Backpressure.Policy(); err != nil {
+		return nil, failure.Within("new engine", err)
+	}
+	pressure, err := json.Marshal(o.Backpressure)
+	if err != nil {
+		return nil, failure.Invalid("new engine", "Backpressure is not valid: %v", err)
+	}
 	if o.Build == "" {
 		o.Build = executableBuild()
 	}
@@ -197,7 +208,7 @@ func New(s store.Store, o Options) (*Engine, error) {
 			defaultLettered),
 		Retain: o.Retention.kernel(), CleanUp: or(o.CleanUp, defaultCleanUp),
 		Around: around(o.Interceptor), Failure: failure.Of, NoLifecycle: o.NoLifecycle,
-		Timeouts: timeouts(o.Defaults), Undo: kernel.Undo{
+		Pressure: pressure, Timeouts: timeouts(o.Defaults), Undo: kernel.Undo{
 			Policy: o.Defaults.Compensation, OnError: o.Defaults.OnUndoError,
 		},
 	}

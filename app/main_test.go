@@ -2,6 +2,8 @@ package app
 
 import (
 	"bytes"
+	"context"
+	"io"
 	"os"
 	"strings"
 	"testing"
@@ -18,6 +20,12 @@ func TestMain(m *testing.M) {
 		Main(scripted...)
 	}
 	os.Exit(m.Run())
+}
+
+// run runs one command of a program with these workflows, and returns its exit code.
+func run(ctx context.Context, name string, args []string, stdin io.Reader, stdout, stderr io.Writer,
+	workflows ...perdure.Definition) int {
+	return runApplication(ctx, name, args, stdin, stdout, stderr, Application{Workflows: workflows})
 }
 
 // A result is the result of a command.

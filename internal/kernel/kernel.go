@@ -70,7 +70,8 @@ type Config struct {
 	// Timeouts are the overall timeouts of workflows whose authors have set none, by pattern; at
 	// most 0 for none. A pattern without an entry has that of its package.
 	Timeouts map[journal.Pattern]time.Duration
-	Undo     Undo // how patterns undo whose definitions do not say
+	Undo     Undo   // how patterns undo whose definitions do not say
+	Pressure []byte // the encoded backpressure policy, for package backpressure
 	// NoLifecycle leaves out the listeners that publish lifecycle events.
 	NoLifecycle bool
 	// Failure returns the recorded form of an error of a transaction of the user's.

@@ -79,6 +79,15 @@ func take(ctx context.Context, n Note) (*journal.Entry, Outcome, error) {
 	return e, out, err
 }
 
+// PressureOf returns the encoded backpressure policy of the engine of workflow code.
+func PressureOf(ctx context.Context) ([]byte, error) {
+	s, err := scopeOf(ctx, call{verb: "backpressure"})
+	if err != nil {
+		return nil, err
+	}
+	return s.run.k.cfg.Pressure, nil
+}
+
 // UndoOf returns how the engine of workflow code undoes by default.
 func UndoOf(ctx context.Context) (Undo, error) {
 	s, err := scopeOf(ctx, call{verb: "undo"})
