@@ -38,8 +38,14 @@ type result struct {
 func perdureCommand(t *testing.T, args ...string) result {
 	t.Helper()
 	t.Setenv(child, "1")
+	return perdureCommandOf(t, nil, args...)
+}
+
+// perdureCommandOf runs a command of a program with these workflows in this process.
+func perdureCommandOf(t *testing.T, workflows []perdure.Definition, args ...string) result {
+	t.Helper()
 	var stdout, stderr bytes.Buffer
-	code := run(t.Context(), "perdure", args, strings.NewReader(""), &stdout, &stderr)
+	code := run(t.Context(), "perdure", args, strings.NewReader(""), &stdout, &stderr, workflows...)
 	return result{code, stdout.String(), stderr.String()}
 }
 
