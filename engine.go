@@ -91,7 +91,8 @@ type Options struct {
 	MaxCrashes int
 	// Defaults are for definitions that do not say it themselves.
 	Defaults definition.Defaults
-	// Backpressure is the policy of whatever has [backpressure.Default]. The zero value is adaptive.
+	// Backpressure is the policy of definitions and lists with [backpressure.Default]. The zero
+	// value is adaptive.
 	Backpressure backpressure.Config
 	// NoLifecycle switches off the listeners that publish the ends of runs as events: those with
 	// Lifecycle, such as bus.Lifecycle.
@@ -127,6 +128,8 @@ const (
 	defaultLettered   = 30 * 24 * time.Hour
 	maxPending        = 64 << 20
 	maxCrashes        = 20
+	// the policy of sagas
+	defaultCompensation = "STRICT_SEQUENTIAL"
 )
 
 // An Engine executes runs on one store. It is also a [Client] of that store; the writes of that
@@ -180,7 +183,7 @@ func New(s store.Store, o Options) (*Engine, error) {
 	if _, err := o.Backpressure.Policy(); err != nil {
 		return nil, failure.Within("new engine", err)
 	}
-	pressure, err := json.Marshal(o.Backpressure)
+	policy, err := json.Marshal(o.Backpressure)
 	if err != nil {
 		return nil, failure.Invalid("new engine", "Backpressure is not valid: %v", err)
 	}
@@ -208,9 +211,9 @@ func New(s store.Store, o Options) (*Engine, error) {
 			defaultLettered),
 		Retain: o.Retention.kernel(), CleanUp: or(o.CleanUp, defaultCleanUp),
 		Around: around(o.Interceptor), Failure: failure.Of, NoLifecycle: o.NoLifecycle,
-		Pressure: pressure, Timeouts: timeouts(o.Defaults), Undo: kernel.Undo{
-			Policy: o.Defaults.Compensation, OnError: o.Defaults.OnUndoError,
-		},
+		Backpressure: policy, Timeouts: timeouts(o.Defaults),
+		UndoPolicy:  or(o.Defaults.Compensation, defaultCompensation),
+		OnUndoError: o.Defaults.OnUndoError,
 	}
 	k := kernel.New(s, cfg)
 	if o.Publisher != nil {

@@ -33,8 +33,8 @@ type Workflow[I, O any] struct {
 // [Retention], [Listener], [About], [ByName], limit.Control, bus.Changes, steplog.Keep and
 // deadletter.Automatic are others.
 // For authors of patterns there are pattern.Accepts, pattern.Calling, pattern.CleansUp,
-// pattern.MayCleanUp, pattern.Declared and pattern.Kind. Registration refuses a negative timeout,
-// and warns of odd delays: see [Retry.Check].
+// pattern.MayCleanUp, pattern.Declared, pattern.UsualTimeout and pattern.Kind. Registration refuses
+// a negative timeout, and warns of odd delays: see [Retry.Check].
 type WorkflowOption interface{ ApplyToWorkflow(*sealed.Workflow) error }
 
 func (r Retry) ApplyToWorkflow(w *sealed.Workflow) error {

@@ -31,7 +31,7 @@ import (
 // before garbage is collected. An engine's heap is small and changes fast.
 func Main(workflows ...perdure.Definition) { Application{Workflows: workflows}.Main() }
 
-// An Application is what a program adds to the commands.
+// An Application is the program of an application: its workflows, and what else it adds.
 type Application struct {
 	Workflows []perdure.Definition
 	// Orchestrators is called once before `serve` or `dev` begins, with where the configuration
@@ -41,7 +41,14 @@ type Application struct {
 }
 
 // Orchestrators are the keys orchestrators.* of the configuration. With them an application makes a
-// memory of package orchestrator/redismemory.
+// memory of package orchestrator/redismemory:
+//
+//	o, err := redis.ParseURL(in.Redis)
+//	if err != nil {
+//		return err
+//	}
+//	memory = redismemory.New[orchestrator.Record](redis.NewClient(o),
+//		redismemory.Options{Prefix: in.Prefix, TTL: in.TTL})
 type Orchestrators struct {
 	Redis  string        // the URL of a Redis, for redis.ParseURL; empty for none
 	Prefix string        // of its keys
@@ -72,8 +79,8 @@ func (a Application) Main() {
 // second than 100 does; higher values make little difference.
 const gcPercent = 400
 
-// runApplication runs one command and returns its exit code. The result of the command goes to stdout,
-// everything else to stderr. The end of ctx is an interrupt.
+// runApplication runs one command and returns its exit code. The result of the command goes to
+// stdout, everything else to stderr. The end of ctx is an interrupt.
 func runApplication(ctx context.Context, name string, args []string, stdin io.Reader, stdout,
 	stderr io.Writer, a Application) int {
 	p, err := newProgram(name, a)

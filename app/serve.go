@@ -95,7 +95,7 @@ itself has its own options instead.`,
 	return cmd
 }
 
-// useOrchestrators tells the application where the states of orchestrators are kept.
+// useOrchestrators calls the application with where the states of orchestrators are kept.
 func (p *program) useOrchestrators(ctx context.Context, in config.Orchestrators) error {
 	switch {
 	case p.orchestrators != nil:

@@ -26,13 +26,11 @@ func Begin(ctx context.Context, p Policy) (Limiter, error) {
 	if p != Default {
 		return p.Begin(), nil
 	}
-	usual, err := kernel.PressureOf(ctx)
-	if err != nil {
-		return nil, err
-	}
+	var usual []byte
 	out, err := kernel.TakeNote(ctx, kernel.Note{
 		Kind: journal.ValueRecorded, Name: sealed.BackpressureValue, Detail: &journal.Detail{},
-		Produce: func() ([]byte, *journal.Failure) { return usual, nil },
+		Complete: func(c *kernel.Config) { usual = c.Backpressure },
+		Produce:  func() ([]byte, *journal.Failure) { return usual, nil },
 	})
 	if err != nil {
 		return nil, err
@@ -41,8 +39,8 @@ func Begin(ctx context.Context, p Policy) (Limiter, error) {
 	if err := json.Unmarshal(out.Data, &c); err != nil {
 		return nil, failure.Mark(journal.ClassPark, 0, err)
 	}
-	if p, err = c.Policy(); err != nil || p == Default {
-		return Adaptive{}.Begin(), failure.Mark(journal.ClassPark, 0, err)
+	if p, err = c.Policy(); err != nil {
+		return nil, failure.Mark(journal.ClassPark, 0, err)
 	}
 	return p.Begin(), nil
 }

@@ -1,6 +1,7 @@
 package pattern
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/perdure/perdure/internal/kernel"
@@ -10,25 +11,26 @@ import (
 // A Backward is how a pattern undoes what it has done.
 type Backward struct {
 	Policy  string // the name of the policy
-	OnError string // the name of the handler of compensations that fail; empty for none
+	OnError string // the name of the handler of compensations that fail
+	Handles bool   // the definition has a handler of its own, and so OnError is empty
 }
 
-// UsualUndo returns how the engine of ctx undoes if a definition does not say: see
-// definition.Defaults.
-func UsualUndo(ctx context.Context) (Backward, error) {
-	usual, err := kernel.UndoOf(ctx)
-	return Backward(usual), err
-}
-
-// BeginUndo records that a rollback begins, and how. On replay it returns what is recorded: so a
-// rollback ends as it has begun, whatever the definition and the engine say by then.
-func BeginUndo(ctx context.Context, b Backward) (Backward, error) {
+// BeginUndo records that a rollback begins, and how. A name that own does not have is the default
+// of the engine: see definition.Defaults. On replay it returns the recorded names: so a rollback
+// ends as it has begun, whatever the definition and the engine have by then.
+func BeginUndo(ctx context.Context, own Backward) (Backward, error) {
+	d := &journal.Detail{Reason: own.Policy, Policy: own.OnError}
 	d, err := record(ctx, kernel.Note{
-		Kind: journal.CompensationStarted, Name: "compensation",
-		Detail: &journal.Detail{Reason: b.Policy, Policy: b.OnError},
+		Kind: journal.CompensationStarted, Name: "compensation", Detail: d,
+		Complete: func(usual *kernel.Config) {
+			d.Reason = cmp.Or(d.Reason, usual.UndoPolicy)
+			if !own.Handles {
+				d.Policy = cmp.Or(d.Policy, usual.OnUndoError)
+			}
+		},
 	})
 	if err != nil {
 		return Backward{}, err
 	}
-	return Backward{Policy: d.Reason, OnError: d.Policy}, nil
+	return Backward{Policy: d.Reason, OnError: d.Policy, Handles: own.Handles}, nil
 }

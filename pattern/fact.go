@@ -44,11 +44,11 @@ func Record(ctx context.Context, f Fact) error {
 
 // record records a note, or returns the recorded detail.
 func record(ctx context.Context, n kernel.Note) (*journal.Detail, error) {
-	d, failed, err := kernel.TakeFact(ctx, n)
-	if err == nil && failed != nil {
-		err = failure.Err(failed)
+	out, err := kernel.TakeNote(ctx, n)
+	if err == nil && out.Failure != nil {
+		err = failure.Err(out.Failure)
 	}
-	return d, err
+	return out.Detail, err
 }
 
 // A FactKind is the kind of a [Fact]. See [journal.Kind] for all kinds.

@@ -123,8 +123,8 @@ func (s *Saga[I]) Policy(p Policy) *Saga[I] {
 	return s
 }
 
-// OnUndoError sets the handler of compensations that have failed. The default is that of the engine,
-// which is [ContinueHandler] unless its definition.Defaults name another one.
+// OnUndoError sets the handler of compensations that have failed. The default is that of the
+// engine, which is [ContinueHandler] unless its definition.Defaults name another one.
 func (s *Saga[I]) OnUndoError(h Handler) *Saga[I] {
 	s.def.handler, s.def.handles = h, true
 	return s

@@ -1,7 +1,6 @@
 package saga
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -122,15 +121,10 @@ func (x *execution) undoAll(ctx context.Context) error {
 
 // decide sets the policy and the handler of a rollback, and records them.
 func (x *execution) decide(ctx context.Context) error {
-	how, err := pattern.UsualUndo(ctx)
+	how, err := pattern.BeginUndo(ctx, pattern.Backward{
+		Policy: string(x.plan.policy), Handles: x.plan.handles,
+	})
 	if err != nil {
-		return err
-	}
-	how.Policy = cmp.Or(string(x.plan.policy), how.Policy, string(StrictSequential))
-	if x.plan.handles {
-		how.OnError = ""
-	}
-	if how, err = pattern.BeginUndo(ctx, how); err != nil {
 		return err
 	}
 	x.policy, x.handler = Policy(how.Policy), ContinueHandler

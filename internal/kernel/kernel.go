@@ -70,18 +70,13 @@ type Config struct {
 	// Timeouts are the overall timeouts of workflows whose authors have set none, by pattern; at
 	// most 0 for none. A pattern without an entry has that of its package.
 	Timeouts map[journal.Pattern]time.Duration
-	Undo     Undo   // how patterns undo whose definitions do not say
-	Pressure []byte // the encoded backpressure policy, for package backpressure
+	// UndoPolicy and OnUndoError are the names of how patterns undo whose definitions do not say.
+	UndoPolicy, OnUndoError string
+	Backpressure            []byte // the encoded policy of definitions that leave it to the engine
 	// NoLifecycle leaves out the listeners that publish lifecycle events.
 	NoLifecycle bool
 	// Failure returns the recorded form of an error of a transaction of the user's.
 	Failure func(error) *journal.Failure
-}
-
-// An Undo is how a pattern undoes, for packages of patterns.
-type Undo struct {
-	Policy  string // the name of a policy; empty for the usual one
-	OnError string // the name of a handler of errors; empty for the usual one
 }
 
 // A Workflow is a definition as a kernel knows it.

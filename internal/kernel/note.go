@@ -17,6 +17,9 @@ type Note struct {
 	Key    string
 	Status journal.Status // the status of the run from here on; zero if it stays
 	Detail *journal.Detail
+	// Complete is called before the note is recorded for the first time, and may set its detail by
+	// the settings of the engine; nil for nothing to set.
+	Complete func(*Config)
 	// Produce makes the payload. It is workflow code.
 	Produce func() ([]byte, *journal.Failure)
 
@@ -30,25 +33,10 @@ func (n *Note) inert() bool {
 
 // TakeNote records a note, or returns the recorded outcome.
 func TakeNote(ctx context.Context, n Note) (Outcome, error) {
-	_, o, err := take(ctx, n)
-	return o, err
-}
-
-// TakeFact records a note without a payload, or returns the recorded detail.
-func TakeFact(ctx context.Context, n Note) (*journal.Detail, *journal.Failure, error) {
-	e, o, err := take(ctx, n)
-	if err != nil {
-		return nil, nil, err
-	}
-	return e.Detail, o.Failure, nil
-}
-
-// take records a note, and returns its entry and its outcome.
-func take(ctx context.Context, n Note) (*journal.Entry, Outcome, error) {
 	what := call{"record", n.Name}
 	s, err := inside(ctx, what)
 	if err != nil {
-		return nil, Outcome{}, err
+		return Outcome{}, err
 	}
 	r := s.run
 	defer r.mu.Unlock()
@@ -56,7 +44,10 @@ func take(ctx context.Context, n Note) (*journal.Entry, Outcome, error) {
 	// the status that the run ends with is decided already
 	if c := r.ending.closing(); rec == nil && n.Status.IsDecided() && c != nil && !c.delivered {
 		c.deliver()
-		return nil, Outcome{}, c.end
+		return Outcome{}, c.end
+	}
+	if n.Complete != nil && (rec == nil || rec.ended == nil) {
+		n.Complete(&r.k.cfg)
 	}
 	e := &journal.Entry{Kind: n.Kind, Status: n.Status, Op: op, Detail: n.Detail}
 	if n.Kind == journal.EventEmitted {
@@ -66,35 +57,16 @@ func take(ctx context.Context, n Note) (*journal.Entry, Outcome, error) {
 		e = rec.ended
 	} else if f := s.produce(n, e); f != nil && (n.Kind != journal.ValueRecorded ||
 		!s.fails(e, f)) {
-		return e, Outcome{Failure: f}, nil
+		return Outcome{Failure: f}, nil
 	}
 	r.noted(e)
 	o := &operation{run: r, scope: s, id: op, class: isNote, outcome: Outcome{
 		Data: e.Data, Failure: e.Failure(), stored: storedAt(e),
 	}}
 	if n.Kind != journal.ValueRecorded {
-		return e, Outcome{}, nil
+		return Outcome{Detail: e.Detail}, nil
 	}
-	out, err := s.payload(o)
-	return e, out, err
-}
-
-// PressureOf returns the encoded backpressure policy of the engine of workflow code.
-func PressureOf(ctx context.Context) ([]byte, error) {
-	s, err := scopeOf(ctx, call{verb: "backpressure"})
-	if err != nil {
-		return nil, err
-	}
-	return s.run.k.cfg.Pressure, nil
-}
-
-// UndoOf returns how the engine of workflow code undoes by default.
-func UndoOf(ctx context.Context) (Undo, error) {
-	s, err := scopeOf(ctx, call{verb: "undo"})
-	if err != nil {
-		return Undo{}, err
-	}
-	return s.run.k.cfg.Undo, nil
+	return s.payload(o)
 }
 
 // produce makes the payload of a note and appends its entry.

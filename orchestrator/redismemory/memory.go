@@ -25,8 +25,8 @@ type Options struct {
 	TTL time.Duration
 }
 
-// A Memory is an [orchestrator.Memory], [orchestrator.Family] and [orchestrator.Cleaner] on Redis. It may be used by
-// many goroutines.
+// A Memory is an [orchestrator.Memory], [orchestrator.Family] and [orchestrator.Cleaner] on Redis.
+// It may be used by many goroutines.
 type Memory[T any] struct {
 	client redis.UniversalClient
 	prefix string

@@ -94,8 +94,9 @@ func TestEveryKeyArrives(t *testing.T) {
 		"listen.certificate": "a.pem", "listen.key": "a.key", "listen.prefix": "/ops",
 		"auth.tokens": "ada:admin:" + hash, "audit.file": "audit", "redact": "pin",
 		"encryption.keys": "a:b", "engine.dedup": "0s", "engine.precise_timers": "off",
-		"patterns.off": "workflow", "sagas.timeout": "none", "sagas.compensation": "CIRCUIT_BREAKER",
-		"sagas.on_undo_error": "robust", "tccs.timeout": "1m", "retention.period": "forever",
+		"patterns.off": "workflow", "sagas.timeout": "none",
+		"sagas.compensation": "CIRCUIT_BREAKER", "sagas.on_undo_error": "robust",
+		"tccs.timeout": "1m", "retention.period": "forever",
 		"backpressure.strategy": "batched", "backpressure.error_rate_threshold": "0.5",
 		"orchestrators.redis": "redis://u:p@h:6379", "orchestrators.prefix": "shop:",
 		"orchestrators.ttl": "1h", "retention.statuses": "FAILED=1h", "alerts.secret": "s",
@@ -105,7 +106,8 @@ func TestEveryKeyArrives(t *testing.T) {
 	// The numbers of another strategy than adaptive are refused without it.
 	also := map[string]string{
 		"backpressure.batch_size": "batched", "backpressure.failure_threshold": "circuit-breaker",
-		"backpressure.recovery_timeout": "circuit-breaker", "backpressure.half_open_max_calls": "circuit-breaker",
+		"backpressure.recovery_timeout":    "circuit-breaker",
+		"backpressure.half_open_max_calls": "circuit-breaker",
 	}
 	load := func(text string) Config {
 		t.Helper()

@@ -34,7 +34,7 @@ func (e Encryption) Wrap(ctx context.Context, db store.Store) (store.Store, erro
 	return codec.Wrap(ctx, db, codec.New(o))
 }
 
-// A Database is what a command needs of a configuration that opens the database itself.
+// A Database is the part of a configuration that a command needs which opens the database itself.
 type Database struct {
 	Store      string // empty if none is set
 	Encryption Encryption
