@@ -411,3 +411,30 @@ func TestServeWithoutThePatternOfItsWorkflowsDoesNotBegin(t *testing.T) {
 	s.want(201, "POST", apiBase+"/workflows/only/start?wait=1m", `{"input":1}`)
 	s.want(200, "GET", apiBase+"/schedules", "")
 }
+
+// Traces are on where the environment names a collector, unless they are switched off. A protocol
+// that is not supported shows which of the two it is.
+//
+// spec: P-13
+func TestTracesAreOnWhereThereIsACollector(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, name := range []string{
+		"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_SDK_DISABLED",
+		"OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_TRACES_EXPORTER",
+	} {
+		t.Setenv(name, "")
+	}
+	t.Setenv("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "grpc")
+	serves := func() {
+		t.Helper()
+		if r := serveAPI(t, scripted, "serve", "--addr", "127.0.0.1:0").stop(); r.code != exitOK {
+			t.Error(r)
+		}
+	}
+	serves()
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:18198")
+	r := perdureCommandOf(t, scripted, "serve", "--addr", "127.0.0.1:0")
+	r.refused(t, exitUsage, `the protocol "grpc" is not supported`)
+	t.Setenv("PERDURE_TRACES", "false")
+	serves()
+}

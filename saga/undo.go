@@ -122,13 +122,13 @@ func (x *execution) undoAll(ctx context.Context) error {
 // decide sets the policy and the handler of a rollback, and records them.
 func (x *execution) decide(ctx context.Context) error {
 	how, err := pattern.BeginUndo(ctx, pattern.Backward{
-		Policy: string(x.plan.policy), Handles: x.plan.handles,
+		Policy: string(x.plan.policy), Handles: x.handles,
 	})
 	if err != nil {
 		return err
 	}
 	x.policy, x.handler = Policy(how.Policy), ContinueHandler
-	if x.plan.handles {
+	if x.handles {
 		x.handler = x.plan.handler
 	}
 	if how.OnError != "" {

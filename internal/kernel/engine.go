@@ -34,7 +34,7 @@ type Engine struct {
 // New returns an engine that executes nothing before Run.
 func New(s store.Store, cfg Config) *Engine {
 	e := &Engine{cfg: cfg, shared: newShared(), changed: make(chan struct{})}
-	e.shared.silent = cfg.NoLifecycle
+	e.silent = cfg.NoLifecycle
 	e.FrontEnd = FrontEnd{
 		store: s, numbers: newClientNumbers(s), keep: cfg.KeepPosts, build: cfg.Build, writers: e,
 		maxPayload: cfg.MaxPayload, spillOver: cfg.SpillOver, trace: tracing{cfg.Trace},

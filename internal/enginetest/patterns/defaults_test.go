@@ -222,6 +222,29 @@ func TestRecoveryIsSwitchedOff(t *testing.T) {
 	}
 }
 
+// An engine that stops in order has not crashed: what it was in the middle of goes on.
+//
+// spec: P-13, P-5
+func TestAStopIsNoCrash(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		wf := perdure.Define("w", func(ctx context.Context, _ int) (int, error) {
+			return perdure.Step(ctx, "work", func(ctx context.Context) (int, error) {
+				return 0, nap(ctx, time.Hour)
+			})
+		})
+		w := world.With(t, perdure.Options{MaxCrashes: 1}, wf)
+		world.Must[*perdure.Run[int]](t)(wf.Start(t.Context(), w.Engine, 1, perdure.ID("w")))
+		time.Sleep(time.Minute)
+		w.End()
+		w.Begin()
+		defer w.End()
+		time.Sleep(2 * time.Hour)
+		if got := w.Status("w"); got != journal.Completed {
+			t.Errorf("it is %v", got)
+		}
+	})
+}
+
 // spec: P-13, R-27
 func TestTheEngineHasTheDedupWindow(t *testing.T) {
 	for window, isNew := range map[time.Duration]bool{0: false, time.Hour: true, -1: true} {
