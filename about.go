@@ -76,6 +76,7 @@ func (e *Engine) Workflows() []Registered {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	var out []Registered
+	cfg := e.k.Config()
 	for _, name := range slices.Sorted(maps.Keys(e.known)) {
 		w := e.known[name]
 		if w.Own {
@@ -83,7 +84,7 @@ func (e *Engine) Workflows() []Registered {
 		}
 		about, _ := w.Examined()
 		out = append(out, Registered{
-			Name: name, Pattern: w.Pattern, Timeout: w.Timeout,
+			Name: name, Pattern: w.Pattern, Timeout: max(cfg.TimeoutOf(&w.Workflow), 0),
 			Retention: (*Retention)(w.Retention), Listeners: len(w.Listeners), Outline: about,
 		})
 	}

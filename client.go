@@ -67,7 +67,7 @@ func NewClient(ctx context.Context, s store.Store, workflows ...Definition) (*Cl
 }
 
 // NewClient returns a client as the function [NewClient] does, with the Build, Trace, Clock, NewID,
-// MaxPayload, SpillOver and KeepUnrouted of the options. The others are of engines.
+// Dedup, MaxPayload, SpillOver and KeepUnrouted of the options. The others are of engines.
 func (o Options) NewClient(ctx context.Context, s store.Store, workflows ...Definition) (*Client,
 	error) {
 	if err := o.check("new client"); err != nil {
@@ -96,6 +96,7 @@ func (o Options) NewClient(ctx context.Context, s store.Store, workflows ...Defi
 			FrontEnd: &c.FrontEnd,
 			Runs:     c,
 			Known:    func(name string) *sealed.Workflow { return known[name] },
+			Dedup:    o.dedup(),
 		},
 		newID: o.NewID,
 	}, nil

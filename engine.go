@@ -4,14 +4,17 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"reflect"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/perdure/perdure/backpressure"
 	"github.com/perdure/perdure/deadletter"
 	"github.com/perdure/perdure/definition"
 	"github.com/perdure/perdure/internal/failure"
@@ -99,8 +102,23 @@ type Options struct {
 	// KeepUnrouted is how long an unrouted signal is kept, which is one that found no open run.
 	// Zero means 7 days. Below zero, it is not kept.
 	KeepUnrouted time.Duration
+	// Dedup is the dedup window of starts through this engine that do not set one: see [Dedup].
+	// Zero means 24 h. Below zero, only open runs count.
+	Dedup time.Duration
+	// MaxCrashes is after how many crashes in a row while a run was executed the run is parked, for
+	// an operator to resume. Zero means 20. With 1 no run goes on by itself that was in the middle
+	// of something when its engine died; runs that only waited do.
+	MaxCrashes int
+	// Defaults are for definitions that do not say it themselves.
+	Defaults definition.Defaults
+	// Backpressure is the policy of definitions and lists with [backpressure.Default]. The zero
+	// value is adaptive.
+	Backpressure backpressure.Config
+	// NoLifecycle switches off the listeners that publish the ends of runs as events: those with
+	// Lifecycle, such as bus.Lifecycle.
+	NoLifecycle bool
 	// Off lists the patterns that are switched off: Register refuses definitions of them, with an
-	// [Error] of code invalid.
+	// [Error] of code invalid. The engine's own workflows, such as that of schedules, are accepted.
 	Off []journal.Pattern
 	// FailOnWarning makes Register refuse a definition with a warning, as it does a definition
 	// with an error.
@@ -130,6 +148,8 @@ const (
 	defaultLettered   = 30 * 24 * time.Hour
 	maxPending        = 64 << 20
 	maxCrashes        = 20
+	// the policy of sagas
+	defaultCompensation = "STRICT_SEQUENTIAL"
 )
 
 // An Engine executes runs on one store. It is also a [Client] of that store; the writes of that
@@ -168,7 +188,9 @@ func New(s store.Store, o Options) (*Engine, error) {
 	}
 	e := &Engine{
 		Client: &Client{
-			sealed: sealed.Client{FrontEnd: &k.FrontEnd, Runs: k, Live: k}, newID: o.NewID,
+			sealed: sealed.Client{
+				FrontEnd: &k.FrontEnd, Runs: k, Live: k, Dedup: o.dedup(),
+			}, newID: o.NewID,
 		},
 		k: k, observers: cfg.Observers, strict: o.FailOnWarning, off: slices.Clone(o.Off),
 		known: map[string]*sealed.Workflow{},
@@ -189,6 +211,8 @@ func (o *Options) check(op string) error {
 		return failure.Invalid(op, "SpillOver is %d", o.SpillOver)
 	case o.MaxStreams < 0:
 		return failure.Invalid(op, "MaxStreams is %d", o.MaxStreams)
+	case o.MaxCrashes < 0:
+		return failure.Invalid(op, "MaxCrashes is %d", o.MaxCrashes)
 	case o.MaxLoaded < 0:
 		return failure.Invalid(op, "MaxLoaded is %d", o.MaxLoaded)
 	case o.Sweep > 0 && (o.Sweep < time.Second || o.Sweep > 10*time.Minute):
@@ -197,11 +221,24 @@ func (o *Options) check(op string) error {
 		return failure.Invalid(op, "Sweep is %v: with SweepOnly nothing would wake a run",
 			o.Sweep)
 	}
+	if err := o.Defaults.Check(); err != nil {
+		return failure.Within(op, err)
+	}
+	if _, err := o.Backpressure.Policy(); err != nil {
+		return failure.Within(op, err)
+	}
+	if _, err := json.Marshal(o.Backpressure); err != nil {
+		return failure.Invalid(op, "Backpressure is not valid: %v", err)
+	}
 	return o.Retention.check(op)
 }
 
-// kernel returns the options as the kernel has them.
+// dedup returns the window of starts that name none.
+func (o *Options) dedup() time.Duration { return max(or(o.Dedup, defaultDedup), 0) }
+
+// kernel returns the options as the kernel has them. They have been checked.
 func (o *Options) kernel() kernel.Config {
+	policy, _ := json.Marshal(o.Backpressure) //nolint:errchkjson // checked
 	if o.Build == "" {
 		o.Build = executableBuild()
 	}
@@ -219,14 +256,26 @@ func (o *Options) kernel() kernel.Config {
 		MaxPayload: or(o.MaxPayload, defaultMaxPayload),
 		MaxStreams: or(o.MaxStreams, defaultMaxStreams),
 		SpillOver:  or(o.SpillOver, defaultSpillOver), MaxPending: maxPending,
-		MaxCrashes:  maxCrashes,
+		MaxCrashes:  or(o.MaxCrashes, maxCrashes),
 		IdleTimeout: or(o.IdleTimeout, defaultIdle), MaxLoaded: or(o.MaxLoaded, defaultLoaded),
 		Sweep: or(o.Sweep, defaultSweep), SweepOnly: o.SweepOnly,
 		KeepPosts: max(or(o.KeepUnrouted, defaultKeep), 0), KeepDeadLettered: or(o.KeepDeadLettered,
 			defaultLettered),
 		Retain: o.Retention.kernel(), CleanUp: or(o.CleanUp, defaultCleanUp),
-		Around: around(o.Interceptor), Failure: failure.Of,
+		Around: around(o.Interceptor), Failure: failure.Of, NoLifecycle: o.NoLifecycle,
+		Backpressure: policy, Timeouts: timeouts(o.Defaults),
+		UndoPolicy:  or(o.Defaults.Compensation, defaultCompensation),
+		OnUndoError: o.Defaults.OnUndoError,
 	}
+}
+
+// timeouts returns the overall timeouts of patterns that are not those of their packages.
+func timeouts(d definition.Defaults) map[journal.Pattern]time.Duration {
+	all := map[journal.Pattern]time.Duration{
+		journal.PatternSaga: d.SagaTimeout, journal.PatternTCC: d.TCCTimeout,
+	}
+	maps.DeleteFunc(all, func(_ journal.Pattern, t time.Duration) bool { return t == 0 })
+	return all
 }
 
 // Load returns how much the engine has to do now, for metrics. It does not ask the store.
@@ -301,7 +350,7 @@ func (e *Engine) register(w Definition) error {
 	if err != nil {
 		return err
 	}
-	if slices.Contains(e.off, def.Pattern) {
+	if !def.Own && slices.Contains(e.off, def.Pattern) {
 		return &Error{
 			Code: journal.CodeInvalid, Op: "register " + def.Name, Message: "pattern " +
 				def.Pattern.String() + " is switched off",

@@ -25,6 +25,9 @@ type Listener struct {
 	Workflow string      // the workflow of the runs; empty for all
 	Statuses []RunStatus // the ends to be called for; none for all
 	Call     func(context.Context, Ended) error
+	// Lifecycle marks a listener that publishes ends as events, such as bus.Lifecycle. An engine
+	// with Options.NoLifecycle does not call it.
+	Lifecycle bool
 }
 
 // An Ended describes a run that has ended.
@@ -65,7 +68,7 @@ func (l Listener) kernel() (*kernel.Listener, error) {
 			return nil, failure.Invalid("listener", "nobody is told of %v", s)
 		}
 	}
-	return kernel.NewListener(l.Workflow, slices.Clone(l.Statuses),
+	k := kernel.NewListener(l.Workflow, slices.Clone(l.Statuses),
 		func(ctx context.Context, e kernel.End) error {
 			payload, err := e.Payload()
 			if err != nil {
@@ -85,7 +88,9 @@ func (l Listener) kernel() (*kernel.Listener, error) {
 					return report.New(e.Head, entries)
 				},
 			})
-		}), nil
+		})
+	k.Lifecycle = l.Lifecycle
+	return k, nil
 }
 
 // Listen adds a listener to the engine, for the ends of runs from now on, until the returned

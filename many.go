@@ -88,7 +88,7 @@ func repeated(errs []error, err error) []error {
 // specOf returns the kernel's form of a start.
 func (c *Client) specOf(workflow string, def *sealed.Workflow, input []byte,
 	opts []StartOption) (kernel.Start, error) {
-	o, err := startOptionsOf(workflow, def, opts)
+	o, err := c.startOptionsOf(workflow, def, opts)
 	if err == nil && o.SendKey != "" {
 		err = &Error{
 			Code: journal.CodeInvalid, Op: "start " + workflow,

@@ -332,7 +332,7 @@ func withStart[T, I, O any](c *Client, s Signal[T], v T, w *Workflow[I, O], in I
 	if err != nil {
 		return kernel.Signal{}, kernel.Start{}, err
 	}
-	o, err := startOptionsOf(w.def.Name, &w.def, opts)
+	o, err := c.startOptionsOf(w.def.Name, &w.def, opts)
 	if err != nil {
 		return kernel.Signal{}, kernel.Start{}, err
 	}

@@ -33,8 +33,8 @@ type Workflow[I, O any] struct {
 // [Retention], [Listener], [About], [ByName], limit.Control, bus.Changes, steplog.Keep and
 // deadletter.Automatic are others.
 // For authors of patterns there are pattern.Accepts, pattern.Calling, pattern.CleansUp,
-// pattern.MayCleanUp, pattern.Declared and pattern.Kind. Registration refuses a negative timeout,
-// and warns of odd delays: see [Retry.Check].
+// pattern.MayCleanUp, pattern.Declared, pattern.UsualTimeout and pattern.Kind. Registration refuses
+// a negative timeout, and warns of odd delays: see [Retry.Check].
 type WorkflowOption interface{ ApplyToWorkflow(*sealed.Workflow) error }
 
 func (r Retry) ApplyToWorkflow(w *sealed.Workflow) error {
@@ -44,6 +44,7 @@ func (r Retry) ApplyToWorkflow(w *sealed.Workflow) error {
 }
 
 func (t Timeout) ApplyToWorkflow(w *sealed.Workflow) error {
+	w.Timed = true
 	w.Timeout, w.Odd.Timeouts = definition.CheckTimeout("timeout", time.Duration(t))
 	return nil
 }
@@ -208,9 +209,9 @@ type StartOption interface{ ApplyToStart(*sealed.Start) error }
 
 // startOptionsOf returns the options of a start of a workflow. The definition def is nil if it is
 // not known here.
-func startOptionsOf(workflow string, def *sealed.Workflow, opts []StartOption) (sealed.Start,
-	error) {
-	o := sealed.Start{Dedup: defaultDedup}
+func (c *Client) startOptionsOf(workflow string, def *sealed.Workflow,
+	opts []StartOption) (sealed.Start, error) {
+	o := sealed.Start{Dedup: c.sealed.Dedup}
 	for _, opt := range opts {
 		if opt == nil {
 			return o, failure.Invalid("start "+workflow, "a nil option")
@@ -393,7 +394,8 @@ func (id ID) ApplyToStart(o *sealed.Start) error {
 
 // Dedup is the dedup window of a start: how far back the start looks for a run of its ID that has
 // ended. If such a run ended within the window, the start returns it and starts no other. The
-// default is 24 hours; 0 means open runs only. A run that the start makes is kept at least that
+// default is that of Options.Dedup, and 24 hours for a client without an engine and for a child; 0
+// means open runs only. A run that the start makes is kept at least that
 // long after its end.
 type Dedup time.Duration
 

@@ -17,6 +17,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/store/memory"
@@ -28,7 +29,34 @@ import (
 //
 // Unless GOGC is set, Main sets it to 400: the heap grows to five times the memory in use
 // before garbage is collected. An engine's heap is small and changes fast.
-func Main(workflows ...perdure.Definition) {
+func Main(workflows ...perdure.Definition) { Application{Workflows: workflows}.Main() }
+
+// An Application is the program of an application: its workflows, and what else it adds.
+type Application struct {
+	Workflows []perdure.Definition
+	// Orchestrators is called once before `serve` or `dev` begins, with where the configuration
+	// keeps the states of orchestrators. An error ends the command. If it is nil, a configuration
+	// with orchestrators.redis is refused.
+	Orchestrators func(ctx context.Context, in Orchestrators) error
+}
+
+// Orchestrators are the keys orchestrators.* of the configuration. With them an application makes a
+// memory of package orchestrator/redismemory:
+//
+//	o, err := redis.ParseURL(in.Redis)
+//	if err != nil {
+//		return err
+//	}
+//	memory = redismemory.New[orchestrator.Record](redis.NewClient(o),
+//		redismemory.Options{Prefix: in.Prefix, TTL: in.TTL})
+type Orchestrators struct {
+	Redis  string        // the URL of a Redis, for redis.ParseURL; empty for none
+	Prefix string        // of its keys
+	TTL    time.Duration // for how long the states of what has ended are kept; 0 for ever
+}
+
+// Main runs the program, as the function [Main] does.
+func (a Application) Main() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
@@ -44,18 +72,18 @@ func Main(workflows ...perdure.Definition) {
 		os.Exit(exitInterrupted)
 	}()
 	name := strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe")
-	os.Exit(run(ctx, name, os.Args[1:], os.Stdin, os.Stdout, os.Stderr, workflows...))
+	os.Exit(runApplication(ctx, name, os.Args[1:], os.Stdin, os.Stdout, os.Stderr, a))
 }
 
 // gcPercent is the value of GOGC that bench measures with. It makes 5 % more steps per
 // second than 100 does; higher values make little difference.
 const gcPercent = 400
 
-// run runs one command and returns its exit code. The result of the command goes to stdout,
-// everything else to stderr. The end of ctx is an interrupt.
-func run(ctx context.Context, name string, args []string, stdin io.Reader, stdout, stderr io.Writer,
-	workflows ...perdure.Definition) int {
-	p, err := newProgram(name, workflows)
+// runApplication runs one command and returns its exit code. The result of the command goes to
+// stdout, everything else to stderr. The end of ctx is an interrupt.
+func runApplication(ctx context.Context, name string, args []string, stdin io.Reader, stdout,
+	stderr io.Writer, a Application) int {
+	p, err := newProgram(name, a)
 	if err == nil {
 		err = p.execute(ctx, args, stdin, stdout, stderr)
 	}
@@ -73,16 +101,18 @@ type program struct {
 	name      string // as the user called it
 	workflows []perdure.Definition
 	known     []perdure.Registered // the same, by name
+	// orchestrators is [Application.Orchestrators]
+	orchestrators func(context.Context, Orchestrators) error
 }
 
 // newProgram makes a program. It fails if a workflow is invalid, whatever the command is.
-func newProgram(name string, workflows []perdure.Definition) (*program, error) {
+func newProgram(name string, a Application) (*program, error) {
 	e, err := perdure.New(memory.New(), perdure.Options{Build: "check"})
 	if err == nil {
-		err = e.Register(workflows...)
+		err = e.Register(a.Workflows...)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return &program{name, workflows, e.Workflows()}, nil
+	return &program{name, a.Workflows, e.Workflows(), a.Orchestrators}, nil
 }

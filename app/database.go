@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,13 +23,19 @@ type database struct {
 	program   *program
 	text      string      // value of the flag
 	tokenFile string      // value of the flag that names a file with the token for a server
+	config    string      // value of the flag that names the file of the configuration
+	isOpened  bool        // the command opens what the configuration names
 	chosen    func() bool // reports whether the flag was set
 	otherwise string      // default if neither the flag nor the variable is set
 }
 
-// database adds the flags --store and --token-file to a command. The default is ./perdure.db.
+// database adds the flags --store, --config and --token-file to a command. The default is
+// ./perdure.db.
 func (p *program) database(cmd *cobra.Command) *database {
 	d := p.databaseOr(cmd, place.Default, place.Forms, "./perdure.db")
+	d.isOpened = true
+	cmd.PersistentFlags().StringVar(&d.config, "config", "", "file of the configuration, for "+
+		"the store and the keys of its payloads (default "+config.FileEnv+")")
 	cmd.PersistentFlags().StringVar(&d.tokenFile, "token-file", "", "file with the token for a "+
 		"server (default "+place.TokenFileEnv+", or the token in "+place.TokenEnv+")")
 	return d
@@ -51,15 +58,21 @@ func (p *program) databaseOr(cmd *cobra.Command, otherwise, forms, inWords strin
 }
 
 // place returns the place of the database: from the flag, else from the environment
-// variable, else the default.
+// variable, else from the file of the configuration, else the default.
 func (d *database) place() (p place.Place, err error) {
 	env := os.Getenv(place.Env)
+	c, err := d.configured()
+	if err != nil {
+		return p, err
+	}
 	switch {
 	case d.chosen():
 		p, err = place.Parse(d.program.name, d.text)
 	case env != "":
 		p, err = place.Parse(d.program.name, env)
 		p.FromEnv = true
+	case c.Store != "":
+		p, err = place.Parse(d.program.name, c.Store)
 	default:
 		p, err = place.Parse(d.program.name, d.otherwise)
 	}
@@ -71,6 +84,15 @@ func (d *database) place() (p place.Place, err error) {
 		}
 	}
 	return p, err
+}
+
+// configured returns what the configuration has for a command that opens a database. The store is
+// empty if none is configured.
+func (d *database) configured() (config.Database, error) {
+	if !d.isOpened {
+		return config.Database{}, nil
+	}
+	return config.LoadDatabase(cmp.Or(d.config, os.Getenv(config.FileEnv)), os.Environ())
 }
 
 // itself returns the place of a database for a command that needs the database itself.
@@ -103,7 +125,7 @@ func (d *database) open(ctx context.Context, mode place.Mode) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := opened(ctx, at, mode)
+	s, err := d.opened(ctx, at, mode)
 	if err != nil {
 		return nil, err
 	}
@@ -119,8 +141,9 @@ func (d *database) open(ctx context.Context, mode place.Mode) (*client, error) {
 }
 
 // opened opens a database, whose payloads may be encrypted. A server decrypts by itself.
-func opened(ctx context.Context, at place.Place, mode place.Mode) (store.Store, error) {
-	e, err := config.EncryptionOf()
+func (d *database) opened(ctx context.Context, at place.Place, mode place.Mode) (store.Store,
+	error) {
+	c, err := d.configured()
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +151,7 @@ func opened(ctx context.Context, at place.Place, mode place.Mode) (store.Store, 
 	if err != nil || at.Kind == place.Server {
 		return s, err
 	}
-	coded, err := e.Wrap(ctx, s)
+	coded, err := c.Encryption.Wrap(ctx, s)
 	if err != nil {
 		return nil, errors.Join(at.Explain(err), s.Close())
 	}

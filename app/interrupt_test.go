@@ -165,7 +165,7 @@ func TestAnOlderDatabaseHasToBeMigrated(t *testing.T) {
 }
 
 func TestEveryCommandHasExamples(t *testing.T) {
-	p, err := newProgram("shop", nil)
+	p, err := newProgram("shop", Application{})
 	if err != nil {
 		t.Fatal(err)
 	}

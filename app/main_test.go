@@ -2,6 +2,8 @@ package app
 
 import (
 	"bytes"
+	"context"
+	"io"
 	"os"
 	"strings"
 	"testing"
@@ -20,6 +22,12 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// run runs one command of a program with these workflows, and returns its exit code.
+func run(ctx context.Context, name string, args []string, stdin io.Reader, stdout, stderr io.Writer,
+	workflows ...perdure.Definition) int {
+	return runApplication(ctx, name, args, stdin, stdout, stderr, Application{Workflows: workflows})
+}
+
 // A result is the result of a command.
 type result struct {
 	code           int
@@ -30,8 +38,14 @@ type result struct {
 func perdureCommand(t *testing.T, args ...string) result {
 	t.Helper()
 	t.Setenv(child, "1")
+	return perdureCommandOf(t, nil, args...)
+}
+
+// perdureCommandOf runs a command of a program with these workflows in this process.
+func perdureCommandOf(t *testing.T, workflows []perdure.Definition, args ...string) result {
+	t.Helper()
 	var stdout, stderr bytes.Buffer
-	code := run(t.Context(), "perdure", args, strings.NewReader(""), &stdout, &stderr)
+	code := run(t.Context(), "perdure", args, strings.NewReader(""), &stdout, &stderr, workflows...)
 	return result{code, stdout.String(), stderr.String()}
 }
 

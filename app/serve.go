@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -19,9 +20,6 @@ import (
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store/memory"
 )
-
-// configEnv is the variable that names the file of the configuration.
-const configEnv = "PERDURE_CONFIG"
 
 func (p *program) newServe() *cobra.Command {
 	var file string
@@ -53,7 +51,8 @@ itself has its own options instead.`,
 	}
 	db := p.databaseOr(cmd, place.Default, itself, "./perdure.db")
 	flags := cmd.Flags()
-	flags.StringVar(&file, "config", "", "file of the configuration (default "+configEnv+")")
+	flags.StringVar(&file, "config", "", "file of the configuration (default "+config.FileEnv+
+		")")
 	flags.BoolVar(&print, "print-config", false, "show the configuration, and do nothing else")
 	flags.String("addr", "", "address of the API, HOST:PORT, or off (default 127.0.0.1:7433, "+
 		"or a free port if that one is taken)")
@@ -64,7 +63,7 @@ itself has its own options instead.`,
 	completeWords(cmd, "log", "text", "json", "off")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if file == "" {
-			file = os.Getenv(configEnv)
+			file = os.Getenv(config.FileEnv)
 		}
 		set := flagged(cmd)
 		if db.chosen() {
@@ -88,9 +87,27 @@ itself has its own options instead.`,
 		isDefault := slices.ContainsFunc(values, func(v config.Value) bool {
 			return v.Key.Name == "listen.address" && v.From == "default"
 		})
+		if err := p.useOrchestrators(cmd.Context(), c.Orchestrators); err != nil {
+			return err
+		}
 		return p.serve(cmd, c, p.workflows, !chosen && isDefault)
 	}
 	return cmd
+}
+
+// useOrchestrators calls the application with where the states of orchestrators are kept.
+func (p *program) useOrchestrators(ctx context.Context, in config.Orchestrators) error {
+	switch {
+	case p.orchestrators != nil:
+		return p.orchestrators(ctx, Orchestrators(in))
+	case in.Redis != "":
+		return &perdure.Error{
+			Code: journal.CodeInvalid, Op: "configuration",
+			Message: "orchestrators.redis is set, and this program keeps no orchestrators there",
+			Hint:    "take it out; a program that uses it sets app.Application.Orchestrators",
+		}
+	}
+	return nil
 }
 
 // flagged returns the values of the flags that were given, by the names of their keys.
@@ -173,6 +190,9 @@ that it prints. What it has done is still there the next time.`,
 		workflows := p.workflows
 		if len(workflows) == 0 {
 			workflows = sample.Workflows()
+		}
+		if err := p.useOrchestrators(cmd.Context(), c.Orchestrators); err != nil {
+			return err
 		}
 		return p.develop(cmd, c, workflows)
 	}

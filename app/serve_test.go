@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,9 +16,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/codec"
+	"github.com/perdure/perdure/saga"
 )
 
 // A served is a command that serves the API, in this process.
@@ -320,4 +323,118 @@ func TestServeEncryptsAndTheCommandLineReads(t *testing.T) {
 	if r := perdureCommand(t, "runs", "history", "f-1"); !strings.Contains(r.stdout, "4711") {
 		t.Error("a retry over the API has lost a hidden field: ", r)
 	}
+}
+
+// Commands read the store and the keys of its payloads from the file of the configuration, which
+// the variable or the flag names. The variables and flags go before the file.
+//
+// spec: P-13, B-19
+func TestCommandsReadTheFileOfTheConfiguration(t *testing.T) {
+	t.Chdir(t.TempDir())
+	key := "a:" + base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{7}, 32))
+	conf := "store: sqlite:shop.db\nencryption.keys: '" + key + "'\n" +
+		"listen.address: '127.0.0.1:0'\n"
+	if err := os.WriteFile("c.yaml", []byte(conf), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := serveAPI(t, scripted, "serve", "--config", "c.yaml")
+	s.want(201, "POST", apiBase+"/workflows/greet/start?wait=1m", `{"id":"a-1","input":"ada"}`)
+	s.stop()
+	conf += "alerts.smtp: file:/nowhere\n" // a secret that only the server may read
+	if err := os.WriteFile("c.yaml", []byte(conf), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	reads := func(args ...string) result {
+		return perdureCommand(t, append([]string{"runs", "history", "a-1"}, args...)...)
+	}
+	if r := reads("--config", "c.yaml"); r.code != exitOK || !strings.Contains(r.stdout, "ada") {
+		t.Errorf("with --config: %+v", r)
+	}
+	if r := reads(); r.code == exitOK {
+		t.Errorf("without the file: %+v", r)
+	}
+	if r := reads("--store", "shop.db"); r.code == exitOK && strings.Contains(r.stdout, "ada") {
+		t.Errorf("without the keys: %+v", r)
+	}
+	t.Setenv("PERDURE_CONFIG", "c.yaml")
+	if r := reads(); r.code != exitOK || !strings.Contains(r.stdout, "ada") {
+		t.Errorf("with PERDURE_CONFIG: %+v", r)
+	}
+	if r := reads("--store", "other.db"); r.code == exitOK {
+		t.Errorf("--store does not go before the file: %+v", r)
+	}
+	if err := os.WriteFile("c.yaml", []byte("stor: x\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	reads().refused(t, exitUsage, "c.yaml:1: there is no key stor")
+}
+
+// The application gets what the configuration says of orchestrators. A program that does not ask
+// for it is not served with it.
+//
+// spec: P-13
+func TestTheApplicationGetsTheKeysOfOrchestrators(t *testing.T) {
+	t.Chdir(t.TempDir())
+	t.Setenv("PERDURE_ORCHESTRATORS_REDIS", "redis://127.0.0.1:18199")
+	t.Setenv("PERDURE_ORCHESTRATORS_TTL", "1h")
+	serve := func(use func(context.Context, Orchestrators) error) result {
+		var stdout, stderr bytes.Buffer
+		code := runApplication(t.Context(), "perdure", []string{"serve", "--addr", "off"},
+			strings.NewReader(""), &stdout, &stderr,
+			Application{Workflows: scripted, Orchestrators: use})
+		return result{code, stdout.String(), stderr.String()}
+	}
+	serve(nil).refused(t, exitUsage, "orchestrators.redis is set")
+	var got Orchestrators
+	r := serve(func(_ context.Context, in Orchestrators) error {
+		got = in
+		return errors.New("that is enough")
+	})
+	want := Orchestrators{"redis://127.0.0.1:18199", "orchestration:", time.Hour}
+	if r.code == exitOK || !strings.Contains(r.stderr, "that is enough") || got != want {
+		t.Errorf("%+v, %+v, want %+v", r, got, want)
+	}
+	if _, err := os.Stat("perdure.db"); err == nil {
+		t.Error("a server that did not begin has made a database")
+	}
+}
+
+// spec: P-13
+func TestServeWithoutThePatternOfItsWorkflowsDoesNotBegin(t *testing.T) {
+	t.Chdir(t.TempDir())
+	t.Setenv("PERDURE_PATTERNS_OFF", "workflow")
+	r := perdureCommandOf(t, scripted, "serve", "--addr", "off")
+	r.refused(t, exitUsage, "pattern WORKFLOW is switched off")
+	order := saga.New[int]("only")
+	saga.Add(order, "a", func(context.Context, int) (int, error) { return 1, nil })
+	s := serveAPI(t, []perdure.Definition{order}, "serve", "--addr", "127.0.0.1:0")
+	s.want(201, "POST", apiBase+"/workflows/only/start?wait=1m", `{"input":1}`)
+	s.want(200, "GET", apiBase+"/schedules", "")
+}
+
+// Traces are on where the environment names a collector, unless they are switched off. A protocol
+// that is not supported shows which of the two it is.
+//
+// spec: P-13
+func TestTracesAreOnWhereThereIsACollector(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, name := range []string{
+		"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_SDK_DISABLED",
+		"OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_TRACES_EXPORTER",
+	} {
+		t.Setenv(name, "")
+	}
+	t.Setenv("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "grpc")
+	serves := func() {
+		t.Helper()
+		if r := serveAPI(t, scripted, "serve", "--addr", "127.0.0.1:0").stop(); r.code != exitOK {
+			t.Error(r)
+		}
+	}
+	serves()
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:18198")
+	r := perdureCommandOf(t, scripted, "serve", "--addr", "127.0.0.1:0")
+	r.refused(t, exitUsage, `the protocol "grpc" is not supported`)
+	t.Setenv("PERDURE_TRACES", "false")
+	serves()
 }

@@ -209,3 +209,46 @@ func ExampleResult() {
 	// [3 0 5]
 	// item 1 failed: too many requests
 }
+
+// A workflow leaves the choice to the engine, whose operator knows the service behind it.
+func ExampleDefault() {
+	mail := perdure.Define("mail", func(ctx context.Context, to []string) (int, error) {
+		sent, err := backpressure.ForEach(ctx, "send", to,
+			backpressure.Each[string]{Policy: backpressure.Default},
+			func(context.Context, string) (bool, error) { return true, nil })
+		return len(sent), err
+	})
+	engine, err := perdure.New(memory.New(), perdure.Options{
+		Backpressure: backpressure.Config{Strategy: "batched", BatchSize: 2},
+	})
+	if err == nil {
+		err = engine.Register(mail)
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- engine.Run(ctx) }()
+	run, err := mail.Start(ctx, engine, []string{"ada", "bob", "eve"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(run.Result(ctx))
+	stop()
+	fmt.Println(<-done)
+	// Output:
+	// 3 <nil>
+	// <nil>
+}
+
+// Any other policy begins as it does by itself.
+func ExampleBegin() {
+	limiter, err := backpressure.Begin(context.Background(), backpressure.Limit(2))
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(limiter.Room(1, time.Now()))
+	// Output:
+	// 1 <nil>
+}

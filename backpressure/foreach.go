@@ -88,7 +88,11 @@ func ForEach[T, R any](
 	if policy == nil {
 		policy = Limit(0)
 	}
-	pace := paced.New(ctx, policy.Begin(), info.Started, paced.Things[int]{
+	limiter, err := Begin(ctx, policy)
+	if err != nil {
+		return nil, err
+	}
+	pace := paced.New(ctx, limiter, info.Started, paced.Things[int]{
 		Begin: e.begin, Ended: e.ended,
 	})
 	defer pace.Close()

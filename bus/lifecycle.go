@@ -29,10 +29,10 @@ type End struct {
 
 // Lifecycle returns a listener that publishes one event at the end of each logical run: none where
 // a run continues as new. The store keeps it until the broker has accepted it, or has refused it
-// for good. Add it to an engine
-// with [perdure.Engine.Listen] before its Run.
+// for good. Add it to an engine with [perdure.Engine.Listen] before its Run, or to a workflow as an
+// option. An engine with Options.NoLifecycle does not call it.
 func Lifecycle(s Sender, topic string) perdure.Listener {
-	return perdure.Listener{Call: func(ctx context.Context, e perdure.Ended) error {
+	call := func(ctx context.Context, e perdure.Ended) error {
 		out := []event.Event{ended(e)}
 		for pause := firstPause; ; pause = min(2*pause, maxPause) {
 			err := guard.Call(func() error { return s.Publish(ctx, topic, out) })
@@ -41,7 +41,8 @@ func Lifecycle(s Sender, topic string) perdure.Listener {
 			}
 			rest(ctx, pause)
 		}
-	}}
+	}
+	return perdure.Listener{Call: call, Lifecycle: true}
 }
 
 // maxError is how much of an error an [End] has, in bytes.

@@ -197,6 +197,30 @@ func TestATraceGoesOnThroughARun(t *testing.T) {
 	})
 }
 
+// An engine without lifecycle events does not call the listener, and calls others.
+//
+// spec: R-30, P-13
+func TestLifecycleEventsAreSwitchedOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, others := &dead{}, 0
+		wf := perdure.Define("w", func(context.Context, int) (int, error) { return 1, nil },
+			bus.Lifecycle(b, "ends"), perdure.Listener{
+				Call: func(context.Context, perdure.Ended) error {
+					others++
+					return nil
+				},
+			})
+		w := world.With(t, perdure.Options{NoLifecycle: true}, wf)
+		world.Must[func()](t)(w.Engine.Listen(bus.Lifecycle(b, "ends")))
+		world.Must[*perdure.Run[int]](t)(wf.Start(t.Context(), w.Engine, 1, perdure.ID("a")))
+		time.Sleep(time.Hour)
+		w.End()
+		if got := heard(t, b, "ends"); len(got) > 0 || others != 1 {
+			t.Errorf("published are %v, and another listener was called %d times", got, others)
+		}
+	})
+}
+
 // spec: R-30
 func TestOneLifecycleEventForEachLogicalRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -36,7 +36,9 @@ type Detail struct {
 	outcomeNumber
 	Choices []string `json:"choices,omitempty"` // the decisions that an operator may take
 	EventDetail
-	Policy string `json:"policy,omitempty"` // what happens to a child when its parent ends
+	// what happens to a child when its parent ends; in CompensationStarted, the name of the handler
+	// of compensations that fail, if the engine has chosen it
+	Policy string `json:"policy,omitempty"`
 	// the entry is in the outbox: it is delivered at least once
 	Tell bool `json:"tell,omitempty"`
 	StartDetail
@@ -226,7 +228,7 @@ func (e *Entry) Misplaced() string {
 		return "EventDetail"
 	case k != VersionMarked && d.Version != 0:
 		return "Version"
-	case k != ChildStarted && d.Policy != "":
+	case k != ChildStarted && k != CompensationStarted && d.Policy != "":
 		return "Policy"
 	case k != RunRetrying && k != RunSuspended && d.Failures != 0:
 		return "Failures"

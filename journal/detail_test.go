@@ -92,6 +92,7 @@ func TestADetailHasThePartsOfItsKind(t *testing.T) {
 		{journal.StepCompleted, &journal.Detail{Version: 1}, "Version"},
 		{journal.ChildStarted, &journal.Detail{Policy: "cancel"}, ""},
 		{journal.ChildCompleted, &journal.Detail{Policy: "cancel"}, "Policy"},
+		{journal.CompensationStarted, &journal.Detail{Policy: "robust"}, ""},
 		{journal.RunRetrying, &journal.Detail{Failures: 1}, ""},
 		{journal.StepRetrying, &journal.Detail{Failures: 1}, "Failures"},
 		{journal.SignalConsumed, &journal.Detail{Choices: []string{"retry"}}, ""},

@@ -38,11 +38,17 @@ func Record(ctx context.Context, f Fact) error {
 	if f.Err != nil {
 		d.Failure = failure.Of(f.Err)
 	}
-	out, err := kernel.TakeNote(ctx, kernel.Note{Kind: f.Kind, Name: f.Name, Key: f.Key, Detail: d})
+	_, err := record(ctx, kernel.Note{Kind: f.Kind, Name: f.Name, Key: f.Key, Detail: d})
+	return err
+}
+
+// record records a note, or returns the recorded detail.
+func record(ctx context.Context, n kernel.Note) (*journal.Detail, error) {
+	out, err := kernel.TakeNote(ctx, n)
 	if err == nil && out.Failure != nil {
 		err = failure.Err(out.Failure)
 	}
-	return err
+	return out.Detail, err
 }
 
 // A FactKind is the kind of a [Fact]. See [journal.Kind] for all kinds.

@@ -6,6 +6,7 @@ package pattern
 import (
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/perdure/perdure/definition"
 	"github.com/perdure/perdure/internal/failure"
@@ -67,6 +68,15 @@ func (k Kind) ApplyToWorkflow(w *sealed.Workflow) error {
 		return nil
 	}
 	return failure.Invalid("define "+w.Name, "there is no pattern %v", k)
+}
+
+// UsualTimeout is an option of a workflow: the overall timeout that its pattern has if the author
+// sets none. Definition.Defaults of an engine replace it.
+type UsualTimeout time.Duration
+
+func (t UsualTimeout) ApplyToWorkflow(w *sealed.Workflow) error {
+	w.Timeout = time.Duration(t)
+	return nil
 }
 
 // CheckName returns an error if s is not valid as a name, or would not be with the prefix that the

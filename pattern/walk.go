@@ -48,7 +48,11 @@ func (w Walk) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	pace := paced.New(ctx, p.Begin(), info.Started, paced.Things[string]{
+	limiter, err := backpressure.Begin(ctx, p)
+	if err != nil {
+		return err
+	}
+	pace := paced.New(ctx, limiter, info.Started, paced.Things[string]{
 		Begin: func(node string, alone bool) (paced.Awaitable, error) {
 			return w.Begin(node, alone)
 		},

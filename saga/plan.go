@@ -42,13 +42,13 @@ func (d *declaration) plan() *plan {
 	for _, t := range own.steps {
 		p.check(t)
 	}
-	if !own.policy.valid() {
+	if own.policy != "" && !own.policy.valid() {
 		p.complain("policy", "there is no policy %q", string(own.policy))
 	}
 	if own.output != nil && own.output.of != d {
 		p.complain("output", "step %s is one of saga %s", own.output.id, own.output.of.name)
 	}
-	if own.handler == nil {
+	if own.handles && own.handler == nil {
 		p.complain("handler", "a nil handler")
 	}
 	p.issues = append(p.issues, backpressure.Check("backpressure", own.backpressure)...)

@@ -15,6 +15,8 @@ import (
 type execution struct {
 	*plan
 	backpressure backpressure.Policy
+	policy       Policy  // of the rollback; empty before it
+	handler      Handler // of the rollback
 	// its name, with a dot, in the run that it is a part of; empty if it is the run
 	part     string
 	path     string          // of its scope, with a slash; empty if it is the run

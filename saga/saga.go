@@ -15,7 +15,8 @@ import (
 	"github.com/perdure/perdure/report"
 )
 
-// DefaultTimeout is the overall timeout of a saga that has no timeout of its own.
+// DefaultTimeout is the overall timeout of a saga that has no timeout of its own, unless the engine
+// has another default: see definition.Defaults.
 const DefaultTimeout = 5 * time.Minute
 
 // A Saga is a definition: steps, their compensations, and the policy for undoing. One goroutine
@@ -37,9 +38,10 @@ type declaration struct {
 	name         string
 	input        reflect.Type
 	steps        []*step
-	output       *step // nil if there is none
-	policy       Policy
-	handler      Handler
+	output       *step   // nil if there is none
+	policy       Policy  // empty for the engine's
+	handler      Handler // counts if handles is set; else the engine's does
+	handles      bool
 	parks        bool
 	backpressure backpressure.Policy
 	calls        pattern.Callbacks
@@ -53,9 +55,7 @@ type declaration struct {
 // New begins the definition of a saga. The timeout among the options limits a whole run. A retry
 // policy among them has no effect: a step without its own policy has one attempt.
 func New[I any](name string, opts ...perdure.WorkflowOption) *Saga[I] {
-	d := &declaration{
-		name: name, input: reflect.TypeFor[I](), policy: StrictSequential, handler: ContinueHandler,
-	}
+	d := &declaration{name: name, input: reflect.TypeFor[I]()}
 	d.key, d.compile = d, sync.OnceValue(d.plan)
 	if d.hasInputs() {
 		opts = append(slices.Clip(opts), pattern.Accepts(func(input json.RawMessage) error {
@@ -78,7 +78,7 @@ type runner interface {
 func define[I any](name string, opts []perdure.WorkflowOption, declare pattern.Declared,
 	calls pattern.Calling, compile func() runner) *perdure.Workflow[I, json.RawMessage] {
 	opts = slices.Concat([]perdure.WorkflowOption{
-		perdure.Timeout(DefaultTimeout), perdure.NoRetry, pattern.CleansUp, pattern.Saga,
+		pattern.UsualTimeout(DefaultTimeout), perdure.NoRetry, pattern.CleansUp, pattern.Saga,
 	}, opts, []perdure.WorkflowOption{
 		declare, calls,
 	})
@@ -115,15 +115,18 @@ func (s *Saga[I]) Output(step Dependency) *Saga[I] {
 	return s
 }
 
-// Policy sets how steps are undone. The default is [StrictSequential].
+// Policy sets how steps are undone. The default is that of the engine, which is [StrictSequential]
+// unless its definition.Defaults say otherwise. A rollback ends by the policy that it has begun
+// with.
 func (s *Saga[I]) Policy(p Policy) *Saga[I] {
 	s.def.policy = p
 	return s
 }
 
-// OnUndoError sets the handler of compensations that have failed. The default is [ContinueHandler].
+// OnUndoError sets the handler of compensations that have failed. The default is that of the
+// engine, which is [ContinueHandler] unless its definition.Defaults name another one.
 func (s *Saga[I]) OnUndoError(h Handler) *Saga[I] {
-	s.def.handler = h
+	s.def.handler, s.def.handles = h, true
 	return s
 }
 

@@ -98,19 +98,16 @@ func (x *execution) notUndone() error {
 // undoAll undoes, by the policy, every step that is done and has no verdict yet. It returns an
 // error if the run ends meanwhile.
 func (x *execution) undoAll(ctx context.Context) error {
-	groups := x.groups()
-	if len(groups) == 0 {
+	if len(x.groups()) == 0 {
 		return nil
 	}
 	if err := x.compensating(ctx, true); err != nil {
 		return err
 	}
-	if err := pattern.Record(ctx, pattern.Fact{
-		Kind: pattern.CompensationStarted, Name: "compensation", Reason: string(x.policy),
-	}); err != nil {
+	if err := x.decide(ctx); err != nil {
 		return err
 	}
-	for _, group := range groups {
+	for _, group := range x.groups() {
 		undo := x.undoGroup
 		if x.stopped {
 			undo = x.skip
@@ -120,6 +117,24 @@ func (x *execution) undoAll(ctx context.Context) error {
 		}
 	}
 	return x.compensating(ctx, false)
+}
+
+// decide sets the policy and the handler of a rollback, and records them.
+func (x *execution) decide(ctx context.Context) error {
+	how, err := pattern.BeginUndo(ctx, pattern.Backward{
+		Policy: string(x.plan.policy), Handles: x.handles,
+	})
+	if err != nil {
+		return err
+	}
+	x.policy, x.handler = Policy(how.Policy), ContinueHandler
+	if x.handles {
+		x.handler = x.plan.handler
+	}
+	if how.OnError != "" {
+		x.handler, err = NamedHandler(how.OnError)
+	}
+	return err
 }
 
 // compensating sets the status of the run to COMPENSATING while there is something to undo: in this

@@ -13,7 +13,8 @@ import (
 	"github.com/perdure/perdure/pattern"
 )
 
-// DefaultTimeout is the overall timeout of a TCC that has no timeout of its own.
+// DefaultTimeout is the overall timeout of a TCC that has no timeout of its own, unless the engine
+// has another default: see definition.Defaults.
 const DefaultTimeout = 30 * time.Second
 
 // DefaultRetry is the default retry policy of participants: four attempts, with delays of 1 s, 2 s
@@ -59,7 +60,7 @@ func workflow[I any](name string, declare pattern.Declared, calls pattern.Callin
 	run func(context.Context, json.RawMessage) error,
 	opts []perdure.WorkflowOption) *perdure.Workflow[I, json.RawMessage] {
 	opts = slices.Concat([]perdure.WorkflowOption{
-		perdure.Timeout(DefaultTimeout), pattern.TCC, pattern.CleansUp,
+		pattern.UsualTimeout(DefaultTimeout), pattern.TCC, pattern.CleansUp,
 	}, opts,
 		[]perdure.WorkflowOption{declare, calls})
 	return perdure.Define(name, func(ctx context.Context, _ I) (json.RawMessage, error) {

@@ -235,7 +235,8 @@ var plan = map[string]permit{
 	},
 	// programs
 	"app/internal/config": {
-		own: "/ codec internal/place journal server/auth store", others: "go.yaml.in/yaml/v3",
+		own:    "/ codec definition internal/place journal server/auth store",
+		others: "go.yaml.in/yaml/v3",
 	},
 	"app/internal/serving": {
 		own:    anyPublic + " app/internal/config internal/place",

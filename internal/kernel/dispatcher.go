@@ -26,6 +26,8 @@ type Listener struct {
 	Statuses []journal.Status // the ends that it wants; none means all but CONTINUED_AS_NEW
 	Tell     func(ctx context.Context, e End) error
 	Alerts   bool // it wants only the ends that an alert rule counts, and those surely
+	// it publishes lifecycle events, which may be switched off
+	Lifecycle bool
 }
 
 // NewListener returns a listener of the ends of a workflow's runs. An empty name means all

@@ -36,6 +36,7 @@ func New(s store.Store, cfg Config) *Engine {
 	e := &Engine{cfg: cfg, shared: newShared(), changed: make(chan struct{})}
 	e.FrontEnd = newFrontEnd(s, &cfg)
 	e.numbers, e.writers = newClientNumbers(s), e
+	e.silent = cfg.NoLifecycle
 	e.kernel = newKernel(s, cfg, e.shared)
 	return e
 }

@@ -68,6 +68,14 @@ type Config struct {
 	CleanUp time.Duration
 	// KeepDeadLettered is how long a run with a dead letter is kept after its end.
 	KeepDeadLettered time.Duration
+	// Timeouts are the overall timeouts of workflows whose authors have set none, by pattern; at
+	// most 0 for none. A pattern without an entry has that of its package.
+	Timeouts map[journal.Pattern]time.Duration
+	// UndoPolicy and OnUndoError are the names of how patterns undo whose definitions do not say.
+	UndoPolicy, OnUndoError string
+	Backpressure            []byte // the encoded policy of definitions that leave it to the engine
+	// NoLifecycle leaves out the listeners that publish lifecycle events.
+	NoLifecycle bool
 	// Failure returns the recorded form of an error of a transaction of the user's.
 	Failure func(error) *journal.Failure
 }
@@ -83,6 +91,7 @@ type Workflow struct {
 	// ByName lets operations go on that are new in another build, whatever lies ahead.
 	ByName  bool
 	Timeout time.Duration     // of the whole run; 0 for none
+	Timed   bool              // Timeout is the author's
 	Layers  [][]string        // the steps that it declares, layer by layer; nil for none
 	Retain  journal.Retention // empty for the engine's retention
 	// Limits returns what a run with that input has to get before its code is called: slots and

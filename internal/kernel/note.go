@@ -17,6 +17,9 @@ type Note struct {
 	Key    string
 	Status journal.Status // the status of the run from here on; zero if it stays
 	Detail *journal.Detail
+	// Complete is called before the note is recorded for the first time, and may set its detail by
+	// the settings of the engine; nil for nothing to set.
+	Complete func(*Config)
 	// Produce makes the payload. It is workflow code.
 	Produce func() ([]byte, *journal.Failure)
 
@@ -43,6 +46,9 @@ func TakeNote(ctx context.Context, n Note) (Outcome, error) {
 		c.deliver()
 		return Outcome{}, c.end
 	}
+	if n.Complete != nil && (rec == nil || rec.ended == nil) {
+		n.Complete(&r.k.cfg)
+	}
 	e := &journal.Entry{Kind: n.Kind, Status: n.Status, Op: op, Detail: n.Detail}
 	if n.Kind == journal.EventEmitted {
 		n.Detail.Message = string(r.id()) + "/" + s.path + op.String()
@@ -58,7 +64,7 @@ func TakeNote(ctx context.Context, n Note) (Outcome, error) {
 		Data: e.Data, Failure: e.Failure(), stored: storedAt(e),
 	}}
 	if n.Kind != journal.ValueRecorded {
-		return Outcome{}, nil
+		return Outcome{Detail: e.Detail}, nil
 	}
 	return s.payload(o)
 }

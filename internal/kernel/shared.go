@@ -17,6 +17,7 @@ type shared struct {
 	rules  atomic.Pointer[rules.Rules]
 	asking chan struct{} // asks the goroutine that watches the ends of runs to look now
 	owner  any           // the engine of the application; nil for none
+	silent bool          // no lifecycle events are published
 
 	mu         sync.Mutex // taken after every other lock
 	workflows  map[string]*Workflow
@@ -151,6 +152,9 @@ func (s *shared) listening(h journal.Head) []*Listener {
 	s.mu.Unlock()
 	var out []*Listener
 	for _, l := range all {
+		if l.Lifecycle && s.silent {
+			continue
+		}
 		if l.wants(h) && (!l.Alerts || s.rules.Load().Alerts(h.Workflow, h.Status.String())) {
 			out = append(out, l)
 		}

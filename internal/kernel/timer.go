@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/internal/guard"
+	"github.com/perdure/perdure/internal/rules"
 	"github.com/perdure/perdure/journal"
 )
 
@@ -169,10 +170,23 @@ func (r *run) overdue() bool {
 // due returns when the overall timeout passes; zero if there is none, or if the timeout would undo
 // a decision.
 func (r *run) due() time.Time {
-	if r.def == nil || r.def.Timeout <= 0 || r.ending.as() != 0 || r.values.decided() != 0 {
+	if r.def == nil || r.ending.as() != 0 || r.values.decided() != 0 {
 		return time.Time{}
 	}
-	return later(r.created(), r.admission.due()).Add(r.def.Timeout)
+	limit := r.k.cfg.TimeoutOf(r.def)
+	if limit <= 0 {
+		return time.Time{}
+	}
+	return later(r.created(), r.admission.due()).Add(limit)
+}
+
+// TimeoutOf returns the overall timeout of the runs of a workflow; at most 0 for none.
+func (c *Config) TimeoutOf(w *Workflow) time.Duration {
+	usual, set := c.Timeouts[w.Pattern]
+	if w.Timed || !set || rules.IsOwn(w.Name) {
+		return w.Timeout
+	}
+	return usual
 }
 
 // earlier returns the earlier one of two times. The zero time means never.

@@ -3,6 +3,7 @@ package sealed
 import (
 	"context"
 	"reflect"
+	"time"
 
 	"github.com/perdure/perdure/internal/kernel"
 	"github.com/perdure/perdure/journal"
@@ -16,6 +17,7 @@ type Client struct {
 	Live     *kernel.Engine              // nil if there is no engine in this process
 	Known    func(name string) *Workflow // returns nil for an unknown workflow
 	Joined   bool                        // it writes in a transaction of the application
+	Dedup    time.Duration               // of starts that ask for no other window
 }
 
 // ClientOf returns the client of a caller, which is an Engine or a Client of package perdure. It

@@ -56,6 +56,8 @@ func (o *Start) Note(name, value string) {
 const (
 	CallbackStep    = "perdure:callback"   // the step in which callbacks are called
 	SuppressedError = "perdure:suppressed" // the error that a callback has suppressed
+	// the backpressure policy of the engine
+	BackpressureValue = "perdure:backpressure"
 )
 
 // The modes of a start: see package pattern.

@@ -3,10 +3,12 @@
 //	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379"})
 //	memory := redismemory.New[orchestrator.Record](client, redismemory.Options{})
 //
-// A subject has one key, a hash with its state as JSON and its lock. A state has no expiry. Each
-// operation is one script, which Redis executes as a whole, and the script has one command that
-// writes: it happens or it does not. A lock passes by the clock of the server. The clocks of
-// clients are not used.
+// A subject has one key, a hash with its state as JSON and its lock. Each operation is one script,
+// which Redis executes as a whole, and the script has one command that writes: it happens or it
+// does not. A lock passes by the clock of the server. The clocks of clients are not used.
+//
+// A state has no expiry, unless Options.TTL is set and its instance has ended. Should another
+// instance of the subject begin by then, its first write takes the expiry away before it.
 //
 // A command is sent once, whatever the client's settings of retries are. A second try of a write
 // would find the state of the first one, and report a conflict that was none. A call ends with its

@@ -19,13 +19,18 @@ type Options struct {
 	// Prefix begins each key. Memories with one prefix are one memory, so each kind of state needs
 	// its own. The default is "orchestration:".
 	Prefix string
+	// TTL is how long a state is kept after the end of its instance; 0 means for ever. Redis
+	// removes it then with all that the memory knows of the subject: an event that comes again
+	// later begins a new instance.
+	TTL time.Duration
 }
 
-// A Memory is an [orchestrator.Memory] and an [orchestrator.Family] on Redis. It may be used by
-// many goroutines.
+// A Memory is an [orchestrator.Memory], [orchestrator.Family] and [orchestrator.Cleaner] on Redis.
+// It may be used by many goroutines.
 type Memory[T any] struct {
 	client redis.UniversalClient
 	prefix string
+	ttl    time.Duration
 }
 
 // New returns a memory that uses a client. It sends nothing yet. The client stays the caller's, who
@@ -34,7 +39,7 @@ func New[T any](client redis.UniversalClient, o Options) *Memory[T] {
 	if o.Prefix == "" {
 		o.Prefix = "orchestration:"
 	}
-	return &Memory[T]{client, o.Prefix}
+	return &Memory[T]{client, o.Prefix, o.TTL}
 }
 
 // key returns the key of a subject. The subject is a hash tag, which alone decides the slot of a
@@ -95,6 +100,20 @@ func (m *Memory[T]) Write(ctx context.Context, subject string, c orchestrator.Ch
 		err = orchestrator.ErrConflict
 	}
 	return failed("write", subject, err)
+}
+
+// Cleanup sets the time to live of a state whose instance has ended. The next Write ends it.
+func (m *Memory[T]) Cleanup(ctx context.Context, subject string, c orchestrator.Change[T],
+	_ *orchestrator.Metadata) error {
+	if m.ttl <= 0 {
+		return nil
+	}
+	kept, err := m.run(ctx, expire, m.key(subject), int64(c.Lock),
+		max(m.ttl.Milliseconds(), 1)).Bool()
+	if err == nil && !kept {
+		err = orchestrator.ErrFenced
+	}
+	return failed("clean up", subject, err)
 }
 
 // Lock takes the lock of a subject; it returns 0 if somebody holds it.

@@ -44,8 +44,14 @@ if ARGV[5] ~= '' and ARGV[5] ~= parent then
 	if ARGV[6] == '0' then return 'list' end
 	parent = ARGV[5]
 end
+if redis.call('PTTL', KEYS[1]) > 0 then redis.call('PERSIST', KEYS[1]) end
 redis.call('HSET', KEYS[1], 'version', ARGV[3], 'data', ARGV[4], 'parent', parent)
 return 'written'
+`)
+
+	expire = redis.NewScript(look + `
+if not held or is[1] ~= ARGV[1] then return 0 end
+return redis.call('PEXPIRE', KEYS[1], ARGV[2])
 `)
 
 	// Reads are scripts too, because a client may send a plain read to a replica.

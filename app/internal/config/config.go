@@ -31,13 +31,14 @@ type Config struct {
 	Redact []string
 	Audit  string // the file of the audit; empty for the log
 
-	Encryption Encryption
-	Engine     perdure.Options // without what is not configured
-	Alerts     Alerts
-	Log        Log
-	Switches   Switches
-	Traces     bool
-	Stale      time.Duration
+	Encryption    Encryption
+	Engine        perdure.Options // without what is not configured
+	Orchestrators Orchestrators
+	Alerts        Alerts
+	Log           Log
+	Switches      Switches
+	Traces        bool
+	Stale         time.Duration
 }
 
 // Listen is how the API is reached.
@@ -47,6 +48,13 @@ type Listen struct {
 	Certificate string // the files of a TLS certificate and its key
 	Key         string
 	Prefix      string
+}
+
+// Orchestrators is where the program keeps the states of orchestrators.
+type Orchestrators struct {
+	Redis  string        // the URL of a Redis; empty for none
+	Prefix string        // of its keys
+	TTL    time.Duration // how long states of what has finished are kept; 0 for ever
 }
 
 // Alerts are the options of alerts.
@@ -63,7 +71,7 @@ type Log struct {
 }
 
 // Switches are parts that can be switched off.
-type Switches struct{ API, Health, Metrics, MCP, DeadLetters bool }
+type Switches struct{ API, Health, Metrics, MCP, DeadLetters, Recovery bool }
 
 // Off is the address of an API that does not listen.
 const Off = "off"
@@ -109,12 +117,20 @@ func Load(file string, environment []string, flags map[string]string) (Config, [
 		if !ok {
 			s = source{text: k.Default, from: byDefault}
 		}
-		if err := k.apply(&c, s); err != nil {
-			return Config{}, nil, refuse(s.from+": "+k.Name+" is not valid: "+err.Error(), k.About)
+		if err := k.load(&c, s); err != nil {
+			return Config{}, nil, err
 		}
 		all = append(all, Value{k, k.shown(s), s.from})
 	}
 	return c, all, c.check()
+}
+
+// load sets the key to what a source has. The error names the place.
+func (k *Key) load(c *Config, s source) error {
+	if err := k.apply(c, s); err != nil {
+		return refuse(s.from+": "+k.Name+" is not valid: "+err.Error(), k.About)
+	}
+	return nil
 }
 
 func (k *Key) apply(c *Config, s source) error {
@@ -177,6 +193,13 @@ func (k *Key) shown(s source) string {
 
 // check refuses what does not go together.
 func (c *Config) check() error {
+	if !c.Switches.Recovery {
+		c.Engine.MaxCrashes = 1
+	}
+	if _, err := c.Engine.Backpressure.Policy(); err != nil {
+		return refuse("backpressure is not valid: "+err.Error(),
+			"each strategy has numbers of its own, and an application may register strategies")
+	}
 	switch {
 	case (c.Listen.Certificate == "") != (c.Listen.Key == ""):
 		return refuse("listen.certificate and listen.key go together", "set both, or neither")

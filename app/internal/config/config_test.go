@@ -4,13 +4,17 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/definition"
 	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/saga"
 	"github.com/perdure/perdure/server/auth"
+	"github.com/perdure/perdure/tcc"
 )
 
 func write(t *testing.T, text string) string {
@@ -67,8 +71,74 @@ func TestDefaultsAreValid(t *testing.T) {
 		o.SweepOnly || o.FailOnWarning || o.Retention.Period != 7*24*time.Hour ||
 		o.CleanUp != time.Hour || o.KeepUnrouted != 7*24*time.Hour ||
 		o.KeepDeadLettered != 30*24*time.Hour || c.Stale != time.Hour ||
-		c.Switches != (Switches{API: true, Health: true, Metrics: true, DeadLetters: true}) {
+		o.MaxCrashes != 20 || o.Dedup != 24*time.Hour || o.SpillOver != 100_000 ||
+		o.MaxStreams != 16<<20 || o.NoLifecycle || len(o.Off) > 0 || !c.Traces ||
+		o.Defaults != (definition.Defaults{
+			SagaTimeout: saga.DefaultTimeout, TCCTimeout: tcc.DefaultTimeout,
+			Compensation: string(saga.StrictSequential), OnUndoError: "default",
+		}) ||
+		c.Switches != (Switches{
+			API: true, Health: true, Metrics: true, DeadLetters: true, Recovery: true,
+		}) {
 		t.Errorf("%+v", c)
+	}
+}
+
+// Each key, set to what is not its default, changes the configuration.
+//
+// spec: P-13
+func TestEveryKeyArrives(t *testing.T) {
+	_, hash := auth.NewToken()
+	texts := map[string]string{
+		"store": "sqlite:other.db", "listen.address": "127.0.0.1:18100", "listen.hosts": "a",
+		"listen.certificate": "a.pem", "listen.key": "a.key", "listen.prefix": "/ops",
+		"auth.tokens": "ada:admin:" + hash, "audit.file": "audit", "redact": "pin",
+		"encryption.keys": "a:b", "engine.dedup": "0s", "engine.precise_timers": "off",
+		"patterns.off": "workflow", "sagas.timeout": "none",
+		"sagas.compensation": "CIRCUIT_BREAKER", "sagas.on_undo_error": "robust",
+		"tccs.timeout": "1m", "retention.period": "forever",
+		"backpressure.strategy": "batched", "backpressure.error_rate_threshold": "0.5",
+		"orchestrators.redis": "redis://u:p@h:6379", "orchestrators.prefix": "shop:",
+		"orchestrators.ttl": "1h", "retention.statuses": "FAILED=1h", "alerts.secret": "s",
+		"alerts.smtp": "smtp://h", "alerts.internal": "10.0.0.0/8", "log.format": "json",
+		"log.level": "warn",
+	}
+	// The numbers of another strategy than adaptive are refused without it.
+	also := map[string]string{
+		"backpressure.batch_size": "batched", "backpressure.failure_threshold": "circuit-breaker",
+		"backpressure.recovery_timeout":    "circuit-breaker",
+		"backpressure.half_open_max_calls": "circuit-breaker",
+	}
+	load := func(text string) Config {
+		t.Helper()
+		c, _, err := Load(write(t, text), nil, nil)
+		if err != nil && !strings.Contains(err.Error(), "listen.certificate and listen.key") {
+			t.Errorf("%s: %v", text, err)
+		}
+		return c
+	}
+	for _, k := range Keys() {
+		text, before := texts[k.Name], ""
+		switch { // else any other value of its kind
+		case text != "":
+		case k.Default == "true":
+			text = "false"
+		case k.Default == "false":
+			text = "true"
+		case strings.Trim(k.Default, "0123456789") == "":
+			text = "7"
+		default:
+			text = "77s"
+		}
+		if s := also[k.Name]; s != "" {
+			before = "backpressure.strategy: " + s + "\n"
+		}
+		if reflect.DeepEqual(load(before), load(before+k.Name+": \""+text+"\"\n")) {
+			t.Errorf("%s: %s changes nothing", k.Name, text)
+		}
+	}
+	if c := load("switches.recovery: false\n"); c.Engine.MaxCrashes != 1 {
+		t.Errorf("without recovery a run is parked after %d crashes", c.Engine.MaxCrashes)
 	}
 }
 
@@ -91,7 +161,17 @@ func TestMistakesAreRefusedWithTheirPlace(t *testing.T) {
 		{"a: [\n", "", "is not YAML"},
 		{"log.format: text\n---\nlog.format: text\n", "", "more than one document"},
 		{"patterns.off: [opera]\n", "", `there is no pattern "opera"`},
-		{"patterns.off: [workflow]\n", "", "WORKFLOW cannot be off"},
+		{"sagas: {timeout: 0s}\n", "", ":1: sagas.timeout is not valid: allowed are none and"},
+		{"tccs: {timeout: soon}\n", "", "allowed are durations"},
+		{"sagas.compensation: ODD\n", "", "allowed are STRICT_SEQUENTIAL, GROUPED_PARALLEL"},
+		{"sagas.on_undo_error: odd\n", "", "allowed are default, log-and-continue, fail-fast"},
+		{"backpressure.strategy: odd\n", "", "no policy has this name"},
+		{"backpressure.batch_size: 3\n", "", "the strategy adaptive has no batch_size"},
+		{"backpressure.error_rate_threshold: much\n", "", "allowed are numbers such as 0.1"},
+		{"orchestrators.redis: 'http://h'\n", "", "begin with redis://"},
+		{"orchestrators.prefix: ''\n", "", "it is empty"},
+		{"orchestrators.ttl: 0s\n", "", "allowed are none and durations above 0"},
+		{"engine.max_crashes: 0\n", "", "allowed are whole numbers from 1 on"},
 		{"retention.statuses: [RUNNING=1h]\n", "", "is not STATUS=TIME"},
 		{"alerts.internal: [10.0.0.1]\n", "", "is no network"},
 		{"auth.tokens: ['ada:boss:" + hash + "']\n", "", "the role viewer, operator or admin"},

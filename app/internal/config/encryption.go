@@ -2,8 +2,7 @@ package config
 
 import (
 	"context"
-	"errors"
-	"os"
+	"strings"
 
 	"github.com/perdure/perdure/codec"
 	"github.com/perdure/perdure/store"
@@ -35,15 +34,34 @@ func (e Encryption) Wrap(ctx context.Context, db store.Store) (store.Store, erro
 	return codec.Wrap(ctx, db, codec.New(o))
 }
 
-// EncryptionOf returns what the environment says, for a command that opens the database itself.
-func EncryptionOf() (Encryption, error) {
-	text, set := os.LookupEnv(byName["encryption.keys"].Env)
-	keys, err := secret(text)
-	if err == nil && set && keys == "" {
-		err = errors.New("the variable is set, and empty")
+// A Database is the part of a configuration that a command needs which opens the database itself.
+type Database struct {
+	Store      string // empty if none is set
+	Encryption Encryption
+}
+
+// LoadDatabase reads the keys of a [Database], as [Load] does. The file may be empty. It refuses
+// keys of the file that do not exist, and does not look at the values of others.
+func LoadDatabase(file string, environment []string) (Database, error) {
+	found := map[string]source{}
+	if file != "" {
+		if err := readFile(file, found); err != nil {
+			return Database{}, err
+		}
 	}
-	if err != nil {
-		return Encryption{}, refuse("encryption.keys cannot be read: "+err.Error(), "")
+	var c Config
+	for _, name := range []string{"store", "encryption.keys", "encryption.compress"} {
+		k := byName[name]
+		for _, one := range environment {
+			if text, is := strings.CutPrefix(one, k.Env+"="); is {
+				found[name] = source{text: text, from: k.Env}
+			}
+		}
+		if s, is := found[name]; is {
+			if err := k.load(&c, s); err != nil {
+				return Database{}, err
+			}
+		}
 	}
-	return Encryption{Keys: keys}, nil
+	return Database{c.Store, c.Encryption}, nil
 }

@@ -4,11 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/definition"
 	"github.com/perdure/perdure/internal/place"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/server/auth"
@@ -138,6 +141,26 @@ var table = []Key{
 		set:   number(1, func(c *Config) *int { return &c.Engine.MaxLoaded }),
 	},
 	{
+		Name: "engine.spill_over", Default: "100000",
+		About: "above how many bytes a payload is kept in rows of its own",
+		set:   number(1, func(c *Config) *int { return &c.Engine.SpillOver }),
+	},
+	{
+		Name: "engine.max_streams", Default: "16777216",
+		About: "the streams of one run, in bytes",
+		set:   number(1, func(c *Config) *int { return &c.Engine.MaxStreams }),
+	},
+	{
+		Name: "engine.max_crashes", Default: "20",
+		About: "after how many crashes in a row a run is parked for an operator",
+		set:   number(1, func(c *Config) *int { return &c.Engine.MaxCrashes }),
+	},
+	{
+		Name: "engine.dedup", Default: "24h",
+		About: "how far back a start looks for an ended run of its ID; 0s for open runs only",
+		set:   span(func(c *Config) *time.Duration { return &c.Engine.Dedup }),
+	},
+	{
 		Name: "engine.sweep", Default: "30s",
 		About: "how often the engine looks for due runs without being told, from 1s to 10m",
 		set: func(c *Config, text string, _ []string) error {
@@ -167,6 +190,118 @@ var table = []Key{
 		Name: "patterns.off", List: true,
 		About: "patterns whose definitions are refused, such as SAGA",
 		set:   setPatterns,
+	},
+	{
+		Name: "sagas.timeout", Default: "5m",
+		About: "the overall timeout of a saga that sets none; none for no timeout",
+		set:   limit(func(c *Config) *time.Duration { return &c.Engine.Defaults.SagaTimeout }),
+	},
+	{
+		Name: "sagas.compensation", Default: "STRICT_SEQUENTIAL",
+		About: "how a saga undoes that sets no policy, such as GROUPED_PARALLEL",
+		set:   undo(func(d *definition.Defaults) *string { return &d.Compensation }),
+	},
+	{
+		Name: "sagas.on_undo_error", Default: "default",
+		About: "the handler of failed compensations of a saga that sets none: default, " +
+			"log-and-continue, fail-fast, retry or robust",
+		set: undo(func(d *definition.Defaults) *string { return &d.OnUndoError }),
+	},
+	{
+		Name: "tccs.timeout", Default: "30s",
+		About: "the overall timeout of a TCC that sets none; none for no timeout",
+		set:   limit(func(c *Config) *time.Duration { return &c.Engine.Defaults.TCCTimeout }),
+	},
+	{
+		Name: "backpressure.strategy", Default: "adaptive",
+		About: "the policy of definitions that leave it to the engine: adaptive, batched, " +
+			"circuit-breaker, or another name",
+		set: text(func(c *Config) *string { return &c.Engine.Backpressure.Strategy }),
+	},
+	{
+		Name: "backpressure.initial_concurrency", Default: "0",
+		About: "with how many at a time adaptive begins; 0 for its own number",
+		set:   number(0, func(c *Config) *int { return &c.Engine.Backpressure.InitialConcurrency }),
+	},
+	{
+		Name: "backpressure.min_concurrency", Default: "0",
+		About: "the least of adaptive; 0 for its own number",
+		set:   number(0, func(c *Config) *int { return &c.Engine.Backpressure.MinConcurrency }),
+	},
+	{
+		Name: "backpressure.max_concurrency", Default: "0",
+		About: "the most of adaptive; 0 for its own number",
+		set:   number(0, func(c *Config) *int { return &c.Engine.Backpressure.MaxConcurrency }),
+	},
+	{
+		Name: "backpressure.error_rate_threshold", Default: "0",
+		About: "the share of errors at which adaptive halves, such as 0.1; 0 for its own number",
+		set: func(c *Config, text string, _ []string) (err error) {
+			c.Engine.Backpressure.ErrorRateThreshold, err = strconv.ParseFloat(text, 64)
+			if err != nil {
+				err = errors.New("allowed are numbers such as 0.1")
+			}
+			return err
+		},
+	},
+	{
+		Name: "backpressure.batch_size", Default: "0",
+		About: "the size of a batch of batched; 0 for its own number",
+		set:   number(0, func(c *Config) *int { return &c.Engine.Backpressure.BatchSize }),
+	},
+	{
+		Name: "backpressure.failure_threshold", Default: "0",
+		About: "the failures in a row that open a circuit breaker; 0 for its own number",
+		set:   number(0, func(c *Config) *int { return &c.Engine.Backpressure.FailureThreshold }),
+	},
+	{
+		Name: "backpressure.recovery_timeout", Default: "0s",
+		About: "how long a circuit breaker stays open, such as 30s; 0s for its own time",
+		set: func(c *Config, text string, _ []string) error {
+			d, err := duration(text)
+			if d > 0 {
+				c.Engine.Backpressure.RecoveryTimeout = d.String()
+			}
+			return err
+		},
+	},
+	{
+		Name: "backpressure.half_open_max_calls", Default: "0",
+		About: "the successes that close it; 0 for its own number",
+		set:   number(0, func(c *Config) *int { return &c.Engine.Backpressure.HalfOpenMaxCalls }),
+	},
+	{
+		Name: "orchestrators.redis", Secret: true,
+		About: "the Redis of a program that keeps orchestrators there: " +
+			"redis://USER:PASSWORD@HOST:6379, or rediss",
+		set: func(c *Config, text string, _ []string) error {
+			u, err := url.Parse(text)
+			if text != "" && (err != nil || !slices.Contains(redisSchemes, u.Scheme)) {
+				return errors.New("allowed are URLs that begin with redis://, rediss:// or unix://")
+			}
+			c.Orchestrators.Redis = text
+			return nil
+		},
+	},
+	{
+		Name: "orchestrators.prefix", Default: "orchestration:",
+		About: "how the names of their keys begin",
+		set: func(c *Config, text string, _ []string) error {
+			if text == "" {
+				return errors.New("it is empty")
+			}
+			c.Orchestrators.Prefix = text
+			return nil
+		},
+	},
+	{
+		Name: "orchestrators.ttl", Default: "none",
+		About: "how long the state of an instance is kept that has finished; none for ever",
+		set: func(c *Config, text string, a []string) error {
+			err := limit(func(c *Config) *time.Duration { return &c.Orchestrators.TTL })(c, text, a)
+			c.Orchestrators.TTL = max(c.Orchestrators.TTL, 0)
+			return err
+		},
 	},
 	{
 		Name: "retention.period", Default: "168h",
@@ -231,8 +366,8 @@ var table = []Key{
 		},
 	},
 	{
-		Name: "traces", Default: "false",
-		About: "whether traces are sent, to where the OTEL_ variables say",
+		Name: "traces", Default: "true",
+		About: "whether traces are sent, if the OTEL_ variables name a collector",
 		set:   flag(func(c *Config) *bool { return &c.Traces }),
 	},
 	{
@@ -257,7 +392,24 @@ var table = []Key{
 		About: "whether failed runs are kept as dead letters",
 		set:   flag(func(c *Config) *bool { return &c.Switches.DeadLetters }),
 	},
+	{
+		Name: "switches.recovery", Default: "true",
+		About: "whether runs go on by themselves that a crash has interrupted",
+		set:   flag(func(c *Config) *bool { return &c.Switches.Recovery }),
+	},
+	{
+		Name: "switches.lifecycle", Default: "true",
+		About: "whether the ends of runs are published as events, where the program does that",
+		set: func(c *Config, text string, _ []string) error {
+			on, err := onOff(text)
+			c.Engine.NoLifecycle = !on
+			return err
+		},
+	},
 }
+
+// redisSchemes are how the URLs of a Redis begin.
+var redisSchemes = []string{"redis", "rediss", "unix"}
 
 type setter = func(*Config, string, []string) error
 
@@ -325,6 +477,30 @@ func span(of func(*Config) *time.Duration) setter {
 	}
 }
 
+// limit sets a timeout.
+func limit(of func(*Config) *time.Duration) setter {
+	return func(c *Config, text string, _ []string) error {
+		if text == "none" {
+			*of(c) = -1
+			return nil
+		}
+		d, err := duration(text)
+		if err == nil && d == 0 {
+			err = errors.New("allowed are none and durations above 0")
+		}
+		*of(c) = d
+		return err
+	}
+}
+
+// undo sets a name of how sagas undo.
+func undo(of func(*definition.Defaults) *string) setter {
+	return func(c *Config, text string, _ []string) error {
+		*of(&c.Engine.Defaults) = text
+		return c.Engine.Defaults.Check()
+	}
+}
+
 const forever = "forever"
 
 func kept(of func(*Config) *time.Duration) setter {
@@ -361,9 +537,6 @@ func setPatterns(c *Config, _ string, items []string) error {
 		p, ok := journal.ParsePattern(strings.ToUpper(item))
 		if !ok {
 			return fmt.Errorf("there is no pattern %q", item)
-		}
-		if p == journal.PatternWorkflow {
-			return errors.New("WORKFLOW cannot be off: schedules and batches are of it")
 		}
 		c.Engine.Off = append(c.Engine.Off, p)
 	}

@@ -83,8 +83,9 @@ func TestTheExampleOfThePageSetsEveryKey(t *testing.T) {
 		t.Fatalf("%s has no block of yaml", page)
 	}
 	folder := t.TempDir()
-	for _, name := range []string{"keys", "alert-secret", "smtp"} {
-		if err := os.WriteFile(filepath.Join(folder, name), []byte("x\n"), 0o600); err != nil {
+	for _, name := range []string{"keys", "alert-secret", "smtp", "redis"} {
+		text := []byte("redis://127.0.0.1:6379\n") // the others may have any text
+		if err := os.WriteFile(filepath.Join(folder, name), text, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}

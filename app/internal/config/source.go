@@ -87,9 +87,12 @@ func isService(name string) bool {
 		strings.HasPrefix(name, envPrefix+"PORT_")
 }
 
+// FileEnv is the variable that names the file of the configuration.
+const FileEnv = envPrefix + "CONFIG"
+
 // others are variables with the prefix that are no keys.
 var others = map[string]bool{
-	"PERDURE_CONFIG": true, "PERDURE_TOKEN": true, "PERDURE_TOKEN_FILE": true,
+	FileEnv: true, "PERDURE_TOKEN": true, "PERDURE_TOKEN_FILE": true,
 }
 
 // readEnvironment adds what variables have. Those of tests are left out.

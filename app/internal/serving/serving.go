@@ -153,9 +153,9 @@ func (n *node) measured(options *perdure.Options) (metric.MeterProvider, http.Ha
 	return meters, scrape, err
 }
 
-// traced sends traces to where the OTEL_ variables say, if they are on.
+// traced sends traces to where the OTEL_ variables say, if they are on and one says so.
 func (n *node) traced(ctx context.Context, options *perdure.Options) error {
-	if !n.o.Config.Traces {
+	if !n.o.Config.Traces || !otlp.Configured() {
 		return nil
 	}
 	tracers, err := otlp.New(ctx)

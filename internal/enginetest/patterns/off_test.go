@@ -7,7 +7,10 @@ import (
 	"github.com/perdure/perdure/pattern"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/alert"
+	"github.com/perdure/perdure/batch"
 	"github.com/perdure/perdure/journal"
+	"github.com/perdure/perdure/schedule"
 	"github.com/perdure/perdure/store/memory"
 
 	"github.com/perdure/perdure/internal/enginetest/world"
@@ -34,6 +37,20 @@ func TestAPatternThatIsSwitchedOffIsNotRegistered(t *testing.T) {
 			}
 		}
 	}
+}
+
+// The engine's own workflows are of the pattern WORKFLOW, and are registered if that is off.
+//
+// spec: P-13
+func TestOwnWorkflowsAreThereWhateverIsOff(t *testing.T) {
+	eng := world.Must[*perdure.Engine](t)(perdure.New(memory.New(), perdure.Options{
+		Off: []journal.Pattern{journal.PatternWorkflow},
+	}))
+	world.NoError(t, eng.Register(schedule.Workflow(), batch.Workflow(),
+		alert.Workflow(alert.Options{})))
+	world.CodeIs(t, eng.Register(perdure.Define("w", func(context.Context, int) (int, error) {
+		return 0, nil
+	})), journal.CodeInvalid)
 }
 
 // spec: P-10
