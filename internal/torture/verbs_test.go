@@ -158,8 +158,10 @@ var none = map[string]string{
 		"pattern.RollsBack pattern.Task.Skipped pattern.MayCleanUp pattern.Visit.* " +
 		"pattern.Visited.* pattern.Before pattern.NextAttempt pattern.ShouldYield " +
 		"pattern.Rollback.* pattern.ParkUndo pattern.RetryWithin pattern.Unversioned " +
-		"pattern.CancelWaiting pattern.FirstVersion",
-	"what is read of an ask": "approval.State.RolesAt approval.Receipt.String update.Update.Name",
+		"pattern.CancelWaiting pattern.FirstVersion pattern.BeginUndo backpressure.Begin",
+	"what is read of an ask": "approval.State.RolesAt approval.Receipt.String " +
+		"approval.Cursor.* approval.ParseCursor approval.Pending.Cursor update.Update.Name",
+	"the same client with other options": "perdure.Options.NewClient",
 	"what typed verbs that are played do, by name and bytes": "perdure.Client.StartAll " +
 		"perdure.Client.SendAll",
 	"what is read of an engine": "perdure.Engine.Workflows perdure.Engine.Load " +

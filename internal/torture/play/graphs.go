@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
-	"github.com/perdure/perdure/backpressure"
 	"github.com/perdure/perdure/dag"
 	"github.com/perdure/perdure/internal/torture/program"
 	"github.com/perdure/perdure/pattern"
@@ -18,7 +17,7 @@ func (e *Env) graph(f program.Declaration) {
 	if len(f.Steps) > 3 {
 		g.Concurrency(2)
 	} else {
-		g.Backpressure(backpressure.Limit(2))
+		g.Backpressure(atOnce(f))
 	}
 	if f.IsAgain() {
 		g.Again(again)
