@@ -281,13 +281,14 @@ func (c *closing) does(p *cleanup) bool {
 		c.last.Status == journal.TimedOut
 }
 
-// deliver notifies workflow code that the run ends.
+// deliver notifies workflow code that the run ends. Code of a run that leaves memory hears of it in
+// the next activation: no entry is appended to this one any more.
 func (c *closing) deliver() {
-	if c.delivered {
+	r := c.run
+	if c.delivered || r.over() {
 		return
 	}
 	c.delivered = true
-	r := c.run
 	left := r.ending.left(c)
 	c.over = &journal.Failure{Code: c.end.Code, Message: c.end.Message}
 	r.root.scope.over = c.over

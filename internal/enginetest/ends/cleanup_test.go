@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -756,5 +757,49 @@ func TestWhatABoundedBranchEnclosesEndsWithIt(t *testing.T) {
 		case <-time.After(3 * time.Hour):
 			t.Error("it does not end")
 		}
+	})
+}
+
+// Code that panics while its run is to end is called again: nothing of the activation before is
+// left.
+//
+// spec: L-16
+func TestCodeThatPanicsWhileItsRunIsToEndLeavesMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var w *world.World
+		calls, l := 0, world.NewLedger()
+		wf := perdure.Define("w", func(ctx context.Context, _ int) (string, error) {
+			if err := l.Plans(ctx, "a"); err != nil {
+				return "", err
+			}
+			beside := perdure.Go(ctx, "beside", func(ctx context.Context) (int, error) {
+				<-ctx.Done() // its turn is lent
+				return 0, context.Cause(ctx)
+			})
+			if _, err := perdure.Step(ctx, "s", world.Work("s", time.Second, nil)); err != nil {
+				return "", err
+			}
+			if calls++; calls == 1 {
+				go func() {
+					world.NoError(t, w.Current().Cancel(context.Background(), "one", ""))
+				}()
+				for !slices.ContainsFunc(w.History("one"), func(e journal.Entry) bool {
+					return e.Kind == journal.RunClosing
+				}) {
+					runtime.Gosched() // it keeps the turn
+				}
+				panic("boom")
+			}
+			_, err := beside.Await(ctx)
+			return "", err
+		})
+		w = world.New(t, wf)
+		run := world.StartAndSettle(w, wf, 0, perdure.ID("one"))
+		world.Pause(t.Context(), time.Hour)
+		d, err := w.Engine.Describe(t.Context(), run.RunID())
+		if err != nil || d.Head.Status != journal.Cancelled || calls != 2 {
+			t.Errorf("%v after %d calls; %v", d.Head.Status, calls, err)
+		}
+		w.End() // a goroutine that is left would be reported
 	})
 }
