@@ -101,6 +101,29 @@ func TestActionsOnARun(t *testing.T) {
 	b.click("dialog form button", "Retry")
 	b.sees("retry of")
 	b.sees("It failed at step judge: the word is bad")
+
+	b.click("[aria-label=Actions] button:not([aria-disabled])", "Skip")
+	b.fill("dialog textarea", `"by hand"`)
+	b.click("dialog form button", "Skip")
+	b.sees("skip of")
+	b.sees("It has ended well.")
+	b.sees(`"by hand"`)
+
+	w.finish("order", "o1", "DE")
+	b.open("runs/o1")
+	b.click("[aria-label=Actions] button:not([aria-disabled])", "Fork")
+	b.until("document.querySelector('dialog select').value === 'reserve'")
+	b.script("{ const s = document.querySelector('dialog select'); s.value = 'ship'; " +
+		"s.dispatchEvent(new Event('change', {bubbles: true})) }")
+	b.sees("Kept: reserve, charge. Done again: ship.")
+	b.click("dialog form button", "Fork")
+	b.sees("fork of")
+	b.sees("It has ended well.")
+
+	b.click("[aria-label=Actions] button:not([aria-disabled])", "Roll back")
+	b.click("dialog form button", "Roll back")
+	b.sees("compensate of")
+	b.sees("compensated")
 }
 
 // A list does not move under its reader: new runs wait, and what has changed is changed in place.
@@ -196,6 +219,8 @@ func TestKeys(t *testing.T) {
 	b.do(chromedp.KeyEvent("g"), chromedp.KeyEvent("r"))
 	b.until("location.pathname === '/ops/runs'")
 	b.sees("w1")
+	b.do(chromedp.KeyEvent("j"))
+	b.until("document.activeElement.innerText === 'w1'")
 	b.do(chromedp.KeyEvent("/"))
 	b.until("document.activeElement.type === 'search'")
 	b.fill("input[type=search]", "w1"+kb.Enter)

@@ -7,6 +7,10 @@ export interface Action {
   danger?: boolean
   /** It begins a new run, and can say before what that keeps. */
   previews?: boolean
+  /** The steps of which it takes one; none for an action on the run as a whole. */
+  steps?: (run: Execution) => string[]
+  /** Its field for JSON. */
+  json?: string
   /** Why it is not to be had for a run; empty if it is. */
   whyNot: (run: Execution) => string
 }
@@ -16,12 +20,17 @@ const open = (run: Execution) => (run.ended ? '' : 'the run goes on')
 const failed = (run: Execution) =>
   open(run) || (run.is_success ? 'the run has ended well' : run.goes_on_as ? 'another run goes on from it' : '')
 
+const allSteps = (run: Execution) => (run.steps ?? []).map((s) => s.path)
+const failedSteps = (run: Execution) =>
+  (run.steps ?? []).filter((s) => s.status === 'FAILED' || s.status === 'TIMED_OUT').map((s) => s.path)
+
 /** What people do with runs, as the API and the command line name it. */
 export const actions: Action[] = [
   {
     name: 'signal',
     title: 'Signal',
     about: 'Sends the run a message that its code may wait for.',
+    json: 'Payload',
     whyNot: ended,
   },
   {
@@ -59,5 +68,29 @@ export const actions: Action[] = [
     previews: true,
     whyNot: failed,
   },
+  {
+    name: 'skip',
+    title: 'Skip',
+    about: 'A new run goes on behind the failed step, which gets the output that you give.',
+    previews: true,
+    steps: failedSteps,
+    json: 'Output of the step',
+    whyNot: (run) => failed(run) || (failedSteps(run).length ? '' : 'no step has failed'),
+  },
+  {
+    name: 'fork',
+    title: 'Fork',
+    about: 'A new run does a step again, and what came after it. What came before is kept.',
+    previews: true,
+    steps: allSteps,
+    whyNot: (run) => open(run) || (allSteps(run).length ? '' : 'no step has begun'),
+  },
+  {
+    name: 'compensate',
+    title: 'Roll back',
+    about: 'A new run undoes the steps of this one, the last one first.',
+    danger: true,
+    previews: true,
+    whyNot: (run) => open(run) || (run.undoable?.length ? '' : 'it has nothing that can be undone'),
+  },
 ]
-
