@@ -12,21 +12,31 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/perdure/perdure/server/auth"
 )
 
 var screenshots = flag.String("screenshots", "", "write pictures of the pages into this folder")
 
-// Every page can be used in both themes, on a small screen too, and by those who do not see it.
-//
-// spec: B-17
-func TestEveryPageIsForEverybody(t *testing.T) {
-	axe, err := os.ReadFile("node_modules/axe-core/axe.min.js")
+// axe returns axe-core, or skips the test.
+func axe(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("node_modules/axe-core/axe.min.js")
 	if errors.Is(err, fs.ErrNotExist) {
 		t.Skip("axe-core is not installed: npm ci in server/ui")
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
+	return string(text)
+}
+
+// Every page can be used in both themes, on a small screen too, and by those who do not see it.
+//
+// spec: B-17
+func TestEveryPageIsForEverybody(t *testing.T) {
+	axe := axe(t)
 	w := begin(t, "")
 	w.finish("order", "order-1001", "DE")
 	failed := w.finish("order", "order-1002", "XX")
@@ -48,7 +58,7 @@ func TestEveryPageIsForEverybody(t *testing.T) {
 			b.size(1280, 900)
 			b.open(page.path)
 			b.sees(page.sees)
-			b.audit(string(axe), page.path+", "+theme)
+			b.audit(axe, page.path+", "+theme)
 			if theme == "light" {
 				b.picture(page.name)
 			} else if page.name == "runs" {
@@ -62,6 +72,48 @@ func TestEveryPageIsForEverybody(t *testing.T) {
 		}
 		b.picture(page.name + "-320")
 	}
+}
+
+// What opens above a page can be used by everybody, too.
+//
+// spec: B-17
+func TestDialogsAreForEverybody(t *testing.T) {
+	axe := axe(t)
+	token, hash := auth.NewToken()
+	w := begin(t, "", auth.Credential{Name: "oona", Role: auth.Operator, Hash: hash})
+	run := w.finish("order", "order-1002", "XX")
+	b := browse(w, "status of 401")
+	b.size(320, 640)
+	fits := func(what string) {
+		t.Helper()
+		for _, theme := range []string{"light", "dark"} {
+			b.theme(theme)
+			b.audit(axe, what+", "+theme)
+		}
+		if n := b.number("document.documentElement.scrollWidth"); n > 320 {
+			t.Errorf("%s: %d pixels wide on a screen of 320", what, n)
+		}
+	}
+	b.open("runs/" + run)
+	b.sees("This server wants to know who you are")
+	fits("login")
+	b.fill("input[type=password]", token)
+	b.click("form button", "Log in")
+	b.click("[aria-label=Actions] button:not([aria-disabled])", "Skip")
+	b.sees("Done again:")
+	fits("action")
+	b.do(chromedp.KeyEvent(kb.Escape))
+	b.click("header button", "Go to")
+	b.sees("Start expense")
+	fits("palette")
+	b.do(chromedp.KeyEvent(kb.Escape))
+	b.click("header button", "Keys")
+	b.sees("pause live updates")
+	fits("keys")
+	b.do(chromedp.KeyEvent(kb.Escape))
+	b.click("[aria-label=Entries] button", "run failed")
+	b.until("document.querySelector('.detail section')")
+	fits("an entry")
 }
 
 // audit asks axe-core what is wrong with the page.

@@ -40,12 +40,17 @@ function mark(run: string) {
   }, flushEvery)
 }
 
-/** Lets every part of the page read again. */
-export const touch = () => mark(everything)
+/** Lets every part of the page read again soon. */
+const touch = () => mark(everything)
+
+/** Lets every part of the page read again now, also while it is paused: the reader wants it. */
+export function refresh() {
+  for (const f of listeners) f(new Set([everything]))
+}
 
 export function pause(on: boolean) {
   live.paused = on
-  if (!on) touch()
+  if (!on) refresh()
 }
 
 export function connect() {
@@ -79,7 +84,7 @@ export function reconnect() {
   disconnect()
   wait = 1000
   connect()
-  touch()
+  refresh()
 }
 
 document.addEventListener('visibilitychange', () => {
