@@ -31,13 +31,21 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r = aliased(r)
 	h, pattern := s.find(r)
 	rt, known := s.table[pattern]
-	if !known {
+	page := s.isPage(r, pattern)
+	switch {
+	case page:
+		rt.need = auth.Public
+	case !known:
 		rt.need = auth.Viewer
 	}
 	if rt.live {
 		r = r.WithContext(auth.Unattended(r.Context()))
 	}
 	caller, p := s.identify(w, r, rt.need)
+	if p == nil && page {
+		s.o.Page.ServeHTTP(w, r)
+		return
+	}
 	if p == nil && pattern == "" {
 		nowhere(h, w, r)
 		return
@@ -61,6 +69,23 @@ func (s *Server) find(r *http.Request) (http.Handler, string) {
 		return http.NotFoundHandler(), ""
 	}
 	return s.mux.Handler(r)
+}
+
+// parts are the first segments of addresses that are no page's, also where a part is switched off.
+var parts = map[string]bool{
+	"api": true, "healthz": true, "readyz": true, "metrics": true, "openapi.json": true,
+	"docs": true, "mcp": true,
+}
+
+// isPage reports whether the page answers a request, which the route of a pattern takes otherwise.
+func (s *Server) isPage(r *http.Request, pattern string) bool {
+	reads := r.Method == http.MethodGet || r.Method == http.MethodHead
+	if s.o.Page == nil || pattern != "" || !reads {
+		return false
+	}
+	at := r.URL.EscapedPath()
+	first, _, _ := strings.Cut(strings.TrimPrefix(at, "/"), "/")
+	return path.Clean(at) == at && !parts[first]
 }
 
 // serve answers a request that its caller may send.

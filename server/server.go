@@ -42,6 +42,9 @@ type Options struct {
 	// gets the server and its OpenAPI document, where x-role is the role that an operation needs.
 	// Its requests have passed the gate as those of a viewer.
 	Agents func(api http.Handler, document []byte) (http.Handler, error)
+	// Page answers GET requests for addresses that are not those of the API or of another part of
+	// the server; nil for none. Package server/ui has one. It is asked without a credential.
+	Page http.Handler
 	// Gateways and Orchestrators are shown. They have no effect.
 	Gateways      []*bus.Gateway
 	Orchestrators []Orchestrator

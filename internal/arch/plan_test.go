@@ -228,6 +228,13 @@ var plan = map[string]permit{
 			"github.com/danielgtaylor/huma/v2/adapters/humago " +
 			"github.com/santhosh-tekuri/jsonschema/v6",
 	},
+	// the browser is for its tests
+	"server/ui": {
+		others: "github.com/chromedp/cdproto/cdp github.com/chromedp/cdproto/emulation " +
+			"github.com/chromedp/cdproto/log github.com/chromedp/cdproto/network " +
+			"github.com/chromedp/cdproto/runtime github.com/chromedp/chromedp " +
+			"github.com/chromedp/chromedp/kb",
+	},
 	"server/mcp": {
 		own: "internal/guard journal server/auth",
 		others: "github.com/modelcontextprotocol/go-sdk/jsonrpc " +

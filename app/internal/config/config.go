@@ -71,7 +71,7 @@ type Log struct {
 }
 
 // Switches are parts that can be switched off.
-type Switches struct{ API, Health, Metrics, MCP, DeadLetters, Recovery bool }
+type Switches struct{ API, Page, Health, Metrics, MCP, DeadLetters, Recovery bool }
 
 // Off is the address of an API that does not listen.
 const Off = "off"

@@ -78,7 +78,7 @@ func TestDefaultsAreValid(t *testing.T) {
 			Compensation: string(saga.StrictSequential), OnUndoError: "default",
 		}) ||
 		c.Switches != (Switches{
-			API: true, Health: true, Metrics: true, DeadLetters: true, Recovery: true,
+			API: true, Page: true, Health: true, Metrics: true, DeadLetters: true, Recovery: true,
 		}) {
 		t.Errorf("%+v", c)
 	}

@@ -376,6 +376,11 @@ var table = []Key{
 		set:   flag(func(c *Config) *bool { return &c.Switches.API }),
 	},
 	{
+		Name: "switches.page", Default: "true",
+		About: "the page for people, the dashboard, at all other addresses; it needs the API",
+		set:   flag(func(c *Config) *bool { return &c.Switches.Page }),
+	},
+	{
 		Name: "switches.health", Default: "true", About: "/healthz and /readyz",
 		set: flag(func(c *Config) *bool { return &c.Switches.Health }),
 	},

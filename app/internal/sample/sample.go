@@ -41,8 +41,6 @@ func work(ctx context.Context) error {
 	}
 }
 
-func about(text string) perdure.About { return perdure.About{Description: text} }
-
 // greet is a workflow in plain code: a step, a nap, another step.
 func greet() perdure.Definition {
 	return perdure.Define("greet", func(ctx context.Context, name string) (string, error) {
@@ -58,7 +56,7 @@ func greet() perdure.Definition {
 		return perdure.Step(ctx, "write", func(ctx context.Context) (string, error) {
 			return words + ", " + name, work(ctx)
 		})
-	}, about("Greets somebody. The input is a name."))
+	}, taking(nameInput, "Greets somebody. The input is a name."))
 }
 
 // An Expense is money that somebody wants back. Money is in cents.
@@ -80,7 +78,7 @@ func expense() perdure.Definition {
 		return perdure.Step(ctx, "pay", func(ctx context.Context) (string, error) {
 			return "paid", work(ctx)
 		})
-	}, about("Pays an expense when a manager has approved it."))
+	}, taking(expenseInput, "Pays an expense when a manager has approved it."))
 }
 
 // A Day is the input of a report.
@@ -90,7 +88,7 @@ type Day struct {
 
 // report is a graph: two steps at once, and one that needs both.
 func report() perdure.Definition {
-	g := dag.New[Day]("report", about("Makes a report of a day: a graph."))
+	g := dag.New[Day]("report", taking(dayInput, "Makes a report of a day: a graph."))
 	read := func(what string) func(context.Context, Day) (string, error) {
 		return func(ctx context.Context, d Day) (string, error) {
 			return what + " of " + d.Date, work(ctx)
@@ -110,8 +108,8 @@ type Order struct {
 
 // order is a saga. To the country XX nothing is shipped: then all is undone.
 func order() perdure.Definition {
-	s := saga.New[Order]("order", about("Reserves, charges and ships. For the country XX it "+
-		"fails, and undoes what it has done: a saga."))
+	s := saga.New[Order]("order", taking(orderInput, "Reserves, charges and ships. For the "+
+		"country XX it fails, and undoes what it has done: a saga."))
 	do := func(what string) func(context.Context, Order) (string, error) {
 		return func(ctx context.Context, o Order) (string, error) {
 			if err := work(ctx); err != nil {
@@ -139,8 +137,8 @@ type Transfer struct {
 
 // transfer is a TCC: both accounts confirm, or neither.
 func transfer() perdure.Definition {
-	t := tcc.New[Transfer]("transfer", about("Moves money: both accounts, or neither. More than "+
-		"1000.00 is refused: a TCC."))
+	t := tcc.New[Transfer]("transfer", taking(transferInput, "Moves money: both accounts, or "+
+		"neither. More than 1000.00 is refused: a TCC."))
 	end := func(ctx context.Context, _ Transfer, _ string) error { return work(ctx) }
 	for _, account := range []string{"debit", "credit"} {
 		tcc.Add(t, account, func(ctx context.Context, in Transfer) (string, error) {
@@ -160,8 +158,8 @@ type Ticket struct {
 
 // ticket is a step machine: it waits for the signal answer, and closes.
 func ticket() perdure.Definition {
-	m := machine.New[Ticket]("ticket", "triage", about("Waits for the signal answer, whose "+
-		"payload is a text: a step machine."))
+	m := machine.New[Ticket]("ticket", "triage", taking(ticketInput, "Waits for the signal "+
+		"answer, whose payload is a text: a step machine."))
 	answer := perdure.NewSignal[string]("answer")
 	machine.Add(m, "triage", machine.Do(func(ctx context.Context, t Ticket) (Ticket, error) {
 		return t, work(ctx)
@@ -197,7 +195,8 @@ func poem() perdure.Definition {
 			}
 			return 3, nil
 		})
-	}, steplog.Keep{}, about("Says its lines in the stream lines. The input is a theme."))
+	}, steplog.Keep{}, taking(themeInput, "Says its lines in the stream lines. The input is a "+
+		"theme."))
 }
 
 // counter is an event-driven orchestrator: it counts the events of a subject.
@@ -220,5 +219,5 @@ func counter() perdure.Definition {
 				return t.Become(n + 1)
 			},
 		}},
-	}, about("Counts the events of a subject: an orchestrator."))
+	}, perdure.About{Description: "Counts the events of a subject: an orchestrator."})
 }

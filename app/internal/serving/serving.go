@@ -29,6 +29,7 @@ import (
 	"github.com/perdure/perdure/server"
 	"github.com/perdure/perdure/server/auth"
 	"github.com/perdure/perdure/server/mcp"
+	"github.com/perdure/perdure/server/ui"
 	"github.com/perdure/perdure/steplog"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/telemetry"
@@ -228,6 +229,13 @@ func (n *node) serve(options server.Options) error {
 	if c.Switches.MCP {
 		options.Agents = mcp.New
 	}
+	if c.Switches.Page && c.Switches.API {
+		page, err := ui.New(c.Listen.Prefix)
+		if err != nil {
+			return err
+		}
+		options.Page = page
+	}
 	if c.Listen.Certificate != "" {
 		if _, err := tls.LoadX509KeyPair(c.Listen.Certificate, c.Listen.Key); err != nil {
 			return fmt.Errorf("listen.certificate: %w", err)
@@ -239,7 +247,7 @@ func (n *node) serve(options server.Options) error {
 	}
 	n.handler = switched(c.Switches, s)
 	if c.Listen.Prefix != "" {
-		n.handler = below(c.Listen.Prefix, n.handler)
+		n.handler = below(c.Listen.Prefix, options.Page != nil, n.handler)
 	}
 	return nil
 }
@@ -268,11 +276,16 @@ func switched(on config.Switches, h http.Handler) http.Handler {
 	})
 }
 
-// below has the addresses of a handler below a prefix.
-func below(prefix string, h http.Handler) http.Handler {
+// below has the addresses of a handler below a prefix. The prefix alone leads to the page, if there
+// is one.
+func below(prefix string, page bool, h http.Handler) http.Handler {
 	h = http.StripPrefix(prefix, h)
 	outside := server.NotFound("the addresses of this server begin with " + prefix + "/")
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if page && r.URL.EscapedPath() == prefix && r.Method == http.MethodGet {
+			http.Redirect(w, r, prefix+"/", http.StatusSeeOther)
+			return
+		}
 		if !strings.HasPrefix(r.URL.EscapedPath(), prefix+"/") {
 			outside.ServeHTTP(w, r)
 			return

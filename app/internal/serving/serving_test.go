@@ -15,7 +15,7 @@ import (
 //
 // spec: P-10
 func TestWhatIsSwitchedOffOrOutsideIsAProblem(t *testing.T) {
-	h := below("/ops", switched(config.Switches{}, http.HandlerFunc(
+	h := below("/ops", false, switched(config.Switches{}, http.HandlerFunc(
 		func(http.ResponseWriter, *http.Request) {})))
 	for path, hint := range map[string]string{
 		"/ops/docs": "", "/ops/api/orchestration/executions": "switched off",

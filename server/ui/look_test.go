@@ -1,0 +1,149 @@
+package ui_test
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/perdure/perdure/server/auth"
+)
+
+var screenshots = flag.String("screenshots", "", "write pictures of the pages into this folder")
+
+// axe returns axe-core, or skips the test.
+func axe(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("node_modules/axe-core/axe.min.js")
+	if errors.Is(err, fs.ErrNotExist) {
+		t.Skip("axe-core is not installed: npm ci in server/ui")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// Every page can be used in both themes, on a small screen too, and by those who do not see it.
+//
+// spec: B-17
+func TestEveryPageIsForEverybody(t *testing.T) {
+	axe := axe(t)
+	w := begin(t, "")
+	w.finish("order", "order-1001", "DE")
+	failed := w.finish("order", "order-1002", "XX")
+	w.start("waiting", "delivery-7", "")
+	asking := w.start("expense", "expense-ada", Expense{By: "Ada", Cents: 4200})
+	b := browse(w)
+	for _, page := range []struct{ name, path, sees string }{
+		{"overview", "", "Newest runs"},
+		{"runs", "runs", "approval manager"},
+		{"run-failed", "runs/" + failed, "run failed"},
+		{"run-waiting", "runs/" + asking, "Ada wants money back"},
+		{"workflows", "workflows", "Reserves, charges and ships"},
+		{"workflow", "workflows/expense", "Who wants it"},
+		{"approvals", "approvals", "Ada wants money back"},
+		{"", "no/page", "There is no such page"},
+	} {
+		for _, theme := range []string{"light", "dark"} {
+			b.theme(theme)
+			b.size(1280, 900)
+			b.open(page.path)
+			b.sees(page.sees)
+			b.audit(axe, page.path+", "+theme)
+			if theme == "light" {
+				b.picture(page.name)
+			} else if page.name == "runs" {
+				b.picture(page.name + "-" + theme)
+			}
+		}
+		b.size(320, 640)
+		b.until("innerWidth === 320")
+		if n := b.number("document.documentElement.scrollWidth"); n > 320 {
+			t.Errorf("%s: %d pixels wide on a screen of 320", page.path, n)
+		}
+		b.picture(page.name + "-320")
+	}
+}
+
+// What opens above a page can be used by everybody, too.
+//
+// spec: B-17
+func TestDialogsAreForEverybody(t *testing.T) {
+	axe := axe(t)
+	token, hash := auth.NewToken()
+	w := begin(t, "", auth.Credential{Name: "oona", Role: auth.Operator, Hash: hash})
+	run := w.finish("order", "order-1002", "XX")
+	b := browse(w, "status of 401")
+	b.size(320, 640)
+	fits := func(what string) {
+		t.Helper()
+		for _, theme := range []string{"light", "dark"} {
+			b.theme(theme)
+			b.audit(axe, what+", "+theme)
+		}
+		if n := b.number("document.documentElement.scrollWidth"); n > 320 {
+			t.Errorf("%s: %d pixels wide on a screen of 320", what, n)
+		}
+	}
+	b.open("runs/" + run)
+	b.sees("This server wants to know who you are")
+	fits("login")
+	b.fill("input[type=password]", token)
+	b.click("form button", "Log in")
+	b.click("[aria-label=Actions] button:not([aria-disabled])", "Skip")
+	b.sees("Done again:")
+	fits("action")
+	b.do(chromedp.KeyEvent(kb.Escape))
+	b.click("header button", "Go to")
+	b.sees("Start expense")
+	fits("palette")
+	b.do(chromedp.KeyEvent(kb.Escape))
+	b.click("header button", "Keys")
+	b.sees("pause live updates")
+	fits("keys")
+	b.do(chromedp.KeyEvent(kb.Escape))
+	b.click("[aria-label=Entries] button", "run failed")
+	b.until("document.querySelector('.detail section')")
+	fits("an entry")
+}
+
+// audit asks axe-core what is wrong with the page.
+func (b *browser) audit(axe, where string) {
+	b.t.Helper()
+	b.script(axe)
+	text := value(b, chromedp.Evaluate[string](
+		"axe.run(document, {resultTypes: ['violations']}).then(r => JSON.stringify(r.violations))",
+		chromedp.EvalAwaitPromise))
+	var found []struct {
+		ID, Impact, Help string
+		Nodes            []struct{ HTML, FailureSummary string }
+	}
+	if err := json.Unmarshal([]byte(text), &found); err != nil {
+		b.t.Fatal(err)
+	}
+	for _, f := range found {
+		b.t.Errorf("%s: %s (%s): %s\n%s", where, f.ID, f.Impact, f.Help,
+			fmt.Sprint(f.Nodes[:min(len(f.Nodes), 3)]))
+	}
+}
+
+// picture writes what the page looks like, if that is wanted.
+func (b *browser) picture(name string) {
+	b.t.Helper()
+	if *screenshots == "" || strings.HasPrefix(name, "-") || name == "" {
+		return
+	}
+	png := value(b, chromedp.CaptureScreenshot())
+	if err := os.WriteFile(filepath.Join(*screenshots, name+".png"), png, 0o644); err != nil {
+		b.t.Fatal(err)
+	}
+}

@@ -1,0 +1,74 @@
+import { lost, reached } from './link.svelte'
+import type { Problem } from './types'
+
+/** The address under which the server is mounted; the server says it in <base>. */
+export const root = new URL('.', document.baseURI)
+
+export const api = (path: string) => new URL('api/orchestration/' + path, root).href
+
+/** An answer of the API that is no success, or no answer at all. */
+export class Refusal extends Error {
+  constructor(
+    readonly status: number,
+    readonly code: string,
+    readonly detail: string,
+    readonly hint = '',
+    readonly defects: string[] = [],
+  ) {
+    super(detail)
+  }
+}
+
+export function refusalOf(e: unknown): Refusal {
+  if (e instanceof Refusal) return e
+  return new Refusal(0, 'page', e instanceof Error ? e.message : String(e))
+}
+
+/** What the page does when the server wants to know who asks. */
+export const whenUnknown = { ask: () => {} }
+
+export async function request<T>(
+  method: string,
+  path: string,
+  body?: unknown,
+  options: { signal?: AbortSignal; key?: string } = {},
+): Promise<T> {
+  const headers: Record<string, string> = {}
+  if (body !== undefined) headers['Content-Type'] = 'application/json'
+  if (options.key) headers['Idempotency-Key'] = options.key
+  let answer: Response
+  try {
+    answer = await fetch(api(path), {
+      method,
+      headers,
+      body: body === undefined ? undefined : JSON.stringify(body),
+      signal: options.signal,
+    })
+  } catch (e) {
+    if (options.signal?.aborted) throw e
+    lost()
+    throw new Refusal(0, 'unreachable', 'The server does not answer.', 'Is it running? The page tries again by itself.')
+  }
+  reached()
+  if (answer.ok) return answer.status === 204 ? (undefined as T) : ((await answer.json()) as T)
+  const refusal = await read(answer)
+  if (answer.status === 401) whenUnknown.ask()
+  throw refusal
+}
+
+async function read(answer: Response): Promise<Refusal> {
+  try {
+    const p = (await answer.json()) as Problem
+    const defects = (p.errors ?? []).map((d) => `${d.at}: ${d.message}`)
+    return new Refusal(answer.status, p.code, p.detail, p.hint, defects)
+  } catch {
+    return new Refusal(answer.status, 'unavailable', `The server answers with status ${answer.status}.`)
+  }
+}
+
+export const get = <T>(path: string, signal?: AbortSignal) => request<T>('GET', path, undefined, { signal })
+
+/** A path with its parts escaped: path`executions/${id}/why`. */
+export function path(words: TemplateStringsArray, ...values: string[]): string {
+  return words.reduce((all, word, i) => all + encodeURIComponent(values[i - 1] ?? '') + word)
+}

@@ -1,0 +1,204 @@
+package ui_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/approval"
+	"github.com/perdure/perdure/observe"
+	"github.com/perdure/perdure/saga"
+	"github.com/perdure/perdure/server"
+	"github.com/perdure/perdure/server/auth"
+	"github.com/perdure/perdure/server/ui"
+	"github.com/perdure/perdure/store/sqlite"
+)
+
+// A world is a server with a page and an engine on SQLite.
+type world struct {
+	t       *testing.T
+	engine  *perdure.Engine
+	handler http.Handler
+	address string // of the listener
+	url     string // of the page, with a slash at its end
+	http    *http.Server
+}
+
+// An Expense is the input of a workflow with a contract. Money is in cents.
+type Expense struct {
+	By    string `json:"by"`
+	Cents int    `json:"cents"`
+}
+
+var expense = perdure.Define("expense", func(ctx context.Context, e Expense) (string, error) {
+	out, err := approval.Wait(ctx, approval.Ask{
+		Key: "manager", Role: "manager", Title: e.By + " wants money back", Within: time.Hour,
+	})
+	if err != nil || !out.IsApproved() {
+		return "refused", err
+	}
+	return perdure.Step(ctx, "pay", func(context.Context) (string, error) { return "paid", nil })
+}, perdure.About{
+	Description: "Pays an expense when a manager has approved it.",
+	Input: json.RawMessage(`{"type": "object", "required": ["by", "cents"], "properties": {
+		"by": {"type": "string", "title": "Who wants it"},
+		"cents": {"type": "integer", "minimum": 1, "title": "Cents"},
+		"urgent": {"type": "boolean"}}}`),
+})
+
+var ready = perdure.NewSignal[string]("ready")
+
+// waiting waits for a signal, and fails if that says so.
+var waiting = perdure.Define("waiting", func(ctx context.Context, _ string) (string, error) {
+	word, err := ready.Wait(ctx)
+	if err != nil {
+		return "", err
+	}
+	return perdure.Step(ctx, "judge", func(context.Context) (string, error) {
+		if word == "bad" {
+			return "", perdure.Permanent(errors.New("the word is bad"))
+		}
+		return word, nil
+	})
+})
+
+// long has a history of many entries.
+var long = perdure.Define("long", func(ctx context.Context, n int) (int, error) {
+	for range n {
+		if _, err := perdure.Step(ctx, "count", func(context.Context) (int, error) {
+			return n, nil
+		}); err != nil {
+			return 0, err
+		}
+	}
+	return n, nil
+})
+
+// order is a saga that undoes what it has done, for the country XX.
+func order() perdure.Definition {
+	s := saga.New[string]("order", perdure.About{Description: "Reserves, charges and ships."})
+	undo := func(context.Context, string, string) error { return nil }
+	step := func(name string) func(context.Context, string) (string, error) {
+		return func(_ context.Context, country string) (string, error) {
+			if name == "ship" && country == "XX" {
+				return "", perdure.Permanent(errors.New("the carrier does not go there"))
+			}
+			return name + " done", nil
+		}
+	}
+	reserve := saga.Add(s, "reserve", step("reserve")).Undo(undo)
+	charge := saga.Add(s, "charge", step("charge")).Undo(undo).After(reserve)
+	saga.Add(s, "ship", step("ship")).After(charge)
+	return s
+}
+
+// begin begins a server under a prefix. With tokens, callers need one.
+func begin(t *testing.T, prefix string, tokens ...auth.Credential) *world {
+	t.Helper()
+	db, err := sqlite.Open(filepath.Join(t.TempDir(), "page.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	feed, summary := &server.Feed{}, observe.NewSummary()
+	engine, err := perdure.New(db, perdure.Options{
+		Observers: []observe.Observer{feed.Observer(), summary.Observer()},
+		Logger:    slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := engine.Register(expense, waiting, long, order()); err != nil {
+		t.Fatal(err)
+	}
+	page, err := ui.New(prefix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := server.Options{
+		Feed: feed, Summary: summary, Prefix: prefix, Page: page,
+		Logger: slog.New(slog.DiscardHandler), Audit: func(server.Act) {},
+	}
+	if len(tokens) > 0 {
+		all := &auth.Tokens{}
+		if err := all.Set(tokens); err != nil {
+			t.Fatal(err)
+		}
+		o.Authenticator = all
+	}
+	s, err := server.New(engine, db, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- engine.Run(ctx) }()
+	w := &world{
+		t: t, engine: engine, handler: http.StripPrefix(prefix, s), address: "127.0.0.1:0",
+	}
+	w.listen()
+	w.url = "http://" + w.address + prefix + "/"
+	t.Cleanup(func() {
+		_ = w.http.Close()
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return w
+}
+
+// listen answers requests at the address, which is the same each time.
+func (w *world) listen() {
+	w.t.Helper()
+	l, err := net.Listen("tcp", w.address)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.address = l.Addr().String()
+	w.http = server.HTTPServer(w.handler)
+	go func() { _ = w.http.Serve(l) }() // it ends when the server is closed
+}
+
+// start starts a run and returns its ID.
+func (w *world) start(workflow, id string, input any) string {
+	w.t.Helper()
+	text, err := json.Marshal(input)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	run, err := w.engine.Start(w.t.Context(), workflow, text, perdure.ID(id))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return run.RunID()
+}
+
+// finish starts a run and waits for its end.
+func (w *world) finish(workflow, id string, input any) string {
+	w.t.Helper()
+	run := w.start(workflow, id, input)
+	one, err := w.engine.Get(w.t.Context(), run)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	_, _ = one.Result(w.t.Context()) // it may have failed
+	return run
+}
+
+// send sends a run the signal that it waits for.
+func (w *world) send(id, word string) {
+	w.t.Helper()
+	if _, err := ready.Send(w.t.Context(), w.engine, id, word); err != nil {
+		w.t.Fatal(err)
+	}
+}
