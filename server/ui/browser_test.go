@@ -20,7 +20,7 @@ import (
 )
 
 // patience is how long a test waits for something in the page.
-const patience = 40 * time.Second
+const patience = 2 * time.Minute
 
 // A browser is a tab of Chromium that shows the page of a world.
 type browser struct {
