@@ -263,6 +263,15 @@ func (w *world) ask(method, path, body string, headers ...string) (int, string) 
 		w.t.Fatal(err)
 	}
 	w.doc.check(w.t, w.server.Pattern(r), answer, text)
+	for name, want := range map[string]string{
+		"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff",
+		"Referrer-Policy": "no-referrer", "Cross-Origin-Resource-Policy": "same-origin",
+	} {
+		if got := answer.Header.Get(name); got != want && strings.HasPrefix(path, "/api/") &&
+			answer.StatusCode != http.StatusRequestHeaderFieldsTooLarge { // it did not get here
+			w.t.Errorf("%s %s: %s is %q, want %q", method, path, name, got, want)
+		}
+	}
 	return answer.StatusCode, string(text)
 }
 
