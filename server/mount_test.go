@@ -62,6 +62,9 @@ func TestAnApplicationMountsServers(t *testing.T) {
 		{"mallory", "GET", "/ops" + api + "/executions", "", 401, "unauthenticated"},
 		{"down", "GET", "/ops" + api + "/executions", "", 503, "unavailable"},
 		{"", "GET", "/ops/healthz", "", 200, "ok"},
+		// the engine of two runs when it has executed something
+		{"grace", "POST", "/a/b" + api + "/workflows/greet/start", `{"id":"m-2","input":"b"}`, 201, "m-2"},
+		{"grace", "GET", "/a/b" + api + "/executions/m-2/result?wait=1m", "", 200, "Hello, b"},
 		{"", "GET", "/a/b/readyz", "", 200, "ok"},
 		{"grace", "GET", "/ops/", "", 404, "no such address"},
 		{"grace", "GET", "/ops" + api + "/executions/", "", 404, "no such address"},
