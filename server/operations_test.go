@@ -87,6 +87,7 @@ func TestEachOperationWorks(t *testing.T) {
 }
 
 func lookAtTheProcess(w *world) {
+	w.ready()
 	for _, path := range []string{
 		"/healthz", "/readyz", "/metrics", "/openapi.json", "/docs", api + "/doctor",
 		api + "/workers", api + "/database", api + "/metrics", api + "/metrics/SAGA",

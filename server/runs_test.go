@@ -395,6 +395,7 @@ func (broken) Info(context.Context) (store.Info, error) {
 func TestReadyIsAServerWithADatabaseAndAnEngine(t *testing.T) {
 	w := begin(t, server.Options{})
 	w.want(200, "GET", "/healthz", "")
+	w.ready()
 	if got := w.want(200, "GET", "/readyz", ""); got["store"] != "ok" || got["engine"] != "ok" {
 		t.Error(got)
 	}

@@ -290,6 +290,14 @@ func (w *world) want(status int, method, path, body string, headers ...string) m
 	return out
 }
 
+// ready waits until the engine runs, which begins beside the server.
+func (w *world) ready() {
+	w.t.Helper()
+	for status := 0; status != 200 && w.t.Context().Err() == nil; {
+		status, _ = w.ask("GET", "/readyz", "")
+	}
+}
+
 // start starts a run, and returns its run ID.
 func (w *world) start(workflow, body string) string {
 	w.t.Helper()
