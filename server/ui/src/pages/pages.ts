@@ -13,25 +13,30 @@ interface Page {
   props?: Record<string, string>
 }
 
-/** The pages of the navigation. The key opens one after g. */
-export const places = [
-  { path: '', title: 'Overview', key: 'o' },
-  { path: 'runs', title: 'Runs', key: 'r' },
-  { path: 'workflows', title: 'Workflows', key: 'w' },
-  { path: 'approvals', title: 'Approvals', key: 'a' },
+interface Place {
+  path: string
+  title: string
+  key: string // opens the page after g
+  component: Component
+}
+
+/** The pages of the navigation. */
+export const main: Place[] = [
+  { path: '', title: 'Overview', key: 'o', component: Overview },
+  { path: 'runs', title: 'Runs', key: 'r', component: Runs },
+  { path: 'workflows', title: 'Workflows', key: 'w', component: Workflows },
+  { path: 'approvals', title: 'Approvals', key: 'a', component: Approvals },
 ]
 
-const fixed: Record<string, Component> = {
-  '': Overview,
-  runs: Runs,
-  workflows: Workflows,
-  approvals: Approvals,
-}
+/** The pages for those who look after the server. They have a navigation of their own. */
+export const operations: Place[] = []
+
+export const places = [...main, ...operations]
 
 /** The page of a path. */
 export function pageOf(path: string): Page {
   const of = places.find((p) => p.path === path)
-  if (of) return { title: of.title, component: fixed[path]! }
+  if (of) return of
   const [first, name, ...rest] = path.split('/').map(decodeURIComponent)
   if (name && rest.length === 0) {
     if (first === 'runs') return { title: `Run ${name}`, component: Run, props: { id: name } }
