@@ -71,11 +71,18 @@ func TestAnAddressIsAPageUnderAnyPrefix(t *testing.T) {
 //
 // spec: B-17
 func TestActionsOnARun(t *testing.T) {
-	w := begin(t, "")
-	b := browse(w)
+	b := browse(begin(t, ""))
+	b.actsOnRuns(func() {})
+}
+
+// actsOnRuns carries out each action. It calls a function before each dialog is answered.
+func (b *browser) actsOnRuns(meanwhile func()) {
+	b.t.Helper()
+	w := b.world
 	act := func(name, sees string) {
-		t.Helper()
+		b.t.Helper()
 		b.click("[aria-label=Actions] button:not([aria-disabled])", name)
+		meanwhile()
 		b.click("dialog form button", name)
 		b.sees(sees)
 	}
@@ -94,16 +101,19 @@ func TestActionsOnARun(t *testing.T) {
 	b.click("[aria-label=Actions] button", "Signal")
 	b.until("document.querySelector('dialog input').value === 'ready'")
 	b.fill("dialog textarea", `"bad"`)
+	meanwhile()
 	b.click("dialog form button", "Signal")
 	b.sees("It failed at step judge: the word is bad")
 	b.click("[aria-label=Actions] button", "Retry")
 	b.sees("Done again:")
+	meanwhile()
 	b.click("dialog form button", "Retry")
 	b.sees("retry of")
 	b.sees("It failed at step judge: the word is bad")
 
 	b.click("[aria-label=Actions] button:not([aria-disabled])", "Skip")
 	b.fill("dialog textarea", `"by hand"`)
+	meanwhile()
 	b.click("dialog form button", "Skip")
 	b.sees("skip of")
 	b.sees("It has ended well.")
@@ -116,11 +126,13 @@ func TestActionsOnARun(t *testing.T) {
 	b.script("{ const s = document.querySelector('dialog select'); s.value = 'ship'; " +
 		"s.dispatchEvent(new Event('change', {bubbles: true})) }")
 	b.sees("Kept: reserve, charge. Done again: ship.")
+	meanwhile()
 	b.click("dialog form button", "Fork")
 	b.sees("fork of")
 	b.sees("It has ended well.")
 
 	b.click("[aria-label=Actions] button:not([aria-disabled])", "Roll back")
+	meanwhile()
 	b.click("dialog form button", "Roll back")
 	b.sees("compensate of")
 	b.sees("compensated")

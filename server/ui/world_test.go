@@ -18,10 +18,11 @@ import (
 	"github.com/perdure/perdure/server"
 	"github.com/perdure/perdure/server/auth"
 	"github.com/perdure/perdure/server/ui"
+	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/sqlite"
 )
 
-// A world is a server with a page and an engine on SQLite.
+// A world is a server with a page and an engine.
 type world struct {
 	t       *testing.T
 	engine  *perdure.Engine
@@ -99,13 +100,24 @@ func order() perdure.Definition {
 	return s
 }
 
-// begin begins a server under a prefix. With tokens, callers need one.
+// begin begins a server under a prefix, on SQLite. With tokens, callers need one.
 func begin(t *testing.T, prefix string, tokens ...auth.Credential) *world {
 	t.Helper()
 	db, err := sqlite.Open(filepath.Join(t.TempDir(), "page.db"))
 	if err != nil {
 		t.Fatal(err)
 	}
+	return beginOn(t, db, prefix, tokens...)
+}
+
+// definitions are the workflows of each engine.
+func definitions() []perdure.Definition {
+	return []perdure.Definition{expense, waiting, long, held, order()}
+}
+
+// beginOn begins a server on a database, which it closes at the end of the test.
+func beginOn(t *testing.T, db store.Store, prefix string, tokens ...auth.Credential) *world {
+	t.Helper()
 	feed, summary := &server.Feed{}, observe.NewSummary()
 	engine, err := perdure.New(db, perdure.Options{
 		Observers: []observe.Observer{feed.Observer(), summary.Observer()},
@@ -114,7 +126,7 @@ func begin(t *testing.T, prefix string, tokens ...auth.Credential) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := engine.Register(expense, waiting, long, order()); err != nil {
+	if err := engine.Register(definitions()...); err != nil {
 		t.Fatal(err)
 	}
 	page, err := ui.New(prefix)
