@@ -83,8 +83,8 @@ func eventually(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// The worker of dev is killed in the middle of a run, twice. Another one is at the same address, and
-// the run ends: no step that was finished is done again.
+// The worker of dev is killed in the middle of a run, twice. Another one is at the same address,
+// and the run ends: no step that was finished is done again.
 //
 // spec: B-16, B-2
 func TestDevGoesOnWhenItsWorkerIsKilled(t *testing.T) {

@@ -107,7 +107,7 @@ func (t *Tour) everyMinute(ctx context.Context) error {
 	}, schedule.Note{By: tourName, Why: "it is a sample"})
 }
 
-// Begin gives the tour its engine, and starts it if the database has no run of a sample.
+// Begin starts the tour with an engine, if its database has no run of a sample.
 func (t *Tour) Begin(ctx context.Context, e *perdure.Engine) error {
 	t.engine = e
 	close(t.known)
