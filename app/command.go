@@ -112,7 +112,7 @@ func (p *program) root() *cobra.Command {
 		p.newDoctor(), p.newWorkers(), p.newTokens())
 	addGroup(root, "See and measure", p.newDemo(), p.newBench())
 	addGroup(root, "The rest", p.newDB(), newVersion())
-	root.AddCommand(newDemoWorker(), newDemoWorld())
+	root.AddCommand(newDemoWorker(), newDemoWorld(), p.newDevWorker())
 	root.SetCompletionCommandGroupID("The rest")
 	root.SetHelpCommandGroupID("The rest")
 	addCompletion(root)

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/app/internal/dev"
 	"github.com/perdure/perdure/internal/place"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
@@ -65,11 +66,14 @@ var errInterrupted = errors.New("interrupted")
 func exitCode(err error) int {
 	var ended *endedError
 	var forbidden *place.ForbiddenError
+	var worker *dev.EndedError
 	switch {
 	case err == nil:
 		return exitOK
 	case errors.Is(err, errInterrupted):
 		return exitInterrupted
+	case errors.As(err, &worker):
+		return worker.Code
 	case errors.Is(err, errWaited):
 		return exitWaited
 	case errors.As(err, &ended) && ended.status == journal.Cancelled:
@@ -98,8 +102,13 @@ func exitCode(err error) int {
 	return exitFailed
 }
 
-// printError prints an error on one line, and its hint, if it has one, on a second line.
+// printError prints an error on one line, and its hint, if it has one, on a second line. What a
+// worker of dev has said before is not said again.
 func printError(w io.Writer, err error) {
+	var worker *dev.EndedError
+	if errors.As(err, &worker) {
+		return
+	}
 	text, hint := err.Error(), ""
 	var e *perdure.Error
 	if errors.As(err, &e) && e.Hint != "" {

@@ -15,8 +15,20 @@ import (
 // it for the processes that they start.
 const child = "PERDURE_TEST_CHILD"
 
+// bare is its value for a program without workflows of its own.
+const bare = "bare"
+
+// ledgered is its value for a program whose steps write into a ledger.
+const ledgered = "ledgered"
+
 func TestMain(m *testing.M) {
-	if os.Getenv(child) != "" {
+	switch os.Getenv(child) {
+	case "":
+	case bare:
+		Main()
+	case ledgered:
+		Main(ledgerOf)
+	default:
 		Main(scripted...)
 	}
 	os.Exit(m.Run())

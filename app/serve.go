@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -14,7 +13,6 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/alert"
 	"github.com/perdure/perdure/app/internal/config"
-	"github.com/perdure/perdure/app/internal/sample"
 	"github.com/perdure/perdure/app/internal/serving"
 	"github.com/perdure/perdure/internal/place"
 	"github.com/perdure/perdure/journal"
@@ -156,72 +154,6 @@ func printConfig(w io.Writer, values []config.Value) error {
 		{"VALUE", func(v config.Value) string { return v.Text }},
 		{"FROM", func(v config.Value) string { return v.From }},
 		{"VARIABLE", func(v config.Value) string { return v.Key.Env }},
-	})
-}
-
-// devFolder is the folder of dev, unless --dir names another one.
-const devFolder = "perdure-dev"
-
-func (p *program) newDev() *cobra.Command {
-	var dir, addr string
-	cmd := &cobra.Command{
-		Use:   "dev",
-		Short: "Try it: workflows and the API on this machine, on a database of their own",
-		Long: `Executes the workflows of this program, or some samples of every pattern if it has none,
-on an SQLite file in the folder --dir, and serves the API on this machine alone. It needs
-no configuration. If the port is taken, it uses a free one. Its address is the first line
-that it prints. What it has done is still there the next time.`,
-		Example: `  perdure dev
-  perdure dev --dir /tmp/try --addr 127.0.0.1:8080`,
-		Args: exactly(),
-	}
-	cmd.Flags().StringVar(&dir, "dir", devFolder, "folder of the database")
-	cmd.Flags().StringVar(&addr, "addr", "127.0.0.1:7433", "address of the API")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return err
-		}
-		c, _, err := config.Load("", nil, map[string]string{
-			"store": "sqlite:" + filepath.Join(dir, "perdure.db"), "listen.address": addr,
-		})
-		if err != nil {
-			return err
-		}
-		workflows := p.workflows
-		if len(workflows) == 0 {
-			workflows = sample.Workflows()
-		}
-		if err := p.useOrchestrators(cmd.Context(), c.Orchestrators); err != nil {
-			return err
-		}
-		return p.develop(cmd, c, workflows)
-	}
-	return cmd
-}
-
-// develop serves workflows for the first minute.
-func (p *program) develop(cmd *cobra.Command, c config.Config,
-	workflows []perdure.Definition) error {
-	out, log := cmd.OutOrStdout(), cmd.ErrOrStderr()
-	names := namesOf(workflows)
-	first := names[0]
-	if slices.Contains(names, "greet") {
-		first = "greet"
-	}
-	return serving.Run(cmd.Context(), serving.Options{
-		Config: c, Program: p.name, Workflows: workflows, Alerts: alerts(workflows),
-		AnyPort: true, Log: log,
-		Begun: func(url string) {
-			fmt.Fprintln(out, url)
-			fmt.Fprintf(log, `the API is described at %[1]s/docs
-it executes %[2]s
-on %[3]s; an interrupt ends it
-try  curl -d '{"input": "ada"}' -H 'Content-Type: application/json' \
-       %[1]s/api/orchestration/workflows/%[4]s/start
-     %[5]s runs list --store %[1]s
-`, url, strings.Join(names, ", "), c.Store, first, p.name)
-		},
-		Ending: func() { fmt.Fprintln(log, "it ends when the steps in flight have") },
 	})
 }
 

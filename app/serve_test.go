@@ -131,6 +131,7 @@ func TestDevHasWorkflowsOfEveryPatternAndTheAPI(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
+	t.Setenv(child, bare)
 	s := serveAPI(t, nil, "dev", "--addr", taken.Addr().String())
 	if s.url == "http://"+taken.Addr().String() || !strings.HasPrefix(s.url, "http://127.0.0.1:") {
 		t.Errorf("the first line is %q", s.url)
@@ -171,7 +172,8 @@ func TestDevHasWorkflowsOfEveryPatternAndTheAPI(t *testing.T) {
 	s.want(201, "POST", apiBase+"/workflows/expense/start", `{"id":"e-1","input":{"cents":1}}`)
 	s.want(201, "POST", apiBase+"/workflows/ticket/start", `{"id":"t-1","input":{"text":"?"}}`)
 	s.want(200, "POST", apiBase+"/executions/e-1/signal/hurry", "")
-	s.want(200, "POST", apiBase+"/approvals/e-1/manager", `{"approved":true,"role":"manager"}`)
+	s.want(200, "POST", apiBase+"/approvals/e-1/manager",
+		`{"approved":true,"role":"manager","data":{"account":"travel"}}`)
 	s.want(200, "GET", apiBase+"/executions/e-1/result?wait=1m", "")
 	s.want(200, "POST", apiBase+"/workflows/instances/t-1/signal/answer", `"yes"`)
 	s.want(200, "GET", apiBase+"/executions/t-1/result?wait=1m", "")

@@ -35,7 +35,7 @@ var roles = map[auth.Role]string{
 		"cancel-timer deliver-unrouted delete-dead-letter retry-dead-letter handle-dead-letter " +
 		"set-schedule pause-schedule resume-schedule delete-schedule run-schedule " +
 		"backfill-schedule decide-approval start-batch stop-batch set-limit reset-limit " +
-		"pause-workflow resume-workflow set-alert reset-alert",
+		"pause-workflow resume-workflow set-alert reset-alert kill-process",
 	auth.Admin: "list-keys rotate-key revoke-key",
 }
 
@@ -66,6 +66,7 @@ func closed(t testing.TB, o server.Options) *server.Server {
 func TestEachRouteHasItsRole(t *testing.T) {
 	s := closed(t, server.Options{
 		Authenticator: people(t), Feed: &server.Feed{}, Metrics: http.NotFoundHandler(),
+		Kill: func() {},
 	})
 	left := map[string]auth.Role{}
 	for role, names := range roles {
@@ -163,6 +164,7 @@ func TestARouteIsOpenToThoseWithItsRole(t *testing.T) {
 	tokens := people(t)
 	s := closed(t, server.Options{
 		Authenticator: tokens, Metrics: http.NotFoundHandler(), Hosts: []string{"example.com"},
+		Kill: func() {},
 	})
 	all := credentialsOf(t, tokens)
 	for _, pattern := range slices.Sorted(maps.Keys(s.Routes())) {

@@ -37,7 +37,10 @@ func TestTheDocumentIsValid(t *testing.T) {
 	}
 	for _, o := range []server.Options{
 		{}, {Prefix: "/ops"},
-		{Authenticator: people(t), Feed: &server.Feed{}, Metrics: http.NotFoundHandler()},
+		{
+			Authenticator: people(t), Feed: &server.Feed{}, Metrics: http.NotFoundHandler(),
+			Kill: func() {},
+		},
 	} {
 		d := documentOf(t, closed(t, o))
 		v, err := jsonschema.UnmarshalJSON(bytes.NewReader(d.text))

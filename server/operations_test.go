@@ -60,6 +60,7 @@ func TestEachOperationWorks(t *testing.T) {
 		Authenticator: people(t),
 		Metrics:       http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}),
 		Orchestrators: []server.Orchestrator{{Source: "shop"}},
+		Kill:          func() {},
 	}})
 	w.token = adminToken
 	for _, part := range []func(*world){
@@ -99,6 +100,7 @@ func lookAtTheProcess(w *world) {
 			w.t.Errorf("%s: %d %s", path, status, text)
 		}
 	}
+	w.want(202, "POST", api+"/process/kill", "")
 	w.want(404, "GET", api+"/metrics/nothing", "")
 	w.want(404, "GET", api+"/workflows/nothing", "")
 }

@@ -55,6 +55,7 @@ func (s *Server) routes() {
 	ops.batches()
 	ops.settings()
 	state.operations()
+	state.kill()
 	live.register()
 	s.storeCalls()
 	s.documents()

@@ -45,6 +45,9 @@ type Options struct {
 	// Page answers GET requests for addresses that are not those of the API or of another part of
 	// the server; nil for none. Package server/ui has one. It is asked without a credential.
 	Page http.Handler
+	// Kill ends this process at once and does not return. It is for servers on which people try
+	// what a crash does: whoever has the role of an operator may call it. Nil offers it to nobody.
+	Kill func()
 	// Gateways and Orchestrators are shown. They have no effect.
 	Gateways      []*bus.Gateway
 	Orchestrators []Orchestrator

@@ -14,16 +14,20 @@ type Caller struct {
 	Name    string `json:"name"`
 	Role    string `json:"role"`
 	Session bool   `json:"session" doc:"the request has shown the cookie of a session"`
+	// Kills is about the server: here it spares pages another request.
+	Kills bool `json:"kills,omitempty" doc:"this server is for trying: kill-process kills it"`
 }
 
-func callerOf(id auth.Identity) Caller { return Caller{id.Name, id.Role.String(), id.Session} }
+func (s *Server) callerOf(id auth.Identity) Caller {
+	return Caller{id.Name, id.Role.String(), id.Session, s.o.Kill != nil}
+}
 
 // session registers the routes of sessions, which pages use instead of tokens.
 func (s stateRoutes) session() {
 	add(s.Server, operation{
 		id: "who-am-i", method: http.MethodGet, path: "/session", group: "session",
 		summary: "Who the caller is, and what it may do", need: auth.Viewer,
-	}, func(ctx context.Context, _ *nothing) (Caller, error) { return callerOf(who(ctx)), nil })
+	}, func(ctx context.Context, _ *nothing) (Caller, error) { return s.callerOf(who(ctx)), nil })
 	tokens, _ := s.o.Authenticator.(*auth.Tokens)
 	if tokens == nil {
 		return
@@ -66,7 +70,7 @@ func (s stateRoutes) login(w http.ResponseWriter, r *http.Request, tokens *auth.
 	introduce(r.Context(), id)
 	tokens.Sessions.End(r, isSecure(r)) // the one before
 	http.SetCookie(w, cookie)
-	state(w, http.StatusOK, callerOf(id))
+	state(w, http.StatusOK, s.callerOf(id))
 }
 
 // isSecure reports whether the caller's connection is encrypted. A proxy in front that ends TLS

@@ -250,6 +250,7 @@ var plan = map[string]permit{
 		others: "go.opentelemetry.io/otel/metric",
 	},
 	"app/internal/sample": {own: anyPublic},
+	"app/internal/dev":    {own: "/ journal"},
 	"app": {
 		own:    anyPublic + " internal/place internal/present",
 		others: "github.com/spf13/cobra github.com/spf13/pflag golang.org/x/term",

@@ -126,7 +126,7 @@ func TestActionsWhileNodesAreKilled(t *testing.T) {
 	kill(t, first)
 	b.sees("It has ended well.")
 	b.sees("prepared and done")
-	b.sees("its engine has crashed once")
+	b.sees("its engine has died once")
 
 	nodes := 0
 	b.actsOnRuns(func() {

@@ -53,7 +53,7 @@ func typesOfTheAPI(t *testing.T) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	api, err := server.New(engine, db, server.Options{Feed: &server.Feed{}})
+	api, err := server.New(engine, db, server.Options{Feed: &server.Feed{}, Kill: func() {}})
 	if err != nil {
 		t.Fatal(err)
 	}

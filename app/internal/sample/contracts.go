@@ -32,6 +32,19 @@ const (
 
 	ticketInput = `{"type": "object", "required": ["text"], "properties": {
 		"text": {"type": "string", "title": "Question", "minLength": 1, "default": "Does it work?"}}}`
+
+	statementsInput = `{"type": "object", "required": ["month", "accounts"], "properties": {
+		"month": {"type": "string", "title": "Month", "minLength": 1, "default": "2026-12"},
+		"accounts": {"type": "integer", "title": "Accounts", "minimum": 1, "maximum": 1000,
+			"default": 60, "description": "Each is a step."},
+		"millis": {"type": "integer", "title": "Milliseconds for each", "minimum": 0,
+			"maximum": 60000, "default": 1000}}}`
+
+	invoiceInput = `{"type": "object", "required": ["to", "cents"], "properties": {
+		"to": {"type": "string", "title": "Mail address", "minLength": 1,
+			"default": "ada@example.com",
+			"description": "Without an @ it fails: it is tried three times, and then kept as a dead letter."},
+		"cents": {"type": "integer", "title": "Cents", "minimum": 1, "default": 9900}}}`
 )
 
 func taking(contract, text string) perdure.About {

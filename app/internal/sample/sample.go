@@ -10,6 +10,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/approval"
+	"github.com/perdure/perdure/approval/form"
 	"github.com/perdure/perdure/dag"
 	"github.com/perdure/perdure/machine"
 	"github.com/perdure/perdure/orchestrator"
@@ -19,10 +20,11 @@ import (
 	"github.com/perdure/perdure/tcc"
 )
 
-// Workflows returns the samples: one of each pattern.
+// Workflows returns the samples: at least one of each pattern.
 func Workflows() []perdure.Definition {
 	return []perdure.Definition{
 		greet(), expense(), report(), order(), transfer(), ticket(), counter(), poem(),
+		statements(), invoice(),
 	}
 }
 
@@ -30,8 +32,10 @@ func Workflows() []perdure.Definition {
 const moment = 400 * time.Millisecond
 
 // work takes a moment.
-func work(ctx context.Context) error {
-	t := time.NewTimer(moment)
+func work(ctx context.Context) error { return workFor(ctx, moment) }
+
+func workFor(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:
@@ -65,11 +69,16 @@ type Expense struct {
 	Cents int    `json:"cents"`
 }
 
-// expense waits for the decision of a manager.
+// booking is the form of a decision about an expense.
+var booking = form.Of(`{"type": "object", "properties": {
+	"account": {"type": "string", "title": "Book it on", "enum": ["travel", "office", "training"],
+		"default": "travel"}}}`)
+
+// expense waits for the decision of a manager, who fills in a form.
 func expense() perdure.Definition {
 	return perdure.Define("expense", func(ctx context.Context, e Expense) (string, error) {
 		out, err := approval.Wait(ctx, approval.Ask{
-			Key: "manager", Role: "manager", Within: 24 * time.Hour,
+			Key: "manager", Role: "manager", Within: 24 * time.Hour, Form: booking,
 			Title: fmt.Sprintf("%s wants back %d.%02d", e.By, e.Cents/100, e.Cents%100),
 		})
 		if err != nil || !out.IsApproved() {
@@ -156,16 +165,18 @@ type Ticket struct {
 	Text string `json:"text"`
 }
 
+// answered is the signal that a ticket waits for.
+var answered = perdure.NewSignal[string]("answer")
+
 // ticket is a step machine: it waits for the signal answer, and closes.
 func ticket() perdure.Definition {
 	m := machine.New[Ticket]("ticket", "triage", taking(ticketInput, "Waits for the signal "+
 		"answer, whose payload is a text: a step machine."))
-	answer := perdure.NewSignal[string]("answer")
 	machine.Add(m, "triage", machine.Do(func(ctx context.Context, t Ticket) (Ticket, error) {
 		return t, work(ctx)
 	})).To("open")
 	machine.Add(m, "open", func(ctx context.Context, t Ticket) (machine.Action, error) {
-		text, found, err := answer.Latest(ctx)
+		text, found, err := answered.Latest(ctx)
 		if err != nil || found {
 			return machine.Complete(text).To("close"), err
 		}

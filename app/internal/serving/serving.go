@@ -51,6 +51,10 @@ type Options struct {
 	Begun func(url string)
 	// Ending is called when ctx has ended.
 	Ending func()
+	// Beside is called beside the engine when that begins; nil for nothing. An error is logged.
+	Beside func(context.Context, *perdure.Engine) error
+	// Kill is [server.Options.Kill].
+	Kill func()
 }
 
 // Run executes the workflows and serves the API until ctx ends. It ends when steps in flight have,
@@ -207,6 +211,7 @@ func (n *node) serve(options server.Options) error {
 	options.Hosts, options.Prefix = hostsOf(c.Listen), c.Listen.Prefix
 	options.Address, options.Program = n.at.String(), n.o.Program
 	options.Redact, options.Logger, options.Stale = c.Redact, n.log, c.Stale
+	options.Kill = n.o.Kill
 	if len(c.Tokens) > 0 {
 		tokens := &auth.Tokens{}
 		if err := tokens.Set(c.Tokens); err != nil {
@@ -325,6 +330,13 @@ func (n *node) run(ctx context.Context) error {
 		served <- s.Serve(l)
 	}()
 	n.o.Begun(n.url(l))
+	if n.o.Beside != nil {
+		go func() {
+			if err := n.o.Beside(ctx, n.engine); err != nil && ctx.Err() == nil {
+				n.log.Warn("perdure: what goes on beside the engine has failed", "error", err)
+			}
+		}()
+	}
 	failed := n.engine.Run(ctx)
 	end() // live events
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)

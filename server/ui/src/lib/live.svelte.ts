@@ -1,5 +1,5 @@
 import { api } from './api'
-import { lost, reached } from './link.svelte'
+import { link, lost, reached } from './link.svelte'
 import type { Notice } from './notice'
 
 // Live events: one connection for the whole page. Events are hints that something has changed;
@@ -58,6 +58,7 @@ export function connect() {
   if (source || document.hidden) return
   source = new EventSource(api('events'))
   source.onopen = () => {
+    if (!link.up) touch()
     reached()
     wait = 1000
   }

@@ -65,7 +65,9 @@ export class Resource<T> {
       this.problem = undefined
     } catch (e) {
       if (abort.signal.aborted) return
-      this.problem = refusalOf(e)
+      const problem = refusalOf(e)
+      // A bar says that the server is lost: what is shown stays.
+      if (problem.code !== 'unreachable' || this.value === undefined) this.problem = problem
     }
     this.loading = false
     this.#busy = false

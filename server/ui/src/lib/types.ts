@@ -163,6 +163,7 @@ export interface Callback {
 }
 
 export interface Caller {
+  kills?: boolean
   name: string
   role: string
   session: boolean
@@ -473,6 +474,10 @@ export interface Key {
 export interface KeyList {
   items: Key[]
   next?: string
+}
+
+export interface Killed {
+  pid: number
 }
 
 export interface Limit {
