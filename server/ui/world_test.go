@@ -114,7 +114,7 @@ func begin(t *testing.T, prefix string, tokens ...auth.Credential) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := engine.Register(expense, waiting, long, order()); err != nil {
+	if err := engine.Register(append(patterns(), expense, waiting, long, order())...); err != nil {
 		t.Fatal(err)
 	}
 	page, err := ui.New(prefix)

@@ -307,6 +307,8 @@ export interface DefinitionNode {
   after?: string[]
   name: string
   order?: number
+  undo?: boolean
+  when?: string
 }
 
 export interface DefinitionState {
@@ -410,6 +412,16 @@ export interface Error {
   message: string
 }
 
+export interface Exchange {
+  at: string
+  kind: string
+  name: string
+  outcome?: string
+  sent: boolean
+  seq: number
+  with?: string
+}
+
 export interface Execution {
   attributes?: Record<string, string>
   build?: string
@@ -448,6 +460,15 @@ export interface Execution {
   waits?: Wait[]
   wake?: string
   why?: string
+  workflow: string
+  workflow_id: string
+}
+
+export interface Failing {
+  error: string
+  run_id: string
+  status: string
+  step?: string
   workflow: string
   workflow_id: string
 }
@@ -789,9 +810,12 @@ export interface Run {
 
 export interface RunGraph {
   diagram?: DefinitionDiagram
+  earlier?: number
+  exchanges?: Exchange[]
   graph?: DefinitionGraph
   layers?: string[][]
   mermaid?: string
+  root_cause?: Failing[]
   steps: Step[]
   visited?: string[]
   workflow: string
