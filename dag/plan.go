@@ -2,6 +2,7 @@ package dag
 
 import (
 	"cmp"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -26,7 +27,8 @@ func newPlan(d declared) *plan {
 	p := &plan{declared: d.copied(), byID: map[string]*step{}, layer: map[string]int{}}
 	for _, s := range p.steps {
 		p.graph.Nodes = append(p.graph.Nodes, definition.Node{
-			Name: s.id, After: s.after, Order: s.order,
+			Name: s.id, After: s.after, Order: s.order, When: textOf(s.condition),
+			Undo: s.undo != nil,
 		})
 		p.byID[s.id] = s
 	}
@@ -50,6 +52,17 @@ func newPlan(d declared) *plan {
 	p.issues = append(p.issues, backpressure.Check("backpressure", p.backpressure)...)
 	p.issues = append(p.issues, p.calls.Check(func(id string) bool { return p.byID[id] != nil })...)
 	return p
+}
+
+// textOf returns a condition as text; empty for none.
+func textOf(c pattern.Condition) string {
+	if c == nil {
+		return ""
+	}
+	if text, is := c.(fmt.Stringer); is {
+		return text.String()
+	}
+	return "a condition in Go"
 }
 
 // ownWords begin the names of the operations that belong to a step. No step has a name that begins

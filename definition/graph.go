@@ -21,6 +21,9 @@ type Node struct {
 	After []string `json:"after,omitempty"` // the nodes that must have ended before
 	// Order sorts the nodes of one layer. Nodes with equal Order stay as declared.
 	Order int `json:"order,omitempty"`
+	// When is the condition under which the node runs, as text; empty if it always does.
+	When string `json:"when,omitempty"`
+	Undo bool   `json:"undo,omitempty"` // it has a compensation
 }
 
 // Layers sorts the nodes into layers: all predecessors of a node are in layers before its own

@@ -54,6 +54,9 @@ func When(text string) pattern.Condition {
 	return c
 }
 
+// String returns the text.
+func (c *condition) String() string { return c.text }
+
 // Check returns the error of a text that is not valid.
 func (c *condition) Check() error { return c.err }
 

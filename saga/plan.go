@@ -35,7 +35,7 @@ func (d *declaration) plan() *plan {
 		t = t.copy()
 		own.steps = append(own.steps, t)
 		p.graph.Nodes = append(p.graph.Nodes, definition.Node{
-			Name: t.id, After: t.afterIDs(), Order: t.order,
+			Name: t.id, After: t.afterIDs(), Order: t.order, Undo: t.undo != nil,
 		})
 		p.byID[t.id] = t
 	}

@@ -15,7 +15,6 @@ import (
 	"github.com/perdure/perdure/filter"
 	"github.com/perdure/perdure/internal/present"
 	"github.com/perdure/perdure/journal"
-	"github.com/perdure/perdure/machine"
 	"github.com/perdure/perdure/server/auth"
 )
 
@@ -156,8 +155,9 @@ func (s runRoutes) describe(ctx context.Context, in *RunIn) (api.Description, er
 
 type historyIn struct {
 	RunIn
-	From  int64 `query:"from" minimum:"1" default:"1" doc:"the number of the first entry"`
-	Limit int   `query:"limit" minimum:"1" maximum:"10000" default:"1000" doc:"the longest page"`
+	From  int64  `query:"from" minimum:"1" default:"1" doc:"the number of the first entry"`
+	Limit int    `query:"limit" minimum:"1" maximum:"10000" default:"1000" doc:"the longest page"`
+	Step  string `query:"step" maxLength:"4096" doc:"only the entries of the step with this path, and of its phases"`
 }
 
 func (s runRoutes) history(ctx context.Context, in *historyIn) (list[api.Entry], error) {
@@ -165,29 +165,59 @@ func (s runRoutes) history(ctx context.Context, in *historyIn) (list[api.Entry],
 	if err != nil {
 		return list[api.Entry]{}, err
 	}
-	statuses, err := s.client.Statuses(ctx, run.RunID())
+	out, next := []api.Entry{}, ""
+	err = s.walk(ctx, run.RunID(), in.From, in.Limit+1, func(e api.Entry) bool {
+		switch {
+		case in.Step != "" && !isOf(e.Operation, in.Step):
+		case len(out) == in.Limit:
+			next = strconv.FormatInt(e.Seq, 10)
+			return false
+		default:
+			out = append(out, e)
+		}
+		return true
+	})
 	if err != nil {
 		return list[api.Entry]{}, err
 	}
-	of, out := api.JournalOf(statuses[0].Head), []api.Entry{}
-	for from := in.From; ; {
-		entries, err := s.client.History(ctx, run.RunID(), from, min(in.Limit+1-len(out),
-			pageOfEvents))
-		if err != nil {
-			return list[api.Entry]{}, err
-		}
-		if len(entries) == 0 {
-			return list[api.Entry]{out, ""}, nil
+	return list[api.Entry]{out, next}, nil
+}
+
+// isOf reports whether an operation is a step, or a phase of it, such as undo:NAME.
+func isOf(operation, step string) bool {
+	if operation == step {
+		return true
+	}
+	at := strings.LastIndexByte(step, '/') + 1
+	scope, name := step[:at], step[at:]
+	phase, isIn := strings.CutPrefix(operation, scope)
+	if !isIn {
+		return false
+	}
+	_, of, isPhase := strings.Cut(phase, ":")
+	return isPhase && of == name
+}
+
+// walk calls do for the entries of a run from a number on, in order, until it returns false. No
+// read has more than most entries.
+func (s *Server) walk(ctx context.Context, run string, from int64, most int,
+	do func(api.Entry) bool) error {
+	statuses, err := s.client.Statuses(ctx, run)
+	if err != nil {
+		return err
+	}
+	of := api.JournalOf(statuses[0].Head)
+	for {
+		entries, err := s.client.History(ctx, run, from, min(most, pageOfEvents))
+		if err != nil || len(entries) == 0 {
+			return err
 		}
 		for _, e := range entries {
-			if len(out) == in.Limit {
-				return list[api.Entry]{out, strconv.FormatInt(e.Seq, 10)}, nil
+			shown, err := s.entry(ctx, run, of, e)
+			if err != nil || !do(shown) {
+				return err
 			}
-			shown, err := s.entry(ctx, run.RunID(), of, e)
-			if err != nil {
-				return list[api.Entry]{}, err
-			}
-			out, from = append(out, shown), e.Seq+1
+			from = e.Seq + 1
 		}
 	}
 }
@@ -206,37 +236,6 @@ func (s *Server) entry(ctx context.Context, run string, of *api.Journal,
 		}
 	}
 	return of.Entry(e), nil
-}
-
-// A RunGraph is the topology of a run's workflow, with the steps of the run.
-type RunGraph struct {
-	Topology
-	Steps   []api.Step `json:"steps"`
-	Visited []string   `json:"visited,omitempty"` // the states of a step machine, in order
-}
-
-func (s runRoutes) graph(ctx context.Context, in *RunIn) (RunGraph, error) {
-	d, err := s.describe(ctx, in)
-	if err != nil {
-		return RunGraph{}, err
-	}
-	t, err := s.topology(ctx, &WorkflowIn{d.Workflow})
-	if journal.CodeOf(err) == journal.CodeNotFound {
-		t, err = Topology{Workflow: d.Workflow}, nil
-	}
-	out := RunGraph{Topology: t, Steps: d.Steps}
-	if out.Steps == nil {
-		out.Steps = []api.Step{}
-	}
-	if err != nil || t.Diagram == nil {
-		return out, err
-	}
-	r, err := s.client.Report(ctx, d.RunID)
-	if err == nil {
-		out.Visited = machine.Visited(r)
-		out.Mermaid = t.Diagram.Mermaid(out.Visited...)
-	}
-	return out, err
 }
 
 func (s runRoutes) timers(ctx context.Context, in *RunIn) (list[api.Wait], error) {

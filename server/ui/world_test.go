@@ -112,7 +112,7 @@ func begin(t *testing.T, prefix string, tokens ...auth.Credential) *world {
 
 // definitions are the workflows of each engine.
 func definitions() []perdure.Definition {
-	return []perdure.Definition{expense, waiting, long, held, order()}
+	return append(patterns(), expense, waiting, long, held, order())
 }
 
 // beginOn begins a server on a database, which it closes at the end of the test.

@@ -35,6 +35,11 @@ const steps: Record<string, Look> = {
   DONE: { icon: 'check', tone: 'good', open: false },
   RETRYING: { icon: 'again', tone: 'waiting', open: true },
   SKIPPED: { icon: 'skip', tone: 'still', open: false },
+  NOT_DONE: { icon: 'dot', tone: 'still', open: false },
+  TRY_FAILED: { icon: 'cross', tone: 'bad', open: false },
+  CONFIRM_FAILED: { icon: 'alert', tone: 'bad', open: false },
+  CANCEL_FAILED: { icon: 'alert', tone: 'bad', open: false },
+  TRIED: { icon: 'check', tone: 'good', open: false },
 }
 
 export const look = (status: string): Look =>

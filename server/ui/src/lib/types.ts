@@ -308,6 +308,8 @@ export interface DefinitionNode {
   after?: string[]
   name: string
   order?: number
+  undo?: boolean
+  when?: string
 }
 
 export interface DefinitionState {
@@ -411,6 +413,16 @@ export interface Error {
   message: string
 }
 
+export interface Exchange {
+  at: string
+  kind: string
+  name: string
+  outcome?: string
+  sent: boolean
+  seq: number
+  with?: string
+}
+
 export interface Execution {
   attributes?: Record<string, string>
   build?: string
@@ -449,6 +461,15 @@ export interface Execution {
   waits?: Wait[]
   wake?: string
   why?: string
+  workflow: string
+  workflow_id: string
+}
+
+export interface Failing {
+  error: string
+  run_id: string
+  status: string
+  step?: string
   workflow: string
   workflow_id: string
 }
@@ -794,9 +815,12 @@ export interface Run {
 
 export interface RunGraph {
   diagram?: DefinitionDiagram
+  earlier?: number
+  exchanges?: Exchange[]
   graph?: DefinitionGraph
   layers?: string[][]
   mermaid?: string
+  root_cause?: Failing[]
   steps: Step[]
   visited?: string[]
   workflow: string
