@@ -410,6 +410,24 @@ export interface Error {
   message: string
 }
 
+export interface ErrorGroup {
+  at?: string
+  code?: string
+  count: number
+  dead_letter?: string
+  filter?: string
+  message: string
+  run_id?: string
+  workflows: string[]
+}
+
+export interface ErrorGroups {
+  items: ErrorGroup[]
+  left?: number
+  looked: number
+  more?: boolean
+}
+
 export interface Execution {
   attributes?: Record<string, string>
   build?: string
@@ -976,6 +994,17 @@ export interface StartedRun {
 
 export interface Starts {
   items: StartBody[]
+}
+
+export interface StatusCount {
+  more?: boolean
+  runs: number
+  status: string
+}
+
+export interface StatusCountList {
+  items: StatusCount[]
+  next?: string
 }
 
 export interface Step {
