@@ -52,6 +52,23 @@ func ExampleClient() {
 	// "Hello, Ada" <nil>
 }
 
+// Count counts runs by status, without a list of them.
+func ExampleClient_Count() {
+	ctx := context.Background()
+	client, err := perdure.NewClient(ctx, memory.New())
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, id := range []string{"g-1", "g-2"} {
+		if _, err := client.Start(ctx, "greet", []byte(`"Ada"`), perdure.ID(id)); err != nil {
+			log.Fatal(err)
+		}
+	}
+	runs, more, err := client.Count(ctx, perdure.Query{Workflow: "greet"})
+	fmt.Println(runs, more, err)
+	// Output: map[PENDING:2] [] <nil>
+}
+
 // StartAll and SendAll start and signal many runs by name, in one call each.
 func ExampleClient_StartAll() {
 	ctx := context.Background()

@@ -45,8 +45,40 @@ type Query struct {
 // yet have a cursor: only a zero cursor means the end. A query that is not valid is refused with an
 // [Error] of code invalid.
 func (c *Client) List(ctx context.Context, q Query) ([]journal.Head, journal.Cursor, error) {
-	if err := q.check(); err != nil {
+	f, err := c.filter(ctx, q)
+	if err != nil {
 		return nil, journal.Cursor{}, err
+	}
+	return c.sealed.FrontEnd.Heads(ctx, f)
+}
+
+// Count returns how many runs match a query, by status, whatever its cursor and limit. It looks at
+// up to 10,000 open runs, and at as many of the newest that have failed, and of the newest of all.
+// If there are more, it returns the statuses whose runs may be more than were counted.
+func (c *Client) Count(ctx context.Context, q Query) (runs map[RunStatus]int, more []RunStatus,
+	err error) {
+	f, err := c.filter(ctx, q)
+	if err != nil {
+		return nil, nil, err
+	}
+	counts, err := c.sealed.FrontEnd.Count(ctx, f)
+	if err != nil {
+		return nil, nil, err
+	}
+	runs = make(map[RunStatus]int, len(counts))
+	for _, n := range counts {
+		runs[n.Status] = n.Runs
+		if n.More {
+			more = append(more, n.Status)
+		}
+	}
+	return runs, more, nil
+}
+
+// filter returns the filter of a query.
+func (c *Client) filter(ctx context.Context, q Query) (store.Filter, error) {
+	if err := q.check(); err != nil {
+		return store.Filter{}, err
 	}
 	f := store.Filter{
 		WorkflowID: q.WorkflowID, Workflow: q.Workflow, Workflows: q.Workflows,
@@ -60,11 +92,11 @@ func (c *Client) List(ctx context.Context, q Query) ([]journal.Head, journal.Cur
 	if q.Parent != "" {
 		h, err := c.sealed.FrontEnd.Find(ctx, string(q.Parent))
 		if err != nil {
-			return nil, journal.Cursor{}, err
+			return store.Filter{}, err
 		}
 		f.Parent = h.Number
 	}
-	return c.sealed.FrontEnd.Heads(ctx, f)
+	return f, nil
 }
 
 // check returns an error if a field has a value that no run can have.

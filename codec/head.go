@@ -122,3 +122,16 @@ func (s *wrapped) findError(ctx context.Context, f store.Filter) ([]journal.Head
 	}
 	return heads, next, nil
 }
+
+type counter struct {
+	below store.Counter
+	store *wrapped
+}
+
+// Count is [store.Counter.Count]. The store below cannot search in failures that are encoded.
+func (c counter) Count(ctx context.Context, f store.Filter) ([]store.Count, error) {
+	if f.Error != "" {
+		return store.CountFound(ctx, c.store, f)
+	}
+	return c.below.Count(ctx, f)
+}

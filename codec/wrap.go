@@ -120,6 +120,9 @@ func (s *wrapped) Abilities() store.Abilities {
 	if a.Briefer != nil {
 		a.Briefer = briefer{a.Briefer, s}
 	}
+	if a.Counter != nil {
+		a.Counter = counter{a.Counter, s}
+	}
 	if a.Transactor != nil {
 		a.Transactor = transactor{a.Transactor, s}
 	}

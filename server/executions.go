@@ -20,6 +20,11 @@ import (
 
 type runsIn struct {
 	PageIn
+	ConditionsIn
+}
+
+// A ConditionsIn selects runs.
+type ConditionsIn struct {
 	Filter    string   `query:"filter" maxLength:"65536" doc:"conditions as text, such as: status=failed since=24h"`
 	Statuses  []string `query:"status,explode" maxItems:"20" doc:"any of these"`
 	Workflows []string `query:"workflow,explode" maxItems:"100" doc:"any of these"`
@@ -36,6 +41,10 @@ func (s runRoutes) executions() {
 		}
 	}
 	add(s.Server, read("list-executions", "", "Runs, newest first"), s.listRuns)
+	add(s.Server, read("count-executions", "/counts", "How many runs there are, by status"),
+		s.countRuns)
+	add(s.Server, read("list-errors", "/errors", "Failed runs, grouped by their errors"),
+		s.runErrors)
 	add(s.Server, read("get-execution", "/{id}", "Everything about a run"),
 		func(ctx context.Context, in *RunIn) (Execution, error) {
 			d, err := s.describe(ctx, in)
@@ -62,8 +71,17 @@ func (s runRoutes) executions() {
 	addStatus(s.Server, result, s.result)
 }
 
-// query returns the query of a list of runs.
-func (in *runsIn) query(now time.Time) (perdure.Query, error) {
+// query returns the query of the runs that the caller selects.
+func (s runRoutes) query(ctx context.Context, in *ConditionsIn) (perdure.Query, error) {
+	q, err := in.query(s.now())
+	if err == nil {
+		err = s.hidden(ctx).mayFilter(q.Attributes)
+	}
+	return q, err
+}
+
+// query returns the query as it is written.
+func (in *ConditionsIn) query(now time.Time) (perdure.Query, error) {
 	q, err := filter.Parse(in.Filter, now)
 	if err != nil {
 		return q, err
@@ -88,10 +106,7 @@ func (in *runsIn) query(now time.Time) (perdure.Query, error) {
 }
 
 func (s runRoutes) listRuns(ctx context.Context, in *runsIn) (list[api.Run], error) {
-	q, err := in.query(s.now())
-	if err == nil {
-		err = s.hidden(ctx).mayFilter(q.Attributes)
-	}
+	q, err := s.query(ctx, &in.ConditionsIn)
 	if err != nil {
 		return list[api.Run]{}, err
 	}

@@ -67,6 +67,10 @@ func (s adminRoutes) letters() {
 		return Count{n}, err
 	})
 	add(s.Server, operation{
+		id: "list-dead-letter-errors", method: http.MethodGet, path: "/dlq/errors", group: group,
+		summary: "Dead letters, grouped by their errors", need: auth.Viewer,
+	}, s.letterErrors)
+	add(s.Server, operation{
 		id: "get-dead-letter", method: http.MethodGet, path: "/dlq/{entry}", group: group,
 		summary: "A dead letter", need: auth.Viewer,
 	}, func(ctx context.Context, in *LetterIn) (deadletter.Letter, error) {

@@ -27,6 +27,7 @@ var roles = map[auth.Role]string{
 		"list-schedules get-schedule list-schedule-times preview-backfill list-approvals " +
 		"list-batches get-batch preview-batch list-limits list-pauses list-alerts doctor " +
 		"list-workers get-database list-parked get-metrics get-pattern-metrics " +
+		"count-executions list-errors list-dead-letter-errors " +
 		"list-orchestrators list-registrations follow-execution follow-events list-logs " +
 		"read-stream follow-stream store",
 	auth.Operator: "start-execution start-executions send-signals signal-execution " +

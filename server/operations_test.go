@@ -135,6 +135,8 @@ func lookAtRuns(w *world) {
 	}
 	first(w, "/executions?status=completed&status=failed&workflow=greet&limit=1")
 	w.want(200, "POST", api+"/statuses", `{"ids":["g-1","nobody"]}`)
+	w.want(200, "GET", api+"/executions/counts", "")
+	w.want(200, "GET", api+"/executions/errors", "")
 }
 
 func actOnRuns(w *world) {
@@ -304,6 +306,7 @@ func keepLetters(w *world) {
 		return api + "/dlq/" + url.PathEscape(w.text(all[i].(map[string]any), "id"))
 	}
 	w.want(200, "GET", at(0), "")
+	w.want(200, "GET", api+"/dlq/errors?workflow=failing", "")
 	w.ended(w.text(w.want(200, "POST", at(0)+"/retry", `{"reason":"again"}`), "run_id"))
 	w.want(200, "POST", at(1)+"/handle", `{"reason":"paid by hand"}`)
 	w.want(404, "GET", at(1), "")

@@ -105,6 +105,8 @@ func TestAHiddenFieldIsInNoFilter(t *testing.T) {
 			t.Error(p)
 		}
 		w.want(want, "GET", api+"/executions?filter=attr.Card%3D1", "")
+		w.want(want, "GET", api+"/executions/counts?filter=attr.Card%3D1", "")
+		w.want(want, "GET", api+"/executions/errors?filter=attr.Card%3D1", "")
 		w.want(want, "POST", api+"/batch-previews", batch)
 		if got := itemsOf(t, w.want(200, "GET", api+"/executions?filter=attr.shop%3Drome",
 			"")); len(got) != 1 {

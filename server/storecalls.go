@@ -125,7 +125,7 @@ type hiding struct {
 // Abilities implements [store.Decorator].
 func (h hiding) Abilities() store.Abilities {
 	a := store.AbilitiesOf(h.Store)
-	return store.Abilities{Briefer: a.Briefer, SlotReader: a.SlotReader}
+	return store.Abilities{Briefer: a.Briefer, Counter: h, SlotReader: a.SlotReader}
 }
 
 // Load implements [store.Store].
@@ -144,6 +144,14 @@ func (h hiding) Find(ctx context.Context, f store.Filter) ([]journal.Head, journ
 		return nil, journal.Cursor{}, err
 	}
 	return h.Store.Find(ctx, f)
+}
+
+// Count implements [store.Counter].
+func (h hiding) Count(ctx context.Context, f store.Filter) ([]store.Count, error) {
+	if err := h.hide.mayFilter(f.Attributes); err != nil {
+		return nil, err
+	}
+	return store.CountRuns(ctx, h.Store, f)
 }
 
 // Commit implements [store.Store]. What a caller has read without some fields must not be written

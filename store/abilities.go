@@ -5,6 +5,7 @@ type Abilities struct {
 	Watcher    Watcher
 	Parallel   Parallel
 	Briefer    Briefer
+	Counter    Counter
 	SlotReader SlotReader
 	Transactor Transactor
 }
@@ -25,6 +26,7 @@ func AbilitiesOf(s Store) (a Abilities) {
 	a.Watcher, _ = s.(Watcher)
 	a.Parallel, _ = s.(Parallel)
 	a.Briefer, _ = s.(Briefer)
+	a.Counter, _ = s.(Counter)
 	a.SlotReader, _ = s.(SlotReader)
 	a.Transactor, _ = s.(Transactor)
 	return a

@@ -59,7 +59,7 @@ type Filter struct {
 	After journal.Cursor // the cursor that the previous page returned
 	Limit int            // 0: DefaultLimit; at most MaxLimit
 	// Looks is the number of runs that Find looks at for one page. 0: MaxLooks, which is also the
-	// most.
+	// most. For Count it is the number of each kind, and MaxCounted stands for MaxLooks.
 	Looks int
 }
 

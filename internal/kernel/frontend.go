@@ -128,7 +128,7 @@ func (d *FrontEnd) History(
 	if err != nil {
 		return journal.Head{}, nil, err
 	}
-	entries, err := d.load(ctx, "history "+id, head, store.Range{
+	entries, err := load(ctx, d, "history "+id, head, store.Range{
 		From: from, Limit: limit, Payloads: true,
 	})
 	return head, entries, err
@@ -139,11 +139,11 @@ func (d *FrontEnd) History(
 func (d *FrontEnd) Read(
 	ctx context.Context, h journal.Head, r store.Range,
 ) ([]journal.Entry, error) {
-	return d.load(ctx, "read "+string(h.ID), h, r)
+	return load(ctx, d, "read "+string(h.ID), h, r)
 }
 
-func (d *FrontEnd) load(
-	ctx context.Context, op string, h journal.Head, r store.Range,
+func load(
+	ctx context.Context, d *FrontEnd, op string, h journal.Head, r store.Range,
 ) ([]journal.Entry, error) {
 	entries, err := d.store.Load(ctx, h.Number, r)
 	if err == nil {
@@ -182,6 +182,15 @@ func (d *FrontEnd) Heads(
 		return nil, journal.Cursor{}, unavailable("find", err)
 	}
 	return heads, next, nil
+}
+
+// Count returns how many runs match a filter, by status.
+func (d *FrontEnd) Count(ctx context.Context, f store.Filter) ([]store.Count, error) {
+	counts, err := store.CountRuns(ctx, d.store, f)
+	if err != nil {
+		return nil, unavailable("count", err)
+	}
+	return counts, nil
 }
 
 // Stand returns the heads for a list of run IDs or workflow IDs, in their order; a zero head if no

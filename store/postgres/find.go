@@ -325,12 +325,12 @@ func (c *conditions) where() string {
 // runs adds the conditions for the numbers of runs.
 func (s *Store) runs(c *conditions, f *store.Filter) {
 	if f.Run != "" {
-		c.add("number = %s", s.number(f.Run))
+		c.add("number = %s", number(f.Run, s.database))
 	}
 	if len(f.Runs) > 0 {
 		numbers := make([]int64, len(f.Runs))
 		for i, id := range f.Runs {
-			numbers[i] = s.number(id)
+			numbers[i] = number(id, s.database)
 		}
 		c.add("number = any(%s::bigint[])", numbers)
 	}
@@ -401,7 +401,7 @@ func smallInts[E ~uint8](values []E) []int16 {
 }
 
 // number returns the number of a run ID, or zero if the ID belongs to another database.
-func (s *Store) number(id journal.RunID) int64 {
-	n, _ := id.Number(s.database)
+func number(id journal.RunID, database string) int64 {
+	n, _ := id.Number(database)
 	return int64(n)
 }

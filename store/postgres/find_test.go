@@ -22,4 +22,5 @@ func BenchmarkLists(b *testing.B) {
 		b.Fatal(err)
 	}
 	storetest.BenchLists(b, m)
+	storetest.BenchCounts(b, m)
 }

@@ -69,6 +69,7 @@ func calls() map[string]call {
 		"reserve": calling(NeedWrite, reserve),
 		"load":    calling(NeedRead, load),
 		"find":    calling(NeedRead, find),
+		"count":   calling(NeedRead, count),
 		"purge":   calling(NeedAdminister, purge),
 		"info":    calling(NeedRead, info),
 		"brief":   calling(NeedRead, brief),
@@ -169,6 +170,10 @@ func load(ctx context.Context, s *session, q *loading) ([]journal.Entry, error) 
 func find(ctx context.Context, s *session, f *store.Filter) (found, error) {
 	heads, next, err := s.store.Find(ctx, *f)
 	return found{heads, next}, err
+}
+
+func count(ctx context.Context, s *session, f *store.Filter) ([]store.Count, error) {
+	return store.CountRuns(ctx, s.store, *f)
 }
 
 func purge(ctx context.Context, s *session, p *store.Purge) (store.Purged, error) {

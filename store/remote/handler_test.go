@@ -125,7 +125,8 @@ func TestTheHandlerIsMountedAnywhere(t *testing.T) {
 func TestEachCallNeedsARight(t *testing.T) {
 	want := map[string]Need{
 		"commit": NeedWrite, "reserve": NeedWrite, "load": NeedRead, "find": NeedRead,
-		"info": NeedRead, "brief": NeedRead, "slots": NeedRead, "purge": NeedAdminister,
+		"count": NeedRead, "info": NeedRead, "brief": NeedRead, "slots": NeedRead,
+		"purge": NeedAdminister,
 	}
 	for name := range calls() {
 		if _, ok := want[name]; !ok {

@@ -43,6 +43,7 @@ type Store struct {
 var (
 	_ store.Store      = (*Store)(nil)
 	_ store.Briefer    = (*Store)(nil)
+	_ store.Counter    = (*Store)(nil)
 	_ store.SlotReader = (*Store)(nil)
 )
 
@@ -256,6 +257,11 @@ func (s *Store) Spill(context.Context, journal.EngineID, journal.Number, []byte)
 func (s *Store) Find(ctx context.Context, f store.Filter) ([]journal.Head, journal.Cursor, error) {
 	got, err := ask[found](ctx, s, "find", f)
 	return got.Heads, got.Next, err
+}
+
+// Count implements [store.Counter].
+func (s *Store) Count(ctx context.Context, f store.Filter) ([]store.Count, error) {
+	return ask[[]store.Count](ctx, s, "count", f)
 }
 
 // Purge implements [store.Store].

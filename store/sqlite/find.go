@@ -308,10 +308,12 @@ func (c *condition) where() string {
 func (s *Store) conditions(f *store.Filter) *condition {
 	c := new(condition)
 	if f.Run != "" {
-		c.add("number = ?", s.number(f.Run))
+		c.add("number = ?", number(f.Run, s.database))
 	}
 	if len(f.Runs) > 0 {
-		c.add("number "+list(len(f.Runs)), padded(f.Runs, s.number)...)
+		c.add("number "+list(len(f.Runs)), padded(f.Runs, func(id journal.RunID) driver.Value {
+			return number(id, s.database)
+		})...)
 	}
 	if ids := f.IDs(); ids != nil {
 		c.add("workflow_id "+list(len(ids)), padded(ids, textOf)...)
@@ -371,8 +373,8 @@ func age(t time.Time) int64 {
 }
 
 // number returns the number of a run ID; zero if the ID is from another database.
-func (s *Store) number(id journal.RunID) driver.Value {
-	n, _ := id.Number(s.database)
+func number(id journal.RunID, database string) driver.Value {
+	n, _ := id.Number(database)
 	return int64(n)
 }
 

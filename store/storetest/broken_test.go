@@ -33,6 +33,7 @@ type broken struct {
 	claim  func(s store.Store, c store.Claim) (store.Claimed, error)
 	load   func(s store.Store, run journal.Number, r store.Range) ([]journal.Entry, error)
 	find   func(s store.Store, f store.Filter) ([]journal.Head, journal.Cursor, error)
+	count  func(s store.Store, f store.Filter) ([]store.Count, error)
 	purge  func(s store.Store, p store.Purge) (store.Purged, error)
 	close  func(s store.Store) error
 }
@@ -64,6 +65,13 @@ func (b broken) Find(ctx context.Context, f store.Filter) ([]journal.Head, journ
 		return b.Store.Find(ctx, f)
 	}
 	return b.find(b.Store, f)
+}
+
+func (b broken) Count(ctx context.Context, f store.Filter) ([]store.Count, error) {
+	if b.count == nil {
+		return store.CountRuns(ctx, b.Store, f)
+	}
+	return b.count(b.Store, f)
 }
 
 func (b broken) Purge(ctx context.Context, p store.Purge) (store.Purged, error) {

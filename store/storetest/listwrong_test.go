@@ -60,6 +60,36 @@ func TestSuiteFailsWrongLists(t *testing.T) {
 			broken{find: halfOfIDs},
 			"list/a page of named runs is complete, however few it looks at",
 		},
+		"counts without the filter": {
+			broken{count: func(s store.Store, f store.Filter) ([]store.Count, error) {
+				return store.CountRuns(context.Background(), s, store.Filter{Looks: f.Looks})
+			}},
+			"count/the counts of each filter are those of its list",
+		},
+		"looks at all runs to count": {
+			broken{count: func(s store.Store, f store.Filter) ([]store.Count, error) {
+				f.Looks = 0
+				return store.CountRuns(context.Background(), s, f)
+			}},
+			"count/no more runs of a kind are looked at than the bound",
+		},
+		"says that all are counted": {
+			broken{count: func(s store.Store, f store.Filter) ([]store.Count, error) {
+				all, err := store.CountRuns(context.Background(), s, f)
+				for i := range all {
+					all[i].More = false
+				}
+				return all, err
+			}},
+			"count/the counts of each filter are those of its list",
+		},
+		"counts a part of the named runs": {
+			broken{count: func(s store.Store, f store.Filter) ([]store.Count, error) {
+				f.Runs = f.Runs[:len(f.Runs)/2]
+				return store.CountRuns(context.Background(), s, f)
+			}},
+			"count/the counts of named runs are exact",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			names := failures(t, over(c.driver))

@@ -164,3 +164,16 @@ func BenchLists(b *testing.B, m *Many) {
 		})
 	}
 }
+
+// BenchCounts measures the counts of each list.
+func BenchCounts(b *testing.B, m *Many) {
+	for name, f := range m.Lists() {
+		b.Run("counts of "+name, func(b *testing.B) {
+			for b.Loop() {
+				if _, err := store.CountRuns(b.Context(), m.Store, f); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -283,6 +283,11 @@ func (p *player) findSome() string {
 			set()
 		}
 	}
+	if p.chance(3) {
+		f.Looks = 0 // with a bound, stores may find other runs
+		counts, err := store.CountRuns(p.Context(), p.s, f)
+		return text(counts) + show(err)
+	}
 	var all []journal.Head
 	for {
 		heads, next, err := p.s.Find(p.Context(), f)

@@ -85,7 +85,8 @@ func hold(t *testing.T, checks []check, fresh func(t *testing.T) Database) {
 func checks() []check {
 	return slices.Concat(commits(), againChecks(),
 		joinChecks(), crashChecks(), reserveChecks(), takeChecks(), unreadableChecks(),
-		againPostChecks(), purgeChecks(), lineChecks(), findChecks(), listChecks(), handleChecks(),
+		againPostChecks(), purgeChecks(), lineChecks(), findChecks(), listChecks(), countChecks(),
+		handleChecks(),
 		leaseChecks(), takeOverChecks(), amongChecks())
 }
 

@@ -421,6 +421,22 @@ export interface Exchange {
   sent: boolean
   seq: number
   with?: string
+export interface ErrorGroup {
+  at?: string
+  code?: string
+  count: number
+  dead_letter?: string
+  filter?: string
+  message: string
+  run_id?: string
+  workflows: string[]
+}
+
+export interface ErrorGroups {
+  items: ErrorGroup[]
+  left?: number
+  looked: number
+  more?: boolean
 }
 
 export interface Execution {
@@ -1005,6 +1021,17 @@ export interface StartedRun {
 
 export interface Starts {
   items: StartBody[]
+}
+
+export interface StatusCount {
+  more?: boolean
+  runs: number
+  status: string
+}
+
+export interface StatusCountList {
+  items: StatusCount[]
+  next?: string
 }
 
 export interface Step {
