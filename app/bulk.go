@@ -202,15 +202,23 @@ func counted(n int, more bool) string {
 
 // A plan is the preview of a batch as JSON.
 type plan struct {
-	Filter  string    `json:"filter,omitempty"`
-	Count   int       `json:"count"`
-	More    bool      `json:"more,omitempty"`
-	Unknown []string  `json:"unknown,omitempty"`
-	First   []api.Run `json:"first"`
+	Filter   string         `json:"filter,omitempty"`
+	Count    int            `json:"count"`
+	More     bool           `json:"more,omitempty"`
+	Statuses map[string]int `json:"statuses"`
+	LeftOut  int            `json:"left_out,omitempty"`
+	Unknown  []string       `json:"unknown,omitempty"`
+	First    []api.Run      `json:"first"`
 }
 
 func printPlan(cmd *cobra.Command, out *output, p batch.Plan) error {
-	shown := plan{p.Filter, p.Count, p.More, p.Unknown, make([]api.Run, len(p.First))}
+	shown := plan{
+		p.Filter, p.Count, p.More, map[string]int{}, p.LeftOut, p.Unknown,
+		make([]api.Run, len(p.First)),
+	}
+	for status, n := range p.Statuses {
+		shown.Statuses[status.String()] = n
+	}
 	for i, h := range p.First {
 		shown.First[i] = api.RunOf(h)
 	}

@@ -26,6 +26,11 @@ type Plan struct {
 	Count  int            // of the runs that it would have
 	More   bool           // there are more than Count
 	First  []journal.Head // the first of them, at most 10
+	// Statuses are the numbers of the counted runs by status.
+	Statuses map[journal.Status]int
+	// LeftOut is the number of runs that meet the conditions of a filter, and are left out because
+	// their workflow ID has a later run.
+	LeftOut int
 	// Unknown are the IDs of a list that no run has.
 	Unknown []string
 }
@@ -70,18 +75,33 @@ func preview(ctx context.Context, c perdure.Caller, client *sealed.Client, spec 
 		if err != nil {
 			return p, nil, err
 		}
+		found := len(heads)
 		if heads, err = spec.current(ctx, client, heads, now); err != nil {
 			return p, nil, err
 		}
-		p.First = append(p.First, heads[:min(len(heads), mostFirst-len(p.First))]...)
-		if p.Count += len(heads); p.Count >= MaxCount {
-			p.More = p.Count > MaxCount || !next.IsZero()
-			p.Count = MaxCount
+		p.LeftOut += found - len(heads)
+		room := min(len(heads), MaxCount-p.Count)
+		for _, h := range heads[:room] {
+			p.count(h)
+		}
+		if p.Count == MaxCount {
+			p.More = room < len(heads) || !next.IsZero()
 			return p, nil, nil
 		}
 		if q.After = next; next.IsZero() {
 			return p, nil, nil
 		}
+	}
+}
+
+// count adds a run.
+func (p *Plan) count(h journal.Head) {
+	if p.Statuses == nil {
+		p.Statuses = map[journal.Status]int{}
+	}
+	p.Statuses[h.Status]++
+	if p.Count++; len(p.First) < mostFirst {
+		p.First = append(p.First, h)
 	}
 }
 
@@ -107,9 +127,7 @@ func (p *Plan) look(ctx context.Context, c *sealed.Client, list []string) (ids [
 				continue
 			}
 			ids = append(ids, id)
-			if p.Count++; len(p.First) < mostFirst {
-				p.First = append(p.First, h)
-			}
+			p.count(h)
 		}
 	}
 	return ids, nil

@@ -132,7 +132,8 @@ func TestABatchRetriesEachRunThatAFilterSelectsOnce(t *testing.T) {
 		d.begin(wait, "w", 3)
 		spec := batch.Spec{Order: retry("ada", "there is room again"), Filter: "workflow=fail,wait"}
 		p := world.Must[batch.Plan](t)(batch.Preview(t.Context(), d.Engine, spec))
-		if p.Count != 250 || p.More || len(p.First) != 10 ||
+		if p.Count != 250 || p.More || len(p.First) != 10 || p.LeftOut != 0 ||
+			p.Statuses[journal.Failed] != 250 ||
 			!strings.HasPrefix(p.Filter, "status=FAILED,TIMED_OUT workflow=fail,wait created<") {
 			t.Errorf("%+v", p)
 		}
@@ -153,6 +154,10 @@ func TestABatchRetriesEachRunThatAFilterSelectsOnce(t *testing.T) {
 			t.Errorf("%+v", o)
 		}
 		time.Sleep(time.Second) // then a second batch retries those of the first
+		p = world.Must[batch.Plan](t)(batch.Preview(t.Context(), d.Engine, spec))
+		if p.Count != 250 || p.LeftOut != 250 {
+			t.Errorf("%+v", p)
+		}
 		if b := d.ended(d.start(spec).ID); b.Matched != 250 || b.Done != 250 {
 			t.Errorf("%+v", b)
 		}

@@ -30,9 +30,12 @@ func (s *Server) spec(ctx context.Context, in *batchBody) (batch.Spec, error) {
 
 // A Plan describes the runs that a batch would have.
 type Plan struct {
-	Filter  string    `json:"filter,omitempty"` // with the conditions that it is completed by
-	Count   int       `json:"count"`
-	More    bool      `json:"more,omitempty"` // there are more than count
+	Filter   string         `json:"filter,omitempty"` // with the conditions that it is completed by
+	Count    int            `json:"count"`
+	More     bool           `json:"more,omitempty"` // there are more than count
+	Statuses map[string]int `json:"statuses"`       // of the counted runs
+	// runs that meet the conditions, and are left out because their workflow ID has a later run
+	LeftOut int       `json:"left_out,omitempty"`
 	First   []api.Run `json:"first"`
 	Unknown []string  `json:"unknown,omitempty"` // IDs that no run has
 }
@@ -88,6 +91,10 @@ func (s adminRoutes) batches() {
 		p, err := batch.Preview(ctx, s.client, spec)
 		out := Plan{
 			Filter: p.Filter, Count: p.Count, More: p.More, Unknown: p.Unknown, First: []api.Run{},
+			Statuses: map[string]int{}, LeftOut: p.LeftOut,
+		}
+		for status, n := range p.Statuses {
+			out.Statuses[status.String()] = n
 		}
 		for _, h := range p.First {
 			out.First = append(out.First, api.RunOf(h))

@@ -13,6 +13,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/approval"
+	"github.com/perdure/perdure/batch"
 	"github.com/perdure/perdure/observe"
 	"github.com/perdure/perdure/saga"
 	"github.com/perdure/perdure/server"
@@ -112,7 +113,7 @@ func begin(t *testing.T, prefix string, tokens ...auth.Credential) *world {
 
 // definitions are the workflows of each engine.
 func definitions() []perdure.Definition {
-	return append(patterns(), expense, waiting, long, held, order())
+	return append(patterns(), expense, waiting, long, held, order(), batch.Workflow())
 }
 
 // beginOn begins a server on a database, which it closes at the end of the test.

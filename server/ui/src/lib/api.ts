@@ -1,4 +1,5 @@
 import { lost, reached } from './link.svelte'
+import { heard } from './now.svelte'
 import type { Problem } from './types'
 
 /** The address under which the server is mounted; the server says it in <base>. */
@@ -50,6 +51,7 @@ export async function request<T>(
     throw new Refusal(0, 'unreachable', 'The server does not answer.', 'Is it running? The page tries again by itself.')
   }
   reached()
+  heard(answer.headers.get('Date'))
   if (answer.ok) return answer.status === 204 ? (undefined as T) : ((await answer.json()) as T)
   const refusal = await read(answer)
   if (answer.status === 401) whenUnknown.ask()

@@ -1,22 +1,35 @@
+import { tick } from 'svelte'
 import { root } from './api'
 
-/** Where the page is: the path below the prefix, and the query. */
+/** Where the page is: the path below the prefix, the query, and the place in the browser's history. */
 export const place = $state(read())
 
 function read() {
   return {
     path: decodeURI(location.pathname.slice(root.pathname.length)),
     query: new URLSearchParams(location.search),
+    entry: (history.state as { entry?: string } | null)?.entry ?? '',
   }
 }
 
+/** How far each place in the history is scrolled. A page begins at its top, Back restores it. */
 const scrolls = new Map<string, number>()
+history.scrollRestoration = 'manual'
+
+let restoring: (() => void) | undefined // ends it
+addEventListener('scroll', () => {
+  if (!restoring) scrolls.set(place.entry, scrollY)
+})
 
 /** Goes to an address below the prefix, such as "runs?status=FAILED". */
 export function go(to: string, replace = false) {
   const url = new URL(to, root)
-  if (!replace) scrolls.set(location.href, scrollY)
-  history[replace ? 'replaceState' : 'pushState'](null, '', url)
+  if (replace) history.replaceState(history.state, '', url)
+  else {
+    if (!restoring) scrolls.set(place.entry, scrollY)
+    restoring?.()
+    history.pushState({ entry: String(performance.timeOrigin + performance.now()) }, '', url)
+  }
   Object.assign(place, read())
   if (!replace) scrollTo(0, 0)
 }
@@ -45,7 +58,25 @@ export function follow(e: MouseEvent) {
 }
 
 addEventListener('popstate', () => {
+  restoring?.()
   Object.assign(place, read())
-  const at = scrolls.get(location.href)
-  if (at !== undefined) setTimeout(() => scrollTo(0, at), 50)
+  restore(scrolls.get(place.entry) ?? 0)
 })
+
+const byReader = ['wheel', 'touchstart', 'pointerdown', 'keydown']
+
+/** Scrolls to where the reader was as soon as the page is long enough, unless the reader scrolls. */
+function restore(at: number) {
+  const watch = new ResizeObserver(() => {
+    scrollTo(0, at)
+    if (Math.abs(scrollY - at) < 2) restoring?.()
+  })
+  const end = () => {
+    watch.disconnect()
+    restoring = undefined
+    for (const e of byReader) removeEventListener(e, end, true)
+  }
+  restoring = end
+  for (const e of byReader) addEventListener(e, end, true)
+  void tick().then(() => restoring === end && watch.observe(document.body))
+}

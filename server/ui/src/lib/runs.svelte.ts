@@ -1,9 +1,22 @@
 import { get, request } from './api'
 import type { Outcome, Run, RunList, StandingItemList } from './types'
 import { look } from './status'
+import { Ticks } from './ticks.svelte'
 
 /** How many runs a page of the list has. */
 const page = 50
+
+const lists = new Map<string, RunsList>()
+
+/** The list of a place in the browser's history. It is kept, so Back shows the rows that were read. */
+export function listOf(entry: string, query: string): RunsList {
+  const key = entry + ' ' + query
+  const list = lists.get(key) ?? new RunsList(query)
+  lists.delete(key)
+  lists.set(key, list)
+  if (lists.size > 20) lists.delete(lists.keys().next().value!)
+  return list
+}
 
 /** A list of runs that stays where it is: what changes is changed in its place, and new runs wait
  * until the reader wants them. */
@@ -12,6 +25,7 @@ export class RunsList {
   fresh = $state.raw<Run[]>([])
   next = $state('')
   begun = $state(false)
+  readonly ticks = new Ticks(() => this.rows)
 
   constructor(readonly query: string) {}
 

@@ -722,7 +722,9 @@ export interface Plan {
   count: number
   filter?: string
   first: Run[]
+  left_out?: number
   more?: boolean
+  statuses: Record<string, number>
   unknown?: string[]
 }
 
