@@ -114,7 +114,8 @@ func begin(t *testing.T, prefix string, tokens ...auth.Credential) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := engine.Register(expense, waiting, long, order()); err != nil {
+	if err := engine.Register(append([]perdure.Definition{expense, waiting, long, order()},
+		forRuns()...)...); err != nil {
 		t.Fatal(err)
 	}
 	page, err := ui.New(prefix)

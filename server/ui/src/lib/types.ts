@@ -431,6 +431,7 @@ export interface Execution {
   mode?: string
   origin?: Origin
   output?: unknown
+  parent?: string
   pattern: string
   payload?: unknown
   predecessor?: string
