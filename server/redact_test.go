@@ -158,6 +158,7 @@ func TestATokenIsNeverTold(t *testing.T) {
 	} {
 		for _, path := range []string{
 			"/callbacks/show", "/callbacks/fail", "/callbacks/heartbeat", "/approval-tokens",
+			"/approval-tokens/show",
 		} {
 			ask("POST", api+path, body)
 		}

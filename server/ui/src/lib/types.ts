@@ -168,6 +168,22 @@ export interface Caller {
   session: boolean
 }
 
+export interface Carried {
+  approved: boolean
+  asked?: string
+  by: string
+  due?: string
+  expires: string
+  form?: unknown
+  key: string
+  reason?: string
+  role?: string
+  state: string
+  title?: string
+  why?: string
+  workflow?: string
+}
+
 export interface Check {
   at_least?: boolean
   count: number
@@ -910,6 +926,10 @@ export interface ScheduleTime {
 export interface ScheduleTimeList {
   items: ScheduleTime[]
   next?: string
+}
+
+export interface Shown {
+  token: string
 }
 
 export interface SignalItem {
