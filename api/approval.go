@@ -40,3 +40,21 @@ type Receipt struct {
 	Rejected int    `json:"rejected"`
 	Quorum   int    `json:"quorum"`
 }
+
+// A Carried is the decision that a signed token carries, for the page behind a link.
+type Carried struct {
+	Approved bool       `json:"approved"`
+	By       string     `json:"by"`
+	Role     string     `json:"role,omitempty"`
+	Reason   string     `json:"reason,omitempty"`
+	Expires  time.Time  `json:"expires"` // when the token expires
+	Workflow string     `json:"workflow,omitempty"`
+	Key      string     `json:"key"`
+	Title    string     `json:"title,omitempty"`
+	Asked    *time.Time `json:"asked,omitempty"`
+	Due      *time.Time `json:"due,omitempty"`
+	Form     Data       `json:"form,omitzero"` // a JSON schema of the data of the decision
+	// open, made by this person already, or over
+	State string `json:"state"`
+	Why   string `json:"why,omitempty"` // why it can be made no more
+}

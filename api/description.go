@@ -25,7 +25,8 @@ type Description struct {
 	// paths of recorded operations that this build's code has not asked for
 	Unused      []string `json:"unused,omitempty"`
 	Entries     int64    `json:"entries"`
-	Build       string   `json:"build,omitempty"` // the build that wrote last
+	Build       string   `json:"build,omitempty"`  // the build that wrote last
+	Parent      string   `json:"parent,omitempty"` // the run whose child it is
 	Predecessor string   `json:"predecessor,omitempty"`
 	Successor   string   `json:"successor,omitempty"`
 	// the run that it goes on from, and the run that goes on from it, by an operator's action
@@ -100,8 +101,9 @@ func DescriptionOf(h journal.Head, s journal.Snapshot) Description {
 		Outcome: Outcome{Run: RunOf(h)},
 		Payload: s.Payload, Attributes: s.Attributes, Headers: s.Headers, Versions: s.Versions,
 		Unused:  s.Unused,
-		Entries: s.Seq, Build: s.Build, Predecessor: string(s.Predecessor),
-		Successor: string(s.Successor), Origin: OriginOf(s.Origin),
+		Entries: s.Seq, Build: s.Build, Parent: string(h.ParentID()),
+		Predecessor: string(s.Predecessor),
+		Successor:   string(s.Successor), Origin: OriginOf(s.Origin),
 		By: s.By, Reason: s.Reason, Mode: string(s.Mode), Undoable: s.Undoable(),
 	}
 	if h.Status.IsTerminal() {

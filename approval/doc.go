@@ -30,8 +30,8 @@
 // assert anything. The decision has [Asserted] as its source, and AssertedBy says who asserted it.
 // Take both from the session of the user, and not from the form.
 //
-// [Token] makes a signed text that carries one decision of one person, for a link. [DecideByToken]
-// makes that decision.
+// [Token] makes a signed text that carries one decision of one person, for a link. [ByToken] shows
+// the decision, and [DecideByToken] makes it.
 //
 // A quorum of n of m (Ask.Quorum, Ask.Of) needs n different people who approve. It is rejected when
 // more than m-n have rejected. Without m, the first rejection rejects.

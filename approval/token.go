@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/perdure/perdure"
@@ -84,8 +85,8 @@ func Token(ctx context.Context, c perdure.Caller, id, key string, d Decision,
 // may be empty. The decision has [Signed] as its source. See [Decide] for the errors; one about the
 // token itself wraps [ErrMalformed], [ErrForged], [ErrPurpose] or [ErrExpired].
 //
-// A page behind a link should not call it before the reader presses a button, because programs that
-// look at mails follow links.
+// A page behind a link shows [ByToken], and should not call this before the reader presses a
+// button, because programs that look at mails follow links.
 func DecideByToken(ctx context.Context, c perdure.Caller, text, reason string,
 	data json.RawMessage) (Receipt, error) {
 	const op = "decide by token"
@@ -93,17 +94,85 @@ func DecideByToken(ctx context.Context, c perdure.Caller, text, reason string,
 	if err != nil {
 		return Receipt{}, err
 	}
-	claims, err := token.Check(ctx, client.FrontEnd, purpose, text)
+	claims, s, err := read(ctx, client, op, text)
 	if err != nil {
 		return Receipt{}, err
-	}
-	var s signed
-	if err := json.Unmarshal([]byte(claims.Detail), &s); err != nil {
-		return Receipt{}, &perdure.Error{Code: journal.CodeDecode, Op: op, Err: err}
 	}
 	sum := sha256.Sum256([]byte(text))
 	return decide(ctx, client, op, claims.Run, claims.Subject, s.Ask, Decision{
 		Approved: s.Approved, By: s.By, Role: s.Role, Reason: cmp.Or(reason, s.Reason), Data: data,
 		Source: Signed,
 	}, []perdure.SendOption{perdure.SendKey("token-" + hex.EncodeToString(sum[:16]))})
+}
+
+// A Carried is the decision that a token carries, and the ask that it is about, as they are now.
+type Carried struct {
+	RunID    string
+	Workflow string
+	State    State // the ask; if it is over, its last state, or else only its key
+	Decision Decision
+	Expires  time.Time // when the token expires
+	// Err is why the decision would be refused now; nil if it would count. See [Decide] for its
+	// codes. Made reports that it is refused because the person has decided already.
+	Err  error
+	Made bool
+}
+
+// ByToken returns the decision that a token carries, and changes nothing: for the page behind a
+// link. An error about the token itself wraps [ErrMalformed], [ErrForged], [ErrPurpose] or
+// [ErrExpired].
+func ByToken(ctx context.Context, c perdure.Caller, text string) (Carried, error) {
+	const op = "show a token"
+	client, err := sealed.ClientOf(op, c)
+	if err != nil {
+		return Carried{}, err
+	}
+	claims, d, err := read(ctx, client, op, text)
+	if err != nil {
+		return Carried{}, err
+	}
+	out := Carried{
+		RunID: claims.Run, Expires: claims.Expires, State: State{Key: claims.Subject},
+		Decision: Decision{
+			Approved: d.Approved, By: d.By, Role: d.Role, Reason: d.Reason, Source: Signed,
+			At: client.FrontEnd.Now().Round(0).UTC(),
+		},
+	}
+	v, err := viewOf(ctx, client, op, claims.Run)
+	if journal.CodeOf(err) == journal.CodeNotFound {
+		out.Err = err // the run was removed
+		return out, nil
+	}
+	if err != nil {
+		return Carried{}, err
+	}
+	out.RunID, out.Workflow = string(v.head.ID), v.head.Workflow
+	s, err := v.ask(op, claims.Subject)
+	switch {
+	case s.Ask == d.Ask:
+		out.State = s
+		out.Made = slices.ContainsFunc(s.Decisions, func(o Decision) bool { return o.By == d.By })
+	case err == nil:
+		err = (&State{Status: "over"}).closed(op)
+	}
+	if out.Err = err; err == nil {
+		out.Err = s.judge(op, &out.Decision)
+	}
+	return out, nil
+}
+
+// read returns the claims of a token, and the decision that it carries.
+func read(ctx context.Context, c *sealed.Client, op, text string) (token.Claims, signed, error) {
+	var s signed
+	if err := c.Outside(ctx, op); err != nil {
+		return token.Claims{}, s, err
+	}
+	claims, err := token.Check(ctx, c.FrontEnd, purpose, text)
+	if err != nil {
+		return claims, s, err
+	}
+	if err := json.Unmarshal([]byte(claims.Detail), &s); err != nil {
+		return claims, s, &perdure.Error{Code: journal.CodeDecode, Op: op, Err: err}
+	}
+	return claims, s, nil
 }

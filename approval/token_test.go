@@ -106,6 +106,48 @@ func TestATokenIsForOneAskAndExpires(t *testing.T) {
 	})
 }
 
+// What a token carries can be seen as often as one likes, and stays said when it is made or over.
+//
+// spec: R-21
+func TestATokenShowsItsDecisionAndChangesNothing(t *testing.T) {
+	inTime(t, approval.Ask{Key: "k", Title: "a car?", Role: "boss"}, func(d office) {
+		show := func(text string) approval.Carried {
+			d.t.Helper()
+			c, err := approval.ByToken(d.t.Context(), d.Engine, text)
+			world.NoError(d.t, err)
+			return c
+		}
+		ada, bob := d.token("ada", true), d.token("bob", false)
+		for range 2 {
+			c := show(ada)
+			if c.Err != nil || c.Made || !c.Decision.Approved || c.Decision.By != "ada" ||
+				c.State.Title != "a car?" || c.Expires.IsZero() {
+				d.t.Errorf("%+v", c)
+			}
+		}
+		if s := d.state(); s.Status != approval.Open || len(s.Decisions) != 0 {
+			d.t.Errorf("%+v", s)
+		}
+		_, err := approval.ByToken(d.t.Context(), d.Engine, flipped(ada))
+		if err == nil {
+			d.t.Error("a token that was changed is shown")
+		}
+		_, err = approval.DecideByToken(d.t.Context(), d.Engine, ada, "", nil)
+		world.NoError(d.t, err)
+		if c := show(ada); !c.Made || journal.CodeOf(c.Err) != journal.CodeConflict {
+			d.t.Errorf("%+v", c)
+		}
+		if c := show(bob); c.Made || c.Err == nil {
+			d.t.Errorf("%+v", c)
+		}
+		time.Sleep(hour + time.Second)
+		_, err = approval.ByToken(d.t.Context(), d.Engine, ada)
+		if !errors.Is(err, approval.ErrExpired) {
+			d.t.Error(err)
+		}
+	})
+}
+
 // flipped returns the token with one character of its middle changed.
 func flipped(text string) string {
 	b := []byte(text)

@@ -167,3 +167,12 @@ func ValidName(s string) bool {
 	}
 	return true
 }
+
+// ParentID returns the run ID of the parent; empty if there is none.
+func (h *Head) ParentID() RunID {
+	if h.Parent == 0 {
+		return ""
+	}
+	own := string(MakeRunID("", h.Number))
+	return MakeRunID(strings.TrimSuffix(string(h.ID), own), h.Parent)
+}

@@ -32,6 +32,11 @@ type ByToken struct {
 	Data   json.RawMessage `json:"data,omitempty" doc:"as the form of the ask says"`
 }
 
+// A Shown is a signed token that somebody shows.
+type Shown struct {
+	Token string `json:"token" maxLength:"4096"`
+}
+
 // An Answer is the answer that somebody outside gives to a wait.
 type Answer struct {
 	Token  string          `json:"token" maxLength:"4096"`
@@ -85,6 +90,14 @@ func (s adminRoutes) approvals() {
 		r, err := approval.DecideByToken(ctx, s.client, in.Body.Token, in.Body.Reason, in.Body.Data)
 		return present.Receipt(r), tokenProblem(err)
 	})
+	add(s.Server, operation{
+		id: "show-token", method: http.MethodPost, path: "/approval-tokens/show", group: group,
+		summary: "Show the decision that a signed token carries; it changes nothing",
+		need:    auth.Public, reads: true, about: "The token is the credential.",
+	}, func(ctx context.Context, in *struct{ Body Shown }) (api.Carried, error) {
+		c, err := approval.ByToken(ctx, s.client, in.Body.Token)
+		return present.Carried(c), tokenProblem(err)
+	})
 	for _, action := range []string{"succeed", "fail", "heartbeat", "show"} {
 		add(s.Server, operation{
 			id: action + "-callback", method: http.MethodPost, path: "/callbacks/" + action,
@@ -127,7 +140,12 @@ func (s adminRoutes) answer(ctx context.Context, action string, a Answer) error 
 }
 
 // tokenProblem answers a token that is forged or malformed with 401, as for any other credential.
+// One that has expired was good: its answer says so.
 func tokenProblem(err error) error {
+	if errors.Is(err, approval.ErrExpired) {
+		p := problemOf(err)
+		return problem(http.StatusGone, codeExpired, "the token has expired", p.Hint)
+	}
 	if !errors.Is(err, callback.ErrMalformed) && !errors.Is(err, callback.ErrForged) {
 		return err
 	}

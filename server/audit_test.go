@@ -51,6 +51,7 @@ func TestEachChangeLeavesAnAct(t *testing.T) {
 		{viewerToken, "POST", "/statuses", `{"ids":["w-1"]}`, 200, "", ""},
 		{viewerToken, "POST", "/executions/w-1/fork/preview", `{"step":"x"}`, 404, "", ""},
 		{"", "POST", "/callbacks/show", `{"token":"x"}`, 401, "", ""},
+		{"", "POST", "/approval-tokens/show", `{"token":"x"}`, 401, "", ""},
 	} {
 		mu.Lock()
 		acts = nil

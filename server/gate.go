@@ -38,7 +38,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case !known:
 		rt.need = auth.Viewer
 	}
-	if rt.live {
+	if rt.live || r.Header.Get(unattendedHeader) != "" {
 		r = r.WithContext(auth.Unattended(r.Context()))
 	}
 	caller, p := s.identify(w, r, rt.need)

@@ -162,6 +162,7 @@ func inputsOfAddresses() []input {
 		{"7", "POST", "/callbacks/succeed", `{"token":""}`, nil, "401"},
 		{"7", "POST", "/callbacks/fail", `{"token":"\u0000"}`, nil, "400"},
 		{"7", "POST", "/approval-tokens", `{"token":"forged"}`, nil, "401"},
+		{"7", "POST", "/approval-tokens/show", `{"token":"forged"}`, nil, "401"},
 		{"77", "POST", "/approval-tokens", `{"token":"a.b.c"}`, nil, "401"},
 		{"78", "POST", "/approval-tokens?token=x", `{"token":"x"}`, nil, "400"},
 	}
@@ -346,8 +347,9 @@ func (w *world) harmless(text string) {
 		"POST /executions/w-1/decide/which": `{"choice":` + q + `,"data":` + q + `,"reason":` + q + `}`,
 		"POST /approvals/w-1/pay": `{"approved":true,"role":` + q + `,"for":` + q + `,"reason":` + q +
 			`,"data":` + q + `}`,
-		"POST /approval-tokens":   `{"token":` + q + `}`,
-		"POST /callbacks/succeed": `{"token":` + q + `}`,
+		"POST /approval-tokens":      `{"token":` + q + `}`,
+		"POST /approval-tokens/show": `{"token":` + q + `}`,
+		"POST /callbacks/succeed":    `{"token":` + q + `}`,
 		"PUT /schedules/s-1": `{"workflow":` + q + `,"every":"24h","description":` + q + `,"input":` +
 			q + `,"headers":{` + q + `:` + q + `}}`,
 		"POST /schedules/s-1/pause": `{"reason":` + q + `}`,

@@ -18,7 +18,8 @@ import (
 
 // roles has the role that each operation needs. A new operation needs a line here.
 var roles = map[auth.Role]string{
-	auth.Public: "live ready begin-session end-session decide-by-token succeed-callback " +
+	auth.Public: "live ready begin-session end-session decide-by-token show-token " +
+		"succeed-callback " +
 		"fail-callback heartbeat-callback show-callback",
 	auth.Viewer: "who-am-i openapi docs metrics list-workflows get-workflow get-topology " +
 		"get-versions list-executions get-execution get-why get-history get-report get-graph " +
@@ -43,7 +44,7 @@ var roles = map[auth.Role]string{
 // reading are the operations that change nothing, although they are not a GET. The store reports by
 // itself what it has written, and asks for more than the role of a viewer where it writes.
 const reading = "preview-retry preview-skip preview-fork preview-compensate preview-backfill " +
-	"preview-batch get-statuses show-callback store"
+	"preview-batch get-statuses show-callback show-token store"
 
 // closed begins a server without an engine that runs, and without a connection: its routes are
 // called directly.

@@ -237,6 +237,7 @@ func decideAsks(w *world) {
 	w.token = "" // the token is the credential
 	w.want(200, "POST", api+"/approval-tokens", `{"token":"`+token+`","reason":"too much"}`)
 	w.want(401, "POST", api+"/approval-tokens", `{"token":"`+token+`x"}`)
+	w.want(200, "POST", api+"/approval-tokens/show", `{"token":"`+token+`"}`)
 	w.token = adminToken
 	if out := w.ended(id); out["output"] != false {
 		w.t.Error(out)

@@ -47,6 +47,7 @@ const problemType = "application/problem+json"
 const (
 	codeUnauthenticated = "unauthenticated"
 	codeForbidden       = "forbidden"
+	codeExpired         = "expired"
 	codeTooMany         = "too_many_failures"
 	codeUnsupported     = "unsupported"
 	codeForeignHost     = "foreign_host"

@@ -160,6 +160,7 @@ func TestATokenIsNeverTold(t *testing.T) {
 	} {
 		for _, path := range []string{
 			"/callbacks/show", "/callbacks/fail", "/callbacks/heartbeat", "/approval-tokens",
+			"/approval-tokens/show",
 		} {
 			ask("POST", api+path, body)
 		}

@@ -9,6 +9,10 @@ import (
 	"github.com/perdure/perdure/server/auth"
 )
 
+// unattendedHeader is the header of a request that nobody has caused: a page that is open reads
+// again and again by itself. Such a request keeps no session alive.
+const unattendedHeader = "Perdure-Unattended"
+
 // A Caller is the sender of a request.
 type Caller struct {
 	Name    string `json:"name"`

@@ -40,6 +40,28 @@ func (w *world) login(token string, headers ...string) *http.Cookie {
 	return nil
 }
 
+// A page that nobody looks at reads by itself, and its session ends all the same.
+//
+// spec: P-10, B-18
+func TestAnUnattendedRequestKeepsNoSessionAlive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := open(t, setting{piped: true, Options: server.Options{Authenticator: people(t)}})
+		w.cookie = w.login(viewerToken)
+		read := func(want int, after time.Duration, headers ...string) {
+			t.Helper()
+			time.Sleep(after)
+			if got, text := w.ask("GET", api+"/executions", "", headers...); got != want {
+				t.Errorf("status %d, want %d: %s", got, want, text)
+			}
+		}
+		read(200, 7*time.Hour)
+		for range 11 {
+			read(200, time.Hour, "Perdure-Unattended", "1")
+		}
+		read(401, 2*time.Hour)
+	})
+}
+
 // spec: P-10, B-18
 func TestASessionLivesForItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

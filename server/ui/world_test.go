@@ -113,7 +113,8 @@ func begin(t *testing.T, prefix string, tokens ...auth.Credential) *world {
 
 // definitions are the workflows of each engine.
 func definitions() []perdure.Definition {
-	return append(patterns(), expense, waiting, long, held, order(), batch.Workflow())
+	all := append(patterns(), expense, waiting, long, held, order(), batch.Workflow())
+	return append(all, forRuns()...)
 }
 
 // beginOn begins a server on a database, which it closes at the end of the test.

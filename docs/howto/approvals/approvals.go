@@ -88,7 +88,7 @@ func Link(ctx context.Context, c perdure.Caller, run, manager string) (string, e
 	text, err := approval.Token(ctx, c, run, "discount", approval.Decision{
 		By: manager, Role: "manager", Reason: "by mail",
 	}, 3*day)
-	return "https://shop.example.com/decide?token=" + text, err
+	return "https://shop.example.com/ops/decide#" + text, err
 }
 
 // Press is behind the button of that page.

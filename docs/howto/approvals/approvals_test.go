@@ -96,7 +96,7 @@ func TestALinkDecidesOnce(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, token, _ := strings.Cut(text, "token=")
+			_, token, _ := strings.Cut(text, "#")
 			return token
 		}
 		ada, bob := link("ada"), link("bob")

@@ -25,17 +25,27 @@ export function refusalOf(e: unknown): Refusal {
   return new Refusal(0, 'page', e instanceof Error ? e.message : String(e))
 }
 
+/** Whether somebody has done something with the page since the last request. A request without that
+ * keeps no session alive: an open page reads by itself for ever. */
+let attended = true
+for (const event of ['pointerdown', 'keydown', 'wheel', 'pointermove']) {
+  addEventListener(event, () => (attended = true), { capture: true, passive: true })
+}
+
 /** What the page does when the server wants to know who asks. */
 export const whenUnknown = { ask: () => {} }
 
+/** Sends a request. One that is open shows a credential of its own, and asks for no login. */
 export async function request<T>(
   method: string,
   path: string,
   body?: unknown,
-  options: { signal?: AbortSignal; key?: string } = {},
+  options: { signal?: AbortSignal; key?: string; open?: boolean } = {},
 ): Promise<T> {
   const headers: Record<string, string> = {}
   if (body !== undefined) headers['Content-Type'] = 'application/json'
+  if (!attended) headers['Perdure-Unattended'] = '1'
+  attended = false
   if (options.key) headers['Idempotency-Key'] = options.key
   let answer: Response
   try {
@@ -54,7 +64,7 @@ export async function request<T>(
   heard(answer.headers.get('Date'))
   if (answer.ok) return answer.status === 204 ? (undefined as T) : ((await answer.json()) as T)
   const refusal = await read(answer)
-  if (answer.status === 401) whenUnknown.ask()
+  if (answer.status === 401 && !options.open) whenUnknown.ask()
   throw refusal
 }
 

@@ -53,3 +53,7 @@ export const json = (v: unknown) => JSON.stringify(v, null, 2) ?? 'null'
 
 /** Quotes a text for a shell. */
 export const quote = (s: string) => (/^[\w@%+=:,./-]+$/.test(s) ? s : `'${s.replaceAll("'", `'\\''`)}'`)
+
+/** A number of bytes for people. */
+export const bytes = (n: number) =>
+  n < 1024 ? `${n} bytes` : n < 1_048_576 ? `${(n / 1024).toFixed(n < 10_240 ? 1 : 0)} KB` : `${(n / 1_048_576).toFixed(1)} MB`

@@ -1,55 +1,39 @@
 import { get, path } from './api'
-import type { Entry, EntryList } from './types'
+import { concerns } from './live.svelte'
+import { Resource } from './resource.svelte'
+import type { Entry, EntryList, Execution } from './types'
 
 const page = 2000
 
-/** The journal of a run in memory. It grows as the run does. */
+/** The journal of a run in memory. It grows as the run does. Make it while a component is made. */
 export class Journal {
   entries = $state.raw<Entry[]>([])
+  readonly reading: Resource<void>
+  #of = ''
 
-  constructor(private run: string) {}
+  constructor(run: () => Execution | undefined) {
+    const id = () => run()?.run_id ?? ''
+    const lacks = () => this.entries.length < (run()?.entries ?? 0)
+    this.reading = new Resource(
+      (signal) => this.#read(id(), signal),
+      id,
+      (of) => concerns(of, id()) && lacks(),
+    )
+    // The last entry comes with the end, after which nothing else is told.
+    $effect(() => {
+      if (lacks() && !this.reading.loading) void this.reading.load()
+    })
+  }
 
   /** Reads what is new. */
-  async read(signal: AbortSignal) {
-    for (;;) {
+  async #read(run: string, signal: AbortSignal) {
+    if (run !== this.#of) this.entries = []
+    this.#of = run
+    while (run) {
       const from = (this.entries.at(-1)?.seq ?? 0) + 1
-      const some = await get<EntryList>(path`executions/${this.run}/history` + `?from=${from}&limit=${page}`, signal)
+      const some = await get<EntryList>(path`executions/${run}/history` + `?from=${from}&limit=${page}`, signal)
       if (some.items.length) this.entries = [...this.entries, ...some.items]
       if (!some.next) return
     }
   }
 }
-
-/** One line of the compact history: all entries of an operation, or an entry that has none. */
-export interface Group {
-  seq: number
-  name: string
-  kind: string // of the last entry
-  at: string
-  took?: number
-  entries: Entry[]
-  error?: string
-}
-
-export function groupsOf(entries: Entry[]): Group[] {
-  const out: Group[] = []
-  const byName = new Map<string, Group>()
-  for (const e of entries) {
-    let g = e.operation ? byName.get(e.operation) : undefined
-    if (!g) {
-      g = { seq: e.seq, name: e.operation ?? '', kind: e.kind, at: e.at, entries: [] }
-      out.push(g)
-      if (e.operation) byName.set(e.operation, g)
-    }
-    g.entries.push(e)
-    g.kind = e.kind
-    g.error = e.error?.message ?? (isFailure(e) ? e.reason : undefined)
-    if (e.took_ms !== undefined) g.took = (g.took ?? 0) + e.took_ms
-  }
-  return out
-}
-
-export const isFailure = (e: Entry) => /Failed|TimedOut|Cancelled|DeadLettered/.test(e.kind)
-
-/** The kind of an entry as words: StepCompleted is "step completed". */
-export const kindWords = (kind: string) => kind.replace(/(?!^)([A-Z])/g, ' $1').toLowerCase()

@@ -13,6 +13,7 @@ const listeners = new Set<Listener>()
 const everything = 'everything'
 let changed = new Set<string>()
 let source: EventSource | undefined
+let wanted = false // somebody has connected
 let timer: ReturnType<typeof setTimeout> | undefined
 let again: ReturnType<typeof setTimeout> | undefined
 let wait = 1000
@@ -54,6 +55,7 @@ export function pause(on: boolean) {
 }
 
 export function connect() {
+  wanted = true
   clearTimeout(again)
   if (source || document.hidden) return
   source = new EventSource(api('events'))
@@ -89,8 +91,8 @@ export function reconnect() {
 }
 
 document.addEventListener('visibilitychange', () => {
-  if (document.hidden) return disconnect()
-  reconnect()
+  if (document.hidden) disconnect()
+  else if (wanted) reconnect()
 })
 
 setInterval(() => {

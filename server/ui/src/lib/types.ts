@@ -169,6 +169,22 @@ export interface Caller {
   session: boolean
 }
 
+export interface Carried {
+  approved: boolean
+  asked?: string
+  by: string
+  due?: string
+  expires: string
+  form?: unknown
+  key: string
+  reason?: string
+  role?: string
+  state: string
+  title?: string
+  why?: string
+  workflow?: string
+}
+
 export interface Check {
   at_least?: boolean
   count: number
@@ -460,6 +476,7 @@ export interface Execution {
   mode?: string
   origin?: Origin
   output?: unknown
+  parent?: string
   pattern: string
   payload?: unknown
   predecessor?: string
@@ -956,6 +973,10 @@ export interface ScheduleTime {
 export interface ScheduleTimeList {
   items: ScheduleTime[]
   next?: string
+}
+
+export interface Shown {
+  token: string
 }
 
 export interface SignalItem {

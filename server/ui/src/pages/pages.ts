@@ -1,5 +1,6 @@
 import type { Component } from 'svelte'
 import Approvals from './Approvals.svelte'
+import Decide from './Decide.svelte'
 import NotFound from './NotFound.svelte'
 import Overview from './Overview.svelte'
 import Run from './Run.svelte'
@@ -11,6 +12,7 @@ interface Page {
   title: string
   component: Component<any>
   props?: Record<string, string>
+  open?: boolean // it needs no login, and shows nothing but itself
 }
 
 interface Place {
@@ -37,6 +39,7 @@ export const places = [...main, ...operations]
 export function pageOf(path: string): Page {
   const of = places.find((p) => p.path === path)
   if (of) return of
+  if (path === 'decide') return { title: 'Decide', component: Decide, open: true }
   const [first, name, ...rest] = path.split('/').map(decodeURIComponent)
   if (name && rest.length === 0) {
     if (first === 'runs') return { title: `Run ${name}`, component: Run, props: { id: name } }
