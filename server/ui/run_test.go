@@ -109,15 +109,15 @@ var talker = perdure.Define("talker", func(ctx context.Context, how string) (str
 	})
 }, steplog.Keep{})
 
-// A Parcel has what a payload may have.
-type Parcel struct {
+// A Cargo has what a payload may have.
+type Cargo struct {
 	Lines  []map[string]string `json:"lines"`
 	Blob   string              `json:"blob"`
 	Secret string              `json:"secret"`
 }
 
 // carrier publishes a picture, which is no JSON.
-var carrier = perdure.Define("carrier", func(ctx context.Context, p Parcel) (Parcel, error) {
+var carrier = perdure.Define("carrier", func(ctx context.Context, p Cargo) (Cargo, error) {
 	label := map[string][]byte{"base64": []byte("\x89PNG\r\n label")}
 	return p, perdure.Publish(ctx, "label", label)
 })
@@ -273,7 +273,7 @@ func TestStreamsOfARun(t *testing.T) {
 func TestAPayloadIsInspected(t *testing.T) {
 	w := begin(t, "")
 	b := browse(w)
-	run := w.finish("carrier", "c1", Parcel{
+	run := w.finish("carrier", "c1", Cargo{
 		Lines: []map[string]string{{"a name": strings.Repeat("x", 300)}, {"sku": "tea"}},
 		Blob:  strings.Repeat("y", 70_000), Secret: "[redacted]",
 	})
