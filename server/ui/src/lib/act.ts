@@ -1,0 +1,20 @@
+/** A request that changes something, and the command that does the same. */
+export interface Act {
+  method: 'POST' | 'PUT' | 'DELETE'
+  path: string
+  body?: unknown
+  /** The words of the command; none if there is no such command. */
+  cli?: string[]
+  /** Where the request has the reason. Without it, the action has none. */
+  reason?: 'body' | 'query'
+  /** The flag of the command for the reason, if it is another one than --reason. */
+  flag?: string
+}
+
+/** An act with its reason in its place. */
+export function withReason(act: Act, reason: string): Act {
+  if (!act.reason || !reason) return act
+  const cli = act.cli && [...act.cli, act.flag ?? '--reason', reason]
+  if (act.reason === 'body') return { ...act, cli, body: { ...(act.body as object), reason } }
+  return { ...act, cli, path: `${act.path}${act.path.includes('?') ? '&' : '?'}reason=${encodeURIComponent(reason)}` }
+}
