@@ -410,6 +410,16 @@ export interface Error {
   message: string
 }
 
+export interface EventCount {
+  count: number
+  type: string
+}
+
+export interface EventCountList {
+  items: EventCount[]
+  next?: string
+}
+
 export interface Execution {
   attributes?: Record<string, string>
   build?: string
@@ -490,6 +500,33 @@ export interface Limit {
 
 export interface LimitList {
   items: Limit[]
+  next?: string
+}
+
+export interface LimitRun {
+  cause?: string
+  crashes?: number
+  created: string
+  cursor?: string
+  due?: string
+  ended?: string
+  engine?: number
+  error?: string
+  held: boolean
+  key?: string
+  messages?: number
+  pattern: string
+  place?: number
+  run_id: string
+  since: string
+  status: string
+  wake?: string
+  workflow: string
+  workflow_id: string
+}
+
+export interface LimitRunList {
+  items: LimitRun[]
   next?: string
 }
 
