@@ -13,8 +13,12 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/approval"
+	"github.com/perdure/perdure/batch"
+	"github.com/perdure/perdure/bus"
+	"github.com/perdure/perdure/deadletter"
 	"github.com/perdure/perdure/observe"
 	"github.com/perdure/perdure/saga"
+	"github.com/perdure/perdure/schedule"
 	"github.com/perdure/perdure/server"
 	"github.com/perdure/perdure/server/auth"
 	"github.com/perdure/perdure/server/ui"
@@ -25,6 +29,8 @@ import (
 type world struct {
 	t       *testing.T
 	engine  *perdure.Engine
+	db      *sqlite.Store
+	gateway *bus.Gateway // of the server, without routes
 	handler http.Handler
 	address string // of the listener
 	url     string // of the page, with a slash at its end
@@ -67,7 +73,7 @@ var waiting = perdure.Define("waiting", func(ctx context.Context, _ string) (str
 		}
 		return word, nil
 	})
-})
+}, deadletter.Automatic(true))
 
 // long has a history of many entries.
 var long = perdure.Define("long", func(ctx context.Context, n int) (int, error) {
@@ -114,15 +120,17 @@ func begin(t *testing.T, prefix string, tokens ...auth.Credential) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := engine.Register(expense, waiting, long, order()); err != nil {
+	if err := engine.Register(expense, waiting, long, order(), schedule.Workflow(), batch.Workflow()); err != nil {
 		t.Fatal(err)
 	}
 	page, err := ui.New(prefix)
 	if err != nil {
 		t.Fatal(err)
 	}
+	gateway := bus.NewGateway()
 	o := server.Options{
-		Feed: feed, Summary: summary, Prefix: prefix, Page: page,
+		Gateways: []*bus.Gateway{gateway},
+		Feed:     feed, Summary: summary, Prefix: prefix, Page: page,
 		Logger: slog.New(slog.DiscardHandler), Audit: func(server.Act) {},
 	}
 	if len(tokens) > 0 {
@@ -140,7 +148,7 @@ func begin(t *testing.T, prefix string, tokens ...auth.Credential) *world {
 	done := make(chan error, 1)
 	go func() { done <- engine.Run(ctx) }()
 	w := &world{
-		t: t, engine: engine, handler: http.StripPrefix(prefix, s), address: "127.0.0.1:0",
+		t: t, engine: engine, gateway: gateway, db: db, handler: http.StripPrefix(prefix, s), address: "127.0.0.1:0",
 	}
 	w.listen()
 	w.url = "http://" + w.address + prefix + "/"
