@@ -218,9 +218,13 @@ func (a *Client) LimitRuns(ctx context.Context, name, of string, n int) ([]Limit
 	if err != nil || len(slots) == 0 {
 		return nil, err
 	}
+	info, err := front.Info(ctx)
+	if err != nil {
+		return nil, err
+	}
 	ids := make([]journal.RunID, len(slots))
 	for i, s := range slots {
-		ids[i] = kernel.RunIDOf(front, s.Run)
+		ids[i] = journal.MakeRunID(info.Database, s.Run)
 	}
 	heads, _, err := front.Heads(ctx, store.Filter{Runs: ids, Limit: store.MaxLimit})
 	if err != nil {

@@ -687,11 +687,6 @@ func quote(s string) string {
 	return strconv.Quote(s)
 }
 
-// RunIDOf returns the ID of the run with a number.
-func RunIDOf(d *FrontEnd, n journal.Number) journal.RunID {
-	return journal.MakeRunID(d.database(), n)
-}
-
 // Slots returns slots of limits and waits for them. A store that shows none has none.
 func (d *FrontEnd) Slots(ctx context.Context, q store.SlotQuery) ([]store.Slot, error) {
 	reader := store.AbilitiesOf(d.store).SlotReader

@@ -145,7 +145,8 @@ func TestLimits(t *testing.T) {
 	b.sees("2 of 2 runs at a time, 1 in line")
 	b.click("button", "Who")
 	b.until("document.querySelectorAll('[aria-label=\"Runs that have it\"] a').length === 2")
-	b.until("document.querySelector('[aria-label=\"Runs in line\"]')?.innerText.includes('1. waiting held-2')")
+	b.until("document.querySelector('[aria-label=\"Runs in line\"]')?.innerText" +
+		".includes('1. waiting held-2')")
 
 	b.click("button", "Set limit waiting")
 	b.until("document.querySelector('dialog input[name=concurrency]').value === '2'")
@@ -222,7 +223,8 @@ func TestAViewerOnlyLooks(t *testing.T) {
 	b.click("button", "Set limit long")
 	b.sees("Set: needs the role operator.")
 	b.until("!document.querySelector('dialog')")
-	if n := b.number("document.querySelectorAll('main button:not([aria-disabled])').length"); n > 0 {
+	n := b.number("document.querySelectorAll('main button:not([aria-disabled])').length")
+	if n > 0 {
 		t.Errorf("%d buttons of actions can be used", n)
 	}
 }

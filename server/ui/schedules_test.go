@@ -15,7 +15,8 @@ func (w *world) schedule(name string, spec schedule.Spec) {
 	if spec.Input == nil {
 		spec.Input = json.RawMessage("1")
 	}
-	if err := schedule.Set(w.t.Context(), w.engine, name, spec, schedule.Note{By: "ada"}); err != nil {
+	err := schedule.Set(w.t.Context(), w.engine, name, spec, schedule.Note{By: "ada"})
+	if err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -52,7 +53,8 @@ func TestASchedule(t *testing.T) {
 	b.click("dialog form button", "Run now")
 	b.sees("asked for, took")
 	b.sees("1 started, 0 missed")
-	b.until("document.querySelector('[aria-labelledby=runs] .status').innerText.includes('completed')")
+	b.until("document.querySelector('[aria-labelledby=runs] .status')" +
+		".innerText.includes('completed')")
 
 	b.click("[aria-label=Actions] button", "Delete")
 	b.click("dialog form button", "Delete")

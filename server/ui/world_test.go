@@ -120,7 +120,8 @@ func begin(t *testing.T, prefix string, tokens ...auth.Credential) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := engine.Register(expense, waiting, long, order(), schedule.Workflow(), batch.Workflow()); err != nil {
+	if err := engine.Register(expense, waiting, long, order(), schedule.Workflow(),
+		batch.Workflow()); err != nil {
 		t.Fatal(err)
 	}
 	page, err := ui.New(prefix)
@@ -148,7 +149,8 @@ func begin(t *testing.T, prefix string, tokens ...auth.Credential) *world {
 	done := make(chan error, 1)
 	go func() { done <- engine.Run(ctx) }()
 	w := &world{
-		t: t, engine: engine, gateway: gateway, db: db, handler: http.StripPrefix(prefix, s), address: "127.0.0.1:0",
+		t: t, engine: engine, gateway: gateway, db: db,
+		handler: http.StripPrefix(prefix, s), address: "127.0.0.1:0",
 	}
 	w.listen()
 	w.url = "http://" + w.address + prefix + "/"
