@@ -104,6 +104,29 @@ func ExampleClient_Limits() {
 	// <nil>
 }
 
+// Who has the slots of a limit, and who waits for one.
+func ExampleClient_LimitRuns() {
+	order := waiting("shown")
+	engine, stop := newEngine(order)
+	defer stop()
+	ctx, op := context.Background(), admin.New(engine)
+
+	one := 1
+	op.SetLimit(ctx, "shown", limit.Bounds{Concurrency: &one}, admin.Note{})
+	startUntilHeld(engine, order)
+	runs, err := op.LimitRuns(ctx, "shown", "runs", 100)
+	for _, r := range runs {
+		r := admin.LimitRun(r)
+		if !r.Held {
+			fmt.Println(r.Run.Workflow, "is number", r.Place, "in line")
+		}
+	}
+	fmt.Println(err)
+	// Output:
+	// shown is number 1 in line
+	// <nil>
+}
+
 // The runs of a workflow that is paused begin no steps.
 func ExampleClient_PauseWorkflow() {
 	order := orderOf("paused")

@@ -187,6 +187,70 @@ func (a *Client) totals(ctx context.Context) (all []store.Slot, err error) {
 	return all, nil
 }
 
+// A LimitRun is a run that has a slot or token of a limit, or waits in line for a slot.
+type LimitRun struct {
+	Run   journal.Head
+	Key   string
+	Held  bool
+	Place int64     // in line: 1 is the first; 0 if it does not wait there
+	Since time.Time // when it asked
+	Due   time.Time // of a token that is given for later
+}
+
+// LimitRuns returns runs that have or wait for a part of a limit, which is an Of of [LimitUse]: for
+// each key those that have slots first, then those in line in their order. It returns the first n
+// of them, 1 to 1,000.
+func (a *Client) LimitRuns(ctx context.Context, name, of string, n int) ([]LimitRun, error) {
+	op := "show limit " + name
+	part, known := parts[of]
+	switch {
+	case !journal.ValidName(name):
+		return nil, failure.BadName("limit", name)
+	case !known:
+		return nil, failure.Invalid(op, "the part is not valid: allowed are runs, key, rate, "+
+			"lock and one")
+	case n < 1 || n > store.MaxLimit:
+		return nil, failure.Invalid(op, "%d runs is not valid: allowed are 1 to %d", n,
+			store.MaxLimit)
+	}
+	front := a.client.FrontEnd
+	slots, err := front.Slots(ctx, store.SlotQuery{Limit: name + part, Count: n})
+	if err != nil || len(slots) == 0 {
+		return nil, err
+	}
+	info, err := front.Info(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ids := make([]journal.RunID, len(slots))
+	for i, s := range slots {
+		ids[i] = journal.MakeRunID(info.Database, s.Run)
+	}
+	heads, _, err := front.Heads(ctx, store.Filter{Runs: ids, Limit: store.MaxLimit})
+	if err != nil {
+		return nil, err
+	}
+	byNumber := map[journal.Number]journal.Head{}
+	for _, h := range heads {
+		byNumber[h.Number] = h
+	}
+	var out []LimitRun
+	for _, s := range slots {
+		if h, found := byNumber[s.Run]; found {
+			out = append(out, LimitRun{
+				Run: h, Key: s.Key, Held: s.Held, Place: s.Place, Since: s.Since, Due: s.Due,
+			})
+		}
+	}
+	return out, nil
+}
+
+// parts has what the names of limits in the store end with.
+var parts = map[string]string{
+	"runs": "", "key": rules.KeyLimit, "rate": rules.RateLimit, "lock": rules.LockLimit,
+	"one": rules.OneLimit,
+}
+
 // split returns the name of a limit in the store as two parts. The second one is empty for a limit
 // that nobody knows.
 func split(name string) (limit, of string) {

@@ -25,6 +25,16 @@ type LimitUse struct {
 	Waiting int64  `json:"waiting"`
 }
 
+// A LimitRun is a run that has a slot or token of a limit, or waits in line for a slot.
+type LimitRun struct {
+	Run
+	Key   string     `json:"key,omitempty"`
+	Held  bool       `json:"held"`
+	Place int64      `json:"place,omitempty"` // in line: 1 is the first
+	Since time.Time  `json:"since"`           // when it asked
+	Due   *time.Time `json:"due,omitempty"`   // of a token that is given for later
+}
+
 // A Pause is a workflow that is paused.
 type Pause struct {
 	Workflow string    `json:"workflow"` // empty for all

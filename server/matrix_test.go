@@ -25,7 +25,8 @@ var roles = map[auth.Role]string{
 		"get-versions list-executions get-execution get-why get-history get-report get-graph " +
 		"list-timers get-result get-statuses preview-retry preview-skip preview-fork " +
 		"preview-compensate list-unrouted list-dead-letters count-dead-letters get-dead-letter " +
-		"list-schedules get-schedule list-schedule-times preview-backfill list-approvals " +
+		"list-schedules get-schedule list-schedule-times preview-schedule preview-backfill " +
+		"list-approvals list-limit-runs count-events " +
 		"list-batches get-batch preview-batch list-limits list-pauses list-alerts doctor " +
 		"list-workers get-database list-parked get-metrics get-pattern-metrics " +
 		"count-executions list-errors list-dead-letter-errors " +
@@ -44,7 +45,7 @@ var roles = map[auth.Role]string{
 // reading are the operations that change nothing, although they are not a GET. The store reports by
 // itself what it has written, and asks for more than the role of a viewer where it writes.
 const reading = "preview-retry preview-skip preview-fork preview-compensate preview-backfill " +
-	"preview-batch get-statuses show-callback show-token store"
+	"preview-batch preview-schedule get-statuses show-callback show-token store"
 
 // closed begins a server without an engine that runs, and without a connection: its routes are
 // called directly.

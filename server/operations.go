@@ -2,7 +2,9 @@ package server
 
 import (
 	"context"
+	"maps"
 	"net/http"
+	"slices"
 
 	"github.com/perdure/perdure/admin"
 	"github.com/perdure/perdure/api"
@@ -69,6 +71,10 @@ func (s stateRoutes) operations() {
 		return listOf(s.o.Orchestrators, ""), nil
 	})
 	add(s.Server, operation{
+		id: "count-events", method: http.MethodGet, path: "/events/counts", group: "events",
+		summary: "How many events this process has handled, by their type", need: auth.Viewer,
+	}, s.eventCounts)
+	add(s.Server, operation{
 		id: "list-registrations", method: http.MethodGet, path: "/events/registrations",
 		group: "events", summary: "What events do, by their type", need: auth.Viewer,
 	}, func(context.Context, *nothing) (list[bus.Registration], error) {
@@ -78,6 +84,27 @@ func (s stateRoutes) operations() {
 		}
 		return listOf(all, ""), nil
 	})
+}
+
+// An EventCount is how many events of a type have come since the process began. Those of types
+// without a registration are together, as unknown.
+type EventCount struct {
+	Type  string `json:"type"`
+	Count int64  `json:"count"`
+}
+
+func (s stateRoutes) eventCounts(context.Context, *nothing) (list[EventCount], error) {
+	sums := map[string]int64{}
+	for _, g := range s.o.Gateways {
+		for kind, n := range g.Counts() {
+			sums[kind] += n
+		}
+	}
+	var all []EventCount
+	for _, kind := range slices.Sorted(maps.Keys(sums)) {
+		all = append(all, EventCount{kind, sums[kind]})
+	}
+	return listOf(all, ""), nil
 }
 
 // figures returns what the summary has counted: zeros in a process without an engine.

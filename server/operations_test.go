@@ -92,7 +92,8 @@ func lookAtTheProcess(w *world) {
 	for _, path := range []string{
 		"/healthz", "/readyz", "/metrics", "/openapi.json", "/docs", api + "/doctor",
 		api + "/workers", api + "/database", api + "/metrics", api + "/metrics/SAGA",
-		api + "/orchestrators", api + "/events/registrations", api + "/session",
+		api + "/orchestrators", api + "/events/registrations", api + "/events/counts",
+		api + "/session",
 		api + "/workflows", api + "/workflows/trip", api + "/workflows/trip/topology",
 		api + "/workflows/greet/versions",
 	} {
@@ -272,6 +273,12 @@ func keepSchedules(w *world) {
 	w.want(200, "GET", at, "")
 	w.want(200, "GET", at+"/times?limit=3", "")
 	first(w, "/schedules?workflow=greet")
+	plan := w.want(200, "POST", api+"/schedule-previews",
+		`{"workflow":"greet","cron":"30 2 * * *","zone":"Europe/Berlin"}`)
+	if n := len(plan["items"].([]any)); n != 10 {
+		w.t.Errorf("%d times: %v", n, plan)
+	}
+	w.want(400, "POST", api+"/schedule-previews", `{"workflow":"greet","cron":"30 2"}`)
 	w.want(200, "POST", at+"/pause", `{"reason":"holiday"}`)
 	w.want(200, "POST", at+"/resume", "")
 	ends := w.follow(w.t.Context(), api+"/events?workflow=greet&kind=run+ended", "")
@@ -282,7 +289,7 @@ func keepSchedules(w *world) {
 	ends.close()
 	from := time.Now().Add(-72 * time.Hour).UTC().Format(time.RFC3339)
 	span := `{"from":"` + from + `","to":"` + time.Now().UTC().Format(time.RFC3339) + `"}`
-	plan := w.want(200, "POST", at+"/backfill/preview", span)
+	plan = w.want(200, "POST", at+"/backfill/preview", span)
 	if n := len(plan["items"].([]any)); n != 3 {
 		w.t.Errorf("%d planned times: %v", n, plan)
 	}
@@ -342,6 +349,7 @@ func keepSettings(w *world) {
 	w.want(200, "PUT", api+"/limits/greet?reason=less", `{"concurrency":3,"rate":"10/1s","burst":2}`)
 	first(w, "/limits")
 	w.want(200, "DELETE", api+"/limits/greet", "")
+	holdAndWait(w)
 	w.want(200, "PUT", api+"/pauses/greet?reason=stop", "")
 	first(w, "/pauses")
 	w.want(200, "DELETE", api+"/pauses/greet", "")
@@ -349,6 +357,37 @@ func keepSettings(w *world) {
 		`"times":2}`)
 	first(w, "/alerts")
 	w.want(200, "DELETE", api+"/alerts/-", "")
+}
+
+// holdAndWait asks who has a limit, and who waits for it.
+func holdAndWait(w *world) {
+	w.want(200, "PUT", api+"/limits/waiting", `{"concurrency":1}`)
+	at := api + "/limits/waiting/runs"
+	old := w.start("waiting", `{"id":"l-0"}`)
+	for len(itemsOf(w.t, w.want(200, "GET", at, ""))) == 0 { // until the engine has learned of it
+	}
+	id := w.start("waiting", `{"id":"l-1"}`)
+	place := func() any {
+		for _, one := range itemsOf(w.t, w.want(200, "GET", at, "")) {
+			if one["run_id"] == id {
+				return one["place"]
+			}
+		}
+		return nil
+	}
+	for place() == nil {
+	}
+	if got, _ := place().(float64); got < 1 {
+		w.t.Error("its place is", got)
+	}
+	if none := itemsOf(w.t, w.want(200, "GET", at+"?of=rate", "")); len(none) > 0 {
+		w.t.Error(none)
+	}
+	w.want(200, "DELETE", api+"/limits/waiting", "")
+	for _, id := range []string{old, id} {
+		w.want(200, "POST", api+"/executions/"+id+"/cancel", "")
+		w.ended(id)
+	}
 }
 
 func keepKeys(w *world) {

@@ -60,6 +60,18 @@ func (s adminRoutes) schedules() {
 		return listOf(times, ""), err
 	})
 	add(s.Server, operation{
+		id: "preview-schedule", method: http.MethodPost, path: "/schedule-previews", group: group,
+		summary: "The next times of a schedule that is set now; it changes nothing", reads: true,
+		need: auth.Viewer,
+	}, func(_ context.Context, in *struct{ Body api.ScheduleSpec }) (list[schedule.Time], error) {
+		spec, err := specOf(in.Body)
+		if err != nil {
+			return list[schedule.Time]{}, err
+		}
+		times, err := schedule.Preview(spec, time.Now(), previewed)
+		return listOf(times, ""), err
+	})
+	add(s.Server, operation{
 		id: "set-schedule", method: http.MethodPut, path: "/schedules/{name}", group: group,
 		summary: "Create or change a schedule", need: auth.Operator,
 	}, func(ctx context.Context, in *struct {
@@ -67,13 +79,9 @@ func (s adminRoutes) schedules() {
 		ReasonIn
 		Body api.ScheduleSpec
 	}) (schedule.Schedule, error) {
-		var spec schedule.Spec
-		text, err := json.Marshal(in.Body)
-		if err == nil {
-			err = json.Unmarshal(text, &spec)
-		}
+		spec, err := specOf(in.Body)
 		if err != nil {
-			return schedule.Schedule{}, invalid("the schedule is not valid: " + err.Error())
+			return schedule.Schedule{}, err
 		}
 		if err := schedule.Set(ctx, s.client, in.Name, spec, because(ctx, in.Reason)); err != nil {
 			return schedule.Schedule{}, err
@@ -81,6 +89,20 @@ func (s adminRoutes) schedules() {
 		return schedule.Get(ctx, s.client, in.Name)
 	})
 	s.scheduleActs(group)
+}
+
+// previewed is the number of times that a preview of a schedule has.
+const previewed = 10
+
+func specOf(body api.ScheduleSpec) (spec schedule.Spec, err error) {
+	text, err := json.Marshal(body)
+	if err == nil {
+		err = json.Unmarshal(text, &spec)
+	}
+	if err != nil {
+		return spec, invalid("the schedule is not valid: " + err.Error())
+	}
+	return spec, nil
 }
 
 var scheduleSummaries = map[string]string{

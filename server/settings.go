@@ -74,6 +74,21 @@ func (s adminRoutes) limits() {
 		return listOf(out, ""), err
 	})
 	add(s.Server, operation{
+		id: "list-limit-runs", method: http.MethodGet, path: "/limits/{name}/runs", group: group,
+		summary: "The runs that have a limit, and those in line for it", need: auth.Viewer,
+	}, func(ctx context.Context, in *struct {
+		Name  string `path:"name" maxLength:"255" doc:"the name of a limit"`
+		Of    string `query:"of" enum:"runs,key,rate,lock,one" default:"runs" doc:"the part of it, as in its uses"`
+		Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"the most runs"`
+	}) (list[api.LimitRun], error) {
+		all, err := s.admin.LimitRuns(ctx, in.Name, in.Of, in.Limit)
+		var out []api.LimitRun
+		for _, r := range all {
+			out = append(out, present.LimitRun(r))
+		}
+		return listOf(out, ""), err
+	})
+	add(s.Server, operation{
 		id: "set-limit", method: http.MethodPut, path: "/limits/{name}", group: group,
 		summary: "Set the numbers of a limit while runs go on", need: auth.Operator,
 	}, func(ctx context.Context, in *struct {

@@ -162,6 +162,18 @@ func Limit(l admin.Limit) api.Limit {
 	return out
 }
 
+// LimitRun returns the form of a run that has or waits for a limit.
+func LimitRun(r admin.LimitRun) api.LimitRun {
+	out := api.LimitRun{
+		Run: api.RunOf(r.Run), Key: r.Key, Held: r.Held, Place: r.Place, Since: r.Since.UTC(),
+	}
+	if !r.Due.IsZero() {
+		due := r.Due.UTC()
+		out.Due = &due
+	}
+	return out
+}
+
 func rate(r limit.Rate) string {
 	if r.Tokens == 0 {
 		return "0"

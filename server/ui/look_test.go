@@ -14,6 +14,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"github.com/perdure/perdure/schedule"
 	"github.com/perdure/perdure/server/auth"
 )
 
@@ -42,6 +43,10 @@ func TestEveryPageIsForEverybody(t *testing.T) {
 	failed := w.finish("order", "order-1002", "XX")
 	w.start("waiting", "delivery-7", "")
 	asking := w.start("expense", "expense-ada", Expense{By: "Ada", Cents: 4200})
+	w.schedule("nightly", schedule.Spec{Cron: "30 2 * * *", Zone: "Europe/Berlin"})
+	w.fail("word-1")
+	w.send("nobody", "hello")
+	w.limit("waiting", 1)
 	b := browse(w)
 	for _, page := range []struct{ name, path, sees string }{
 		{"overview", "", "Newest runs"},
@@ -51,6 +56,12 @@ func TestEveryPageIsForEverybody(t *testing.T) {
 		{"workflows", "workflows", "Reserves, charges and ships"},
 		{"workflow", "workflows/expense", "Who wants it"},
 		{"approvals", "approvals", "Ada wants money back"},
+		{"schedules", "schedules", "30 2 * * *"},
+		{"schedule", "schedules/nightly", "Next times"},
+		{"dead-letters", "dead-letters", "the word is bad"},
+		{"signals", "signals", "ready for nobody"},
+		{"limits", "limits", "at a time"},
+		{"workers", "workers", "Last heartbeat"},
 		{"", "no/page", "There is no such page"},
 	} {
 		for _, theme := range []string{"light", "dark"} {

@@ -14,8 +14,11 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/approval"
 	"github.com/perdure/perdure/batch"
+	"github.com/perdure/perdure/bus"
+	"github.com/perdure/perdure/deadletter"
 	"github.com/perdure/perdure/observe"
 	"github.com/perdure/perdure/saga"
+	"github.com/perdure/perdure/schedule"
 	"github.com/perdure/perdure/server"
 	"github.com/perdure/perdure/server/auth"
 	"github.com/perdure/perdure/server/ui"
@@ -27,6 +30,8 @@ import (
 type world struct {
 	t       *testing.T
 	engine  *perdure.Engine
+	db      store.Store
+	gateway *bus.Gateway // of the server, without routes
 	handler http.Handler
 	address string // of the listener
 	url     string // of the page, with a slash at its end
@@ -69,7 +74,7 @@ var waiting = perdure.Define("waiting", func(ctx context.Context, _ string) (str
 		}
 		return word, nil
 	})
-})
+}, deadletter.Automatic(true))
 
 // long has a history of many entries.
 var long = perdure.Define("long", func(ctx context.Context, n int) (int, error) {
@@ -113,7 +118,8 @@ func begin(t *testing.T, prefix string, tokens ...auth.Credential) *world {
 
 // definitions are the workflows of each engine.
 func definitions() []perdure.Definition {
-	all := append(patterns(), expense, waiting, long, held, order(), batch.Workflow())
+	all := append(patterns(), expense, waiting, long, held, order(), batch.Workflow(),
+		schedule.Workflow())
 	return append(all, forRuns()...)
 }
 
@@ -135,8 +141,10 @@ func beginOn(t *testing.T, db store.Store, prefix string, tokens ...auth.Credent
 	if err != nil {
 		t.Fatal(err)
 	}
+	gateway := bus.NewGateway()
 	o := server.Options{
-		Feed: feed, Summary: summary, Prefix: prefix, Page: page,
+		Gateways: []*bus.Gateway{gateway},
+		Feed:     feed, Summary: summary, Prefix: prefix, Page: page,
 		Logger: slog.New(slog.DiscardHandler), Audit: func(server.Act) {},
 	}
 	if len(tokens) > 0 {
@@ -154,7 +162,8 @@ func beginOn(t *testing.T, db store.Store, prefix string, tokens ...auth.Credent
 	done := make(chan error, 1)
 	go func() { done <- engine.Run(ctx) }()
 	w := &world{
-		t: t, engine: engine, handler: http.StripPrefix(prefix, s), address: "127.0.0.1:0",
+		t: t, engine: engine, gateway: gateway, db: db,
+		handler: http.StripPrefix(prefix, s), address: "127.0.0.1:0",
 	}
 	w.listen()
 	w.url = "http://" + w.address + prefix + "/"

@@ -1,3 +1,4 @@
+import type { Act } from './act'
 import { path } from './api'
 import type { Execution } from './types'
 
@@ -26,7 +27,6 @@ export interface Action {
 export interface Order {
   of: string
   choice: string
-  reason: string
   json: string
   input: string // another input, as JSON; empty for none
   undo: boolean
@@ -145,37 +145,39 @@ export const awaited = (run: Execution) => signals(run)[0] ?? ''
 
 const parsed = (text: string): unknown => JSON.parse(text || 'null')
 
-/** The request that carries out an order. It fails if a field for JSON has none. */
-export function requestOf(a: Action, run: Execution, o: Order): { method: string; path: string; body?: unknown } {
+/** What carries out an order. It fails if a field for JSON has none. */
+export function actOf(a: Action, run: Execution, o: Order): Act {
   const at = path`executions/${run.run_id}/`
+  const cli = wordsOf(a, run, o)
   switch (a.name) {
     case 'signal':
-      return { method: 'POST', path: at + path`signal/${o.of}`, body: parsed(o.json) }
+      return { method: 'POST', path: at + path`signal/${o.of}`, body: parsed(o.json), cli }
     case 'decide':
       return {
         method: 'POST',
         path: at + path`decide/${o.of}`,
-        body: { choice: o.choice, data: parsed(o.json), reason: o.reason },
+        body: { choice: o.choice, data: parsed(o.json) },
+        cli,
+        reason: 'body',
       }
     case 'timer':
-      return { method: 'DELETE', path: at + path`timers/${o.of}?reason=${o.reason}` }
+      return { method: 'DELETE', path: at + path`timers/${o.of}`, reason: 'query' }
   }
-  const body: Record<string, unknown> = { reason: o.reason }
+  const body: Record<string, unknown> = {}
   if (a.of) body.step = o.of
   if (a.json) body.output = parsed(o.json)
   if (a.input && o.input) body.input = parsed(o.input)
   if (a.undo && o.undo) body.compensate = true
-  return { method: 'POST', path: at + a.name, body }
+  return { method: 'POST', path: at + a.name, body, cli, reason: 'body' }
 }
 
-/** The words of the command that does the same; none if there is no such command. */
-export function wordsOf(a: Action, run: Execution, o: Order): string[] | undefined {
-  if (a.name === 'timer') return undefined
+/** The words of the command that does the same. */
+function wordsOf(a: Action, run: Execution, o: Order): string[] {
   const words = ['runs', a.name, run.run_id]
   if (a.of || a.name === 'signal') words.push(o.of)
   if (a.choices) words.push(o.choice)
   if (a.json) words.push('-i', o.json)
   if (a.input && o.input) words.push('-i', o.input)
   if (a.undo && o.undo) words.push('--compensate')
-  return a.name === 'signal' ? words : [...words, '--reason', o.reason]
+  return words
 }

@@ -429,14 +429,6 @@ export interface Error {
   message: string
 }
 
-export interface Exchange {
-  at: string
-  kind: string
-  name: string
-  outcome?: string
-  sent: boolean
-  seq: number
-  with?: string
 export interface ErrorGroup {
   at?: string
   code?: string
@@ -453,6 +445,26 @@ export interface ErrorGroups {
   left?: number
   looked: number
   more?: boolean
+}
+
+export interface EventCount {
+  count: number
+  type: string
+}
+
+export interface EventCountList {
+  items: EventCount[]
+  next?: string
+}
+
+export interface Exchange {
+  at: string
+  kind: string
+  name: string
+  outcome?: string
+  sent: boolean
+  seq: number
+  with?: string
 }
 
 export interface Execution {
@@ -549,6 +561,33 @@ export interface Limit {
 
 export interface LimitList {
   items: Limit[]
+  next?: string
+}
+
+export interface LimitRun {
+  cause?: string
+  crashes?: number
+  created: string
+  cursor?: string
+  due?: string
+  ended?: string
+  engine?: number
+  error?: string
+  held: boolean
+  key?: string
+  messages?: number
+  pattern: string
+  place?: number
+  run_id: string
+  since: string
+  status: string
+  wake?: string
+  workflow: string
+  workflow_id: string
+}
+
+export interface LimitRunList {
+  items: LimitRun[]
   next?: string
 }
 

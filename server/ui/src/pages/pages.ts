@@ -1,10 +1,17 @@
 import type { Component } from 'svelte'
 import Approvals from './Approvals.svelte'
 import Decide from './Decide.svelte'
+import DeadLetter from './DeadLetter.svelte'
+import DeadLetters from './DeadLetters.svelte'
+import Limits from './Limits.svelte'
 import NotFound from './NotFound.svelte'
 import Overview from './Overview.svelte'
 import Run from './Run.svelte'
 import Runs from './Runs.svelte'
+import Schedule from './Schedule.svelte'
+import Schedules from './Schedules.svelte'
+import Signals from './Signals.svelte'
+import Workers from './Workers.svelte'
 import Workflow from './Workflow.svelte'
 import Workflows from './Workflows.svelte'
 
@@ -31,7 +38,13 @@ export const main: Place[] = [
 ]
 
 /** The pages for those who look after the server. They have a navigation of their own. */
-export const operations: Place[] = []
+export const operations: Place[] = [
+  { path: 'schedules', title: 'Schedules', key: 's', component: Schedules },
+  { path: 'dead-letters', title: 'Dead letters', key: 'x', component: DeadLetters },
+  { path: 'signals', title: 'Signals', key: 'i', component: Signals },
+  { path: 'limits', title: 'Limits', key: 'l', component: Limits },
+  { path: 'workers', title: 'Workers', key: 'e', component: Workers },
+]
 
 export const places = [...main, ...operations]
 
@@ -43,6 +56,8 @@ export function pageOf(path: string): Page {
   const [first, name, ...rest] = path.split('/').map(decodeURIComponent)
   if (name && rest.length === 0) {
     if (first === 'runs') return { title: `Run ${name}`, component: Run, props: { id: name } }
+    if (first === 'schedules') return { title: name, component: Schedule, props: { name } }
+    if (first === 'dead-letters') return { title: 'Dead letter', component: DeadLetter, props: { id: name } }
     if (first === 'workflows') return { title: name, component: Workflow, props: { name } }
   }
   return { title: 'Not found', component: NotFound }
