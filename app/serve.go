@@ -90,7 +90,7 @@ itself has its own options instead.`,
 		if err := p.useOrchestrators(cmd.Context(), c.Orchestrators); err != nil {
 			return err
 		}
-		return p.serve(cmd, c, p.workflows, !chosen && isDefault)
+		return p.serve(cmd, c, values, !chosen && isDefault)
 	}
 	return cmd
 }
@@ -125,16 +125,16 @@ func flagged(cmd *cobra.Command) map[string]string {
 }
 
 // serve executes workflows and serves the API until an interrupt.
-func (p *program) serve(cmd *cobra.Command, c config.Config, workflows []perdure.Definition,
+func (p *program) serve(cmd *cobra.Command, c config.Config, values []config.Value,
 	anyPort bool) error {
-	log := cmd.ErrOrStderr()
+	log, workflows := cmd.ErrOrStderr(), p.workflows
 	at, err := place.Parse(p.name, c.Store)
 	if err != nil {
 		return err
 	}
 	return serving.Run(cmd.Context(), serving.Options{
-		Config: c, Program: p.name, Workflows: workflows, Alerts: alerts(workflows),
-		AnyPort: anyPort, Log: log,
+		Config: c, Values: values, Program: p.name, Workflows: workflows,
+		Alerts: alerts(workflows), AnyPort: anyPort, Log: log,
 		Begun: func(url string) {
 			fmt.Fprintf(log, "%s executes %s on %s; an interrupt ends it\n", p.name,
 				strings.Join(namesOf(workflows), ", "), at)
@@ -181,7 +181,7 @@ that it prints. What it has done is still there the next time.`,
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return err
 		}
-		c, _, err := config.Load("", nil, map[string]string{
+		c, values, err := config.Load("", nil, map[string]string{
 			"store": "sqlite:" + filepath.Join(dir, "perdure.db"), "listen.address": addr,
 		})
 		if err != nil {
@@ -194,13 +194,13 @@ that it prints. What it has done is still there the next time.`,
 		if err := p.useOrchestrators(cmd.Context(), c.Orchestrators); err != nil {
 			return err
 		}
-		return p.develop(cmd, c, workflows)
+		return p.develop(cmd, c, values, workflows)
 	}
 	return cmd
 }
 
 // develop serves workflows for the first minute.
-func (p *program) develop(cmd *cobra.Command, c config.Config,
+func (p *program) develop(cmd *cobra.Command, c config.Config, values []config.Value,
 	workflows []perdure.Definition) error {
 	out, log := cmd.OutOrStdout(), cmd.ErrOrStderr()
 	names := namesOf(workflows)
@@ -209,8 +209,8 @@ func (p *program) develop(cmd *cobra.Command, c config.Config,
 		first = "greet"
 	}
 	return serving.Run(cmd.Context(), serving.Options{
-		Config: c, Program: p.name, Workflows: workflows, Alerts: alerts(workflows),
-		AnyPort: true, Log: log,
+		Config: c, Values: values, Program: p.name, Workflows: workflows,
+		Alerts: alerts(workflows), AnyPort: true, Log: log,
 		Begun: func(url string) {
 			fmt.Fprintln(out, url)
 			fmt.Fprintf(log, `the API is described at %[1]s/docs

@@ -90,6 +90,7 @@ func lookAtTheProcess(w *world) {
 	w.ready()
 	for _, path := range []string{
 		"/healthz", "/readyz", "/metrics", "/openapi.json", "/docs", api + "/doctor",
+		api + "/loops", api + "/audit?limit=1", api + "/settings",
 		api + "/workers", api + "/database", api + "/metrics", api + "/metrics/SAGA",
 		api + "/orchestrators", api + "/events/registrations", api + "/session",
 		api + "/workflows", api + "/workflows/trip", api + "/workflows/trip/topology",
@@ -100,6 +101,9 @@ func lookAtTheProcess(w *world) {
 		}
 	}
 	w.want(404, "GET", api+"/metrics/nothing", "")
+	w.stopLoop("watch")
+	w.want(200, "POST", api+"/loops/1/watch/start?reason=again", "")
+	w.want(404, "POST", api+"/loops/1/watch/start", "")
 	w.want(404, "GET", api+"/workflows/nothing", "")
 }
 

@@ -55,6 +55,8 @@ func (s *Server) routes() {
 	ops.batches()
 	ops.settings()
 	state.operations()
+	state.remembered()
+	state.configuration()
 	live.register()
 	s.storeCalls()
 	s.documents()
