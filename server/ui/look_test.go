@@ -42,6 +42,7 @@ func TestEveryPageIsForEverybody(t *testing.T) {
 	failed := w.finish("order", "order-1002", "XX")
 	w.start("waiting", "delivery-7", "")
 	asking := w.start("expense", "expense-ada", Expense{By: "Ada", Cents: 4200})
+	batch := w.careFor(failed)
 	b := browse(w)
 	for _, page := range []struct{ name, path, sees string }{
 		{"overview", "", "Newest runs"},
@@ -51,6 +52,12 @@ func TestEveryPageIsForEverybody(t *testing.T) {
 		{"workflows", "workflows", "Reserves, charges and ships"},
 		{"workflow", "workflows/expense", "Who wants it"},
 		{"approvals", "approvals", "Ada wants money back"},
+		{"doctor", "doctor", "checks are fine"},
+		{"doctor-all", "doctor?all=true", "a commit survives"},
+		{"batches", "batches", "2 of 2 runs"},
+		{"batch", "batches/" + batch, "no run had this ID"},
+		{"audit", "audit", "start-execution"},
+		{"settings", "settings", "differs from the default"},
 		{"", "no/page", "There is no such page"},
 	} {
 		for _, theme := range []string{"light", "dark"} {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/approval"
+	"github.com/perdure/perdure/batch"
 	"github.com/perdure/perdure/observe"
 	"github.com/perdure/perdure/saga"
 	"github.com/perdure/perdure/server"
@@ -114,7 +115,7 @@ func begin(t *testing.T, prefix string, tokens ...auth.Credential) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := engine.Register(expense, waiting, long, order()); err != nil {
+	if err := engine.Register(expense, waiting, long, order(), batch.Workflow()); err != nil {
 		t.Fatal(err)
 	}
 	page, err := ui.New(prefix)
@@ -124,6 +125,7 @@ func begin(t *testing.T, prefix string, tokens ...auth.Credential) *world {
 	o := server.Options{
 		Feed: feed, Summary: summary, Prefix: prefix, Page: page,
 		Logger: slog.New(slog.DiscardHandler), Audit: func(server.Act) {},
+		Configuration: configuration,
 	}
 	if len(tokens) > 0 {
 		all := &auth.Tokens{}

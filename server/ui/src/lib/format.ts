@@ -53,3 +53,15 @@ export const json = (v: unknown) => JSON.stringify(v, null, 2) ?? 'null'
 
 /** Quotes a text for a shell. */
 export const quote = (s: string) => (/^[\w@%+=:,./-]+$/.test(s) ? s : `'${s.replaceAll("'", `'\\''`)}'`)
+
+/** A number of bytes for people. */
+export function bytes(n: number): string {
+  if (n < 1000) return `${n} bytes`
+  const units = ['kB', 'MB', 'GB', 'TB']
+  let i = -1
+  do {
+    n /= 1000
+    i++
+  } while (n >= 999.5 && i < units.length - 1)
+  return `${n < 9.95 ? n.toFixed(1) : Math.round(n)} ${units[i]}`
+}

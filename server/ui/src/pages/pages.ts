@@ -1,9 +1,14 @@
 import type { Component } from 'svelte'
 import Approvals from './Approvals.svelte'
+import Audit from './Audit.svelte'
+import Batch from './Batch.svelte'
+import Batches from './Batches.svelte'
+import Doctor from './Doctor.svelte'
 import NotFound from './NotFound.svelte'
 import Overview from './Overview.svelte'
 import Run from './Run.svelte'
 import Runs from './Runs.svelte'
+import Settings from './Settings.svelte'
 import Workflow from './Workflow.svelte'
 import Workflows from './Workflows.svelte'
 
@@ -29,7 +34,12 @@ export const main: Place[] = [
 ]
 
 /** The pages for those who look after the server. They have a navigation of their own. */
-export const operations: Place[] = []
+export const operations: Place[] = [
+  { path: 'doctor', title: 'Doctor', key: 'd', component: Doctor },
+  { path: 'batches', title: 'Batches', key: 'b', component: Batches },
+  { path: 'audit', title: 'Audit', key: 'u', component: Audit },
+  { path: 'settings', title: 'Settings', key: 't', component: Settings },
+]
 
 export const places = [...main, ...operations]
 
@@ -40,6 +50,7 @@ export function pageOf(path: string): Page {
   const [first, name, ...rest] = path.split('/').map(decodeURIComponent)
   if (name && rest.length === 0) {
     if (first === 'runs') return { title: `Run ${name}`, component: Run, props: { id: name } }
+    if (first === 'batches') return { title: `Batch ${name}`, component: Batch, props: { id: name } }
     if (first === 'workflows') return { title: name, component: Workflow, props: { name } }
   }
   return { title: 'Not found', component: NotFound }
