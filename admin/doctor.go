@@ -88,33 +88,6 @@ func (a *Client) Doctor(ctx context.Context, o DoctorOptions) ([]Check, error) {
 	return d.checks, nil
 }
 
-// StartLoop lets an engine begin a loop again that has stopped, soon. The check "loops" of
-// [Client.Doctor] names the stopped ones. If the loop has not stopped, the error has the code
-// not_found.
-func (a *Client) StartLoop(ctx context.Context, engine journal.EngineID, loop string,
-	by Note) error {
-	op := fmt.Sprintf("start loop %s of engine %d", failure.Quoted(loop), engine)
-	if err := a.client.Outside(ctx, op); err != nil {
-		return err
-	}
-	if err := by.check(op); err != nil {
-		return err
-	}
-	set, err := kernel.Settings(ctx, a.client.FrontEnd, rules.LoopSetting)
-	if err != nil {
-		return err
-	}
-	for _, s := range set {
-		if s.Name == rules.Loop(int64(engine), loop) {
-			return a.set(ctx, op, rules.LoopSetting, s.Name, nil, by)
-		}
-	}
-	return &journal.Error{
-		Code: journal.CodeNotFound, Op: op, Message: "no such loop has stopped",
-		Hint: "the check loops of the doctor names the loops that have stopped",
-	}
-}
-
 // A doctor makes the checks.
 type doctor struct {
 	*Client
@@ -312,87 +285,43 @@ func (d *doctor) builds() (Check, error) {
 	return c, nil
 }
 
-// loops finds the loops of engines that have stopped or hang. Of an engine that is not here it
-// knows what the engine's last renewal said.
+// loops finds the loops of engines that have stopped or hang.
 func (d *doctor) loops() (Check, error) {
 	c := Check{Name: "loops"}
-	var seen []string
-	var here journal.EngineID
-	if d.client.Live != nil {
-		var all []kernel.Loop
-		here, all = d.client.Live.Loops()
-		seen = d.turns(&c, here, all, 0)
-	}
-	now := d.info.Now
-	if now.IsZero() {
-		now = d.now
-	}
-	for _, e := range d.living() {
-		for _, s := range d.info.Settings {
-			name, mine := strings.CutPrefix(s.Name, rules.Loop(int64(e.ID), ""))
-			if s.Kind != rules.LoopSetting || s.Value == nil || !mine {
-				continue
-			}
-			c.Count++
-			c.IDs = append(c.IDs, s.Name)
-			c.Mend = append(c.Mend, fmt.Sprintf("doctor start %d %s", e.ID, name))
-			seen = append(seen, fmt.Sprintf("%s of engine %d has stopped at %s: %s", name, e.ID,
-				s.At.UTC().Format(time.RFC3339), s.Reason))
-		}
-		old := max(now.Sub(e.Seen), 0)
-		text := fmt.Sprintf("engine %d was heard of %v ago", e.ID, old.Round(time.Millisecond))
-		if e.ID != here {
-			var all []kernel.Loop
-			for _, l := range e.Loops {
-				all = append(all, kernel.Loop{Loop: l})
-			}
-			if turns := d.turns(&c, e.ID, all, old); len(turns) > 0 {
-				text += ": " + strings.Join(turns, ", ")
-			}
-		}
-		seen = append(seen, text)
-	}
-	if c.Count > 0 {
-		c.Health = Failing
-	} else {
-		seen = append([]string{"none has stopped"}, seen...)
-	}
-	c.Evidence = strings.Join(seen, "; ")
-	return c, nil
-}
-
-// turns shows when the loops of an engine had their latest turns, by what the engine said some time
-// ago, and finds those that had stopped or hung by then. It leaves out those whose stop the store
-// has. If the loop that says all this hangs, nothing was said since.
-func (d *doctor) turns(c *Check, engine journal.EngineID, all []kernel.Loop,
-	old time.Duration) (texts []string) {
-	for _, l := range all {
-		name := rules.Loop(int64(engine), l.Name)
-		ago, late := old+l.Age, l.Age
-		if l.Name == kernel.LoopRenewal {
-			late = ago
-		}
-		text := l.Name + " " + ago.Round(time.Millisecond).String() + " ago"
+	var texts []string
+	turns := map[journal.EngineID][]string{}
+	for _, l := range d.loopsOf(d.info, d.now) {
+		name := rules.Loop(int64(l.Engine), l.Name)
+		text := l.Name + " " + d.now.Sub(l.Last).Round(time.Millisecond).String() + " ago"
 		switch {
-		case d.isNoted(name):
+		case l.MayStart:
+			c.found(name, fmt.Sprintf("doctor start %d %s", l.Engine, l.Name))
+			texts = append(texts, fmt.Sprintf("%s of engine %d has stopped at %s: %s", l.Name,
+				l.Engine, l.Last.UTC().Format(time.RFC3339), l.Reason))
 			continue
-		case l.Stopped != "":
+		case l.Stopped:
 			c.found(name, "")
-			text += " has stopped: " + l.Stopped + ": restart the program"
-		case l.Every > 0 && late > 3*l.Every+time.Minute:
+			text += " has stopped: " + l.Reason + ": restart the program"
+		case l.Hangs:
 			c.found(name, "")
 			text += " hangs: restart the program"
 		}
+		turns[l.Engine] = append(turns[l.Engine], text)
+	}
+	for _, e := range d.living() {
+		text := fmt.Sprintf("engine %d was heard of %v ago", e.ID,
+			silence(d.info, e, d.now).Round(time.Millisecond))
+		if len(turns[e.ID]) > 0 {
+			text += ": " + strings.Join(turns[e.ID], ", ")
+		}
 		texts = append(texts, text)
 	}
-	return texts
-}
-
-// isNoted reports whether the store knows that a loop has stopped, by the name of its setting.
-func (d *doctor) isNoted(name string) bool {
-	return slices.ContainsFunc(d.info.Settings, func(s store.Setting) bool {
-		return s.Kind == rules.LoopSetting && s.Value != nil && s.Name == name
-	})
+	if c.Health = Failing; c.Count == 0 {
+		c.Health = Healthy
+		texts = append([]string{"none has stopped"}, texts...)
+	}
+	c.Evidence = strings.Join(texts, "; ")
+	return c, nil
 }
 
 // settings shows the settings in force, of the store and of the engine here, and finds those that

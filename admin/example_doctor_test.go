@@ -39,6 +39,20 @@ func ExampleClient_Doctor() {
 	// <nil>
 }
 
+// A program for operators shows the loops that do not go on.
+func ExampleClient_Loops() {
+	engine, stop := newEngine()
+	defer stop()
+	all, err := admin.New(engine).Loops(context.Background())
+	for _, l := range all {
+		if l.Stopped || l.Hangs {
+			fmt.Println("engine", l.Engine, "loop", l.Name, "may start:", l.MayStart, l.Reason)
+		}
+	}
+	fmt.Println(err)
+	// Output: <nil>
+}
+
 // The check loops has the loops that have stopped. An order lets one begin again.
 func ExampleClient_StartLoop() {
 	engine, stop := newEngine()

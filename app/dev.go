@@ -43,7 +43,7 @@ with the runs.`,
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return err
 		}
-		c, err := devConfig(dir, addr)
+		c, _, err := devConfig(dir, addr)
 		if err != nil {
 			return err
 		}
@@ -76,11 +76,10 @@ func devFlags(cmd *cobra.Command, dir, addr *string, empty *bool) {
 	cmd.Flags().BoolVar(empty, "empty", false, "begin without runs of the samples")
 }
 
-func devConfig(dir, addr string) (config.Config, error) {
-	c, _, err := config.Load("", nil, map[string]string{
+func devConfig(dir, addr string) (config.Config, []config.Value, error) {
+	return config.Load("", nil, map[string]string{
 		"store": "sqlite:" + filepath.Join(dir, "perdure.db"), "listen.address": addr,
 	})
-	return c, err
 }
 
 // welcome prints the address, and what there is to try.
@@ -117,13 +116,14 @@ func (p *program) newDevWorker() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		c, err := devConfig(dir, addr)
+		c, values, err := devConfig(dir, addr)
 		if err != nil {
 			return err
 		}
 		log := cmd.ErrOrStderr()
 		o := serving.Options{
-			Config: c, Program: p.name, Workflows: p.workflows, AnyPort: !again, Log: log,
+			Config: c, Values: values, Program: p.name, Workflows: p.workflows, AnyPort: !again,
+			Log:   log,
 			Begun: w.Begun, Kill: w.Kill,
 			Ending: func() { fmt.Fprintln(log, "it ends when the steps in flight have") },
 		}

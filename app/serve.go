@@ -88,7 +88,7 @@ itself has its own options instead.`,
 		if err := p.useOrchestrators(cmd.Context(), c.Orchestrators); err != nil {
 			return err
 		}
-		return p.serve(cmd, c, p.workflows, !chosen && isDefault)
+		return p.serve(cmd, c, values, !chosen && isDefault)
 	}
 	return cmd
 }
@@ -123,16 +123,16 @@ func flagged(cmd *cobra.Command) map[string]string {
 }
 
 // serve executes workflows and serves the API until an interrupt.
-func (p *program) serve(cmd *cobra.Command, c config.Config, workflows []perdure.Definition,
+func (p *program) serve(cmd *cobra.Command, c config.Config, values []config.Value,
 	anyPort bool) error {
-	log := cmd.ErrOrStderr()
+	log, workflows := cmd.ErrOrStderr(), p.workflows
 	at, err := place.Parse(p.name, c.Store)
 	if err != nil {
 		return err
 	}
 	return serving.Run(cmd.Context(), serving.Options{
-		Config: c, Program: p.name, Workflows: workflows, Alerts: alerts(workflows),
-		AnyPort: anyPort, Log: log,
+		Config: c, Values: values, Program: p.name, Workflows: workflows,
+		Alerts: alerts(workflows), AnyPort: anyPort, Log: log,
 		Begun: func(url string) {
 			fmt.Fprintf(log, "%s executes %s on %s; an interrupt ends it\n", p.name,
 				strings.Join(namesOf(workflows), ", "), at)

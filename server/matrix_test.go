@@ -30,16 +30,16 @@ var roles = map[auth.Role]string{
 		"list-batches get-batch preview-batch list-limits list-pauses list-alerts doctor " +
 		"list-workers get-database list-parked get-metrics get-pattern-metrics " +
 		"count-executions list-errors list-dead-letter-errors " +
-		"list-orchestrators list-registrations follow-execution follow-events list-logs " +
-		"read-stream follow-stream store",
+		"list-orchestrators list-registrations list-loops follow-execution follow-events " +
+		"list-logs read-stream follow-stream store",
 	auth.Operator: "start-execution start-executions send-signals signal-execution " +
 		"cancel-execution suspend-execution resume-execution terminate-execution " +
 		"retry-execution skip-execution fork-execution compensate-execution decide-execution " +
 		"cancel-timer deliver-unrouted delete-dead-letter retry-dead-letter handle-dead-letter " +
 		"set-schedule pause-schedule resume-schedule delete-schedule run-schedule " +
 		"backfill-schedule decide-approval start-batch stop-batch set-limit reset-limit " +
-		"pause-workflow resume-workflow set-alert reset-alert kill-process",
-	auth.Admin: "list-keys rotate-key revoke-key",
+		"pause-workflow resume-workflow set-alert reset-alert kill-process start-loop",
+	auth.Admin: "list-keys rotate-key revoke-key list-acts get-settings",
 }
 
 // reading are the operations that change nothing, although they are not a GET. The store reports by

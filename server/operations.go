@@ -10,6 +10,7 @@ import (
 	"github.com/perdure/perdure/api"
 	"github.com/perdure/perdure/bus"
 	"github.com/perdure/perdure/internal/present"
+	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/observe"
 	"github.com/perdure/perdure/server/auth"
 	"github.com/perdure/perdure/store"
@@ -29,6 +30,7 @@ func (s stateRoutes) operations() {
 		id: "doctor", method: http.MethodGet, path: "/doctor", group: group,
 		summary: "What is wrong, and the commands that mend it", need: auth.Viewer,
 	}, s.doctor)
+	s.loops()
 	add(s.Server, operation{
 		id: "list-workers", method: http.MethodGet, path: "/workers", group: group,
 		summary: "The engines of the database", need: auth.Viewer,
@@ -105,6 +107,39 @@ func (s stateRoutes) eventCounts(context.Context, *nothing) (list[EventCount], e
 		all = append(all, EventCount{kind, sums[kind]})
 	}
 	return listOf(all, ""), nil
+}
+
+// LoopIn names a loop of an engine in a path.
+type LoopIn struct {
+	Engine int64  `path:"engine" minimum:"1" doc:"the number of an engine"`
+	Loop   string `path:"loop" maxLength:"100" doc:"the name of a loop"`
+}
+
+// loops registers what an operator sees and does of the loops of engines.
+func (s stateRoutes) loops() {
+	const group = "operations"
+	add(s.Server, operation{
+		id: "list-loops", method: http.MethodGet, path: "/loops", group: group,
+		summary: "The loops of the engines, and when each had its latest turn", need: auth.Viewer,
+	}, func(ctx context.Context, _ *nothing) (list[api.Loop], error) {
+		all, err := s.admin.Loops(ctx)
+		var out []api.Loop
+		for _, l := range all {
+			out = append(out, present.Loop(l))
+		}
+		return listOf(out, ""), err
+	})
+	add(s.Server, operation{
+		id: "start-loop", method: http.MethodPost, path: "/loops/{engine}/{loop}/start",
+		group: group, summary: "Let an engine begin a loop again that has stopped",
+		need: auth.Operator,
+	}, func(ctx context.Context, in *struct {
+		LoopIn
+		ReasonIn
+	}) (Done, error) {
+		return Done{true}, s.admin.StartLoop(ctx, journal.EngineID(in.Engine), in.Loop,
+			by(ctx, in.Reason))
+	})
 }
 
 // figures returns what the summary has counted: zeros in a process without an engine.

@@ -91,6 +91,7 @@ func lookAtTheProcess(w *world) {
 	w.ready()
 	for _, path := range []string{
 		"/healthz", "/readyz", "/metrics", "/openapi.json", "/docs", api + "/doctor",
+		api + "/loops", api + "/audit?limit=1", api + "/settings",
 		api + "/workers", api + "/database", api + "/metrics", api + "/metrics/SAGA",
 		api + "/orchestrators", api + "/events/registrations", api + "/events/counts",
 		api + "/session",
@@ -103,6 +104,9 @@ func lookAtTheProcess(w *world) {
 	}
 	w.want(202, "POST", api+"/process/kill", "")
 	w.want(404, "GET", api+"/metrics/nothing", "")
+	w.stopLoop("watch")
+	w.want(200, "POST", api+"/loops/1/watch/start?reason=again", "")
+	w.want(404, "POST", api+"/loops/1/watch/start", "")
 	w.want(404, "GET", api+"/workflows/nothing", "")
 }
 

@@ -56,6 +56,8 @@ func (s *Server) routes() {
 	ops.settings()
 	state.operations()
 	state.kill()
+	state.remembered()
+	state.configuration()
 	live.register()
 	s.storeCalls()
 	s.documents()

@@ -52,6 +52,10 @@ type Options struct {
 	Gateways      []*bus.Gateway
 	Orchestrators []Orchestrator
 
+	// Configuration has the keys of the configuration in force, for admins to see. Its values must
+	// have no secrets. Empty if the program is configured by its code.
+	Configuration []ConfigurationKey
+
 	// Stale is how long a busy run may get no entry before the doctor finds it; 0 means 1 h.
 	Stale time.Duration
 	// Redact are names of fields. In payloads, the values of fields with these names, in upper or
@@ -93,6 +97,8 @@ type Server struct {
 	failed  auth.Failures
 	hosts   map[string]bool // nil for all
 	summary *observe.Summary
+
+	acts acts
 
 	bodies, others budget // of bodies in flight: see deliver
 }

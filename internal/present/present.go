@@ -253,6 +253,23 @@ func Check(check admin.Check, command func(string) string) api.Check {
 	return out
 }
 
+// Loop returns the form of a loop of an engine.
+func Loop(l admin.Loop) api.Loop {
+	state := "running"
+	switch {
+	case l.MayStart:
+		state = "stopped"
+	case l.Stopped:
+		state = "over"
+	case l.Hangs:
+		state = "hangs"
+	}
+	return api.Loop{
+		Engine: int64(l.Engine), Name: l.Name, State: state, Last: moment(l.Last),
+		Every: l.Every.Seconds(), Reason: l.Reason,
+	}
+}
+
 // reservedNames begin the names of workflows that engines have by themselves.
 const reservedNames = "perdure."
 

@@ -2,7 +2,6 @@ package ui_test
 
 import (
 	"bufio"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -39,20 +38,6 @@ func dev(t *testing.T) *world {
 	}
 	url = strings.TrimSpace(url)
 	return &world{t: t, address: strings.TrimPrefix(url, "http://"), url: url + "/"}
-}
-
-// post sends a body to the API.
-func (w *world) post(path, body string) {
-	w.t.Helper()
-	answer, err := http.Post(w.url+"api/orchestration/"+path, "application/json",
-		strings.NewReader(body))
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	if answer.StatusCode >= 300 {
-		w.t.Fatal(path, answer.Status)
-	}
 }
 
 // Within a minute a new user approves something, kills the worker of a run, sees that the run goes

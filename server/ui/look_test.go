@@ -47,6 +47,7 @@ func TestEveryPageIsForEverybody(t *testing.T) {
 	w.fail("word-1")
 	w.send("nobody", "hello")
 	w.limit("waiting", 1)
+	batch := w.careFor(failed)
 	b := browse(w)
 	for _, page := range []struct{ name, path, sees string }{
 		{"overview", "", "Newest runs"},
@@ -62,6 +63,12 @@ func TestEveryPageIsForEverybody(t *testing.T) {
 		{"signals", "signals", "ready for nobody"},
 		{"limits", "limits", "at a time"},
 		{"workers", "workers", "Last heartbeat"},
+		{"doctor", "doctor", "checks are fine"},
+		{"doctor-all", "doctor?all=true", "a commit survives"},
+		{"batches", "batches", "2 of 2 runs"},
+		{"batch", "batches/" + batch, "no run had this ID"},
+		{"audit", "audit", "start-execution"},
+		{"settings", "settings", "differs from the default"},
 		{"", "no/page", "There is no such page"},
 	} {
 		for _, theme := range []string{"light", "dark"} {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -146,6 +147,7 @@ func beginOn(t *testing.T, db store.Store, prefix string, tokens ...auth.Credent
 		Gateways: []*bus.Gateway{gateway},
 		Feed:     feed, Summary: summary, Prefix: prefix, Page: page,
 		Logger: slog.New(slog.DiscardHandler), Audit: func(server.Act) {},
+		Configuration: configuration,
 	}
 	if len(tokens) > 0 {
 		all := &auth.Tokens{}
@@ -223,5 +225,18 @@ func (w *world) send(id, word string) {
 	w.t.Helper()
 	if _, err := ready.Send(w.t.Context(), w.engine, id, word); err != nil {
 		w.t.Fatal(err)
+	}
+}
+
+// post sends a request that changes something.
+func (w *world) post(path, body string) {
+	w.t.Helper()
+	answer, err := http.Post(w.url+"api/orchestration/"+path, "application/json",
+		strings.NewReader(body))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if err := answer.Body.Close(); err != nil || answer.StatusCode >= 400 {
+		w.t.Fatal(path, answer.StatusCode, err)
 	}
 }

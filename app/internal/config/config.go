@@ -83,6 +83,9 @@ type Value struct {
 	From string // default, a place in a file, a variable or a flag
 }
 
+// Default returns the text of the default, as Text has that of the value.
+func (v Value) Default() string { return v.Key.shown(source{text: v.Key.Default}) }
+
 // A source is the text of a key in one of the places.
 type source struct {
 	text string
@@ -180,6 +183,9 @@ func (k *Key) shown(s source) string {
 	}
 	if k.Secret && text != "" {
 		return "[set]"
+	}
+	if k.show != nil {
+		return k.show(text)
 	}
 	if k.Env == place.Env { // it may have a password in it
 		at, err := place.Parse("", text)

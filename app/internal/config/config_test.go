@@ -213,6 +213,17 @@ func TestSecretsAreNotShown(t *testing.T) {
 	if err != nil || c.Alerts.Secret != canary || c.Encryption.Keys != canary {
 		t.Error(c, err)
 	}
+	hash := "sha256:" + strings.Repeat("ab", 32)
+	_, tokens, err := Load("", []string{"PERDURE_AUTH_TOKENS=ada:admin:" + hash + ",x:viewer:" +
+		hash}, nil)
+	if err != nil {
+		t.Error(err)
+	}
+	for _, v := range tokens {
+		if v.Key.Name == "auth.tokens" && v.Text != "ada:admin,x:viewer" {
+			t.Errorf("tokens are shown as %q", v.Text)
+		}
+	}
 	for _, v := range values {
 		if strings.Contains(v.Text, canary) {
 			t.Errorf("%s shows its secret", v.Key.Name)

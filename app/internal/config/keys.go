@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,7 +29,8 @@ type Key struct {
 
 	Flag string // the flag of serve that sets it; empty for none
 
-	set func(c *Config, text string, items []string) error
+	set  func(c *Config, text string, items []string) error
+	show func(text string) string // the text for people; nil for the text as it is
 }
 
 var (
@@ -91,6 +93,7 @@ var table = []Key{
 		Name: "auth.tokens", List: true,
 		About: "credentials, each as NAME:ROLE:HASH; `tokens new` makes them",
 		set:   setTokens,
+		show:  func(text string) string { return tokenHash.ReplaceAllString(text, "") },
 	},
 	{
 		Name: "audit.file", About: "the file to which actions are added; none for the log",
@@ -520,6 +523,9 @@ func kept(of func(*Config) *time.Duration) setter {
 		return err
 	}
 }
+
+// tokenHash is the part of a credential that people need not see.
+var tokenHash = regexp.MustCompile(`:sha256:[0-9A-Fa-f]+`)
 
 func setTokens(c *Config, _ string, items []string) error {
 	for _, item := range items {

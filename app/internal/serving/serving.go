@@ -40,7 +40,8 @@ import (
 // Options set what a process serves.
 type Options struct {
 	Config    config.Config
-	Program   string // the command that runs this program
+	Values    []config.Value // of the Config, to be shown
+	Program   string         // the command that runs this program
 	Workflows []perdure.Definition
 	// Alerts is set if the workflows have one that alerts.
 	Alerts bool
@@ -212,6 +213,12 @@ func (n *node) serve(options server.Options) error {
 	options.Address, options.Program = n.at.String(), n.o.Program
 	options.Redact, options.Logger, options.Stale = c.Redact, n.log, c.Stale
 	options.Kill = n.o.Kill
+	for _, v := range n.o.Values {
+		options.Configuration = append(options.Configuration, server.ConfigurationKey{
+			Name: v.Key.Name, Value: v.Text, Default: v.Default(), From: v.From,
+			IsChanged: v.Text != v.Default(), Variable: v.Key.Env, About: v.Key.About,
+		})
+	}
 	if len(c.Tokens) > 0 {
 		tokens := &auth.Tokens{}
 		if err := tokens.Set(c.Tokens); err != nil {

@@ -308,6 +308,12 @@ func TestAStoppedLoopIsStartedAgain(t *testing.T) {
 		if !slices.Equal(c.Mend, []string{"doctor start 2 watch", "doctor start 2 retention"}) {
 			t.Errorf("mend %q", c.Mend)
 		}
+		for _, l := range world.Must[[]admin.Loop](t)(other.Loops(t.Context())) {
+			stopped := l.Name == "watch" || l.Name == "retention"
+			if l.MayStart != stopped || (l.Reason != "") != stopped {
+				t.Errorf("loop %+v", l)
+			}
+		}
 		if seen := w.Seen(observe.LoopStopped); len(seen) != 2 || seen[1].Reason != "retention" {
 			t.Errorf("observers see %v", seen)
 		}

@@ -1,3 +1,5 @@
+import type { BatchSpec } from './types'
+
 /** A request that changes something, and the command that does the same. */
 export interface Act {
   method: 'POST' | 'PUT' | 'DELETE'
@@ -5,9 +7,9 @@ export interface Act {
   body?: unknown
   /** The words of the command; none if there is no such command. */
   cli?: string[]
-  /** Where the request has the reason: in its body, in the order of a batch, or in the query.
-   * Without it, the action has none. */
-  reason?: 'body' | 'order' | 'query'
+  /** Where the request has the reason: "order" is the order of a batch. Without it, the action has
+   * none. */
+  reason?: 'body' | 'query' | 'order'
   /** The flag of the command for the reason, if it is another one than --reason. */
   flag?: string
 }
@@ -29,7 +31,7 @@ export function withReason(act: Act, reason: string): Act {
   if (!act.reason || !reason) return act
   const cli = act.cli && [...act.cli, act.flag ?? '--reason', reason]
   if (act.reason === 'order') {
-    const body = act.body as { order: object }
+    const body = act.body as BatchSpec
     return { ...act, cli, body: { ...body, order: { ...body.order, reason } } }
   }
   if (act.reason === 'body') return { ...act, cli, body: { ...(act.body as object), reason } }

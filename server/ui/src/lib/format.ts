@@ -55,5 +55,13 @@ export const json = (v: unknown) => JSON.stringify(v, null, 2) ?? 'null'
 export const quote = (s: string) => (/^[\w@%+=:,./-]+$/.test(s) ? s : `'${s.replaceAll("'", `'\\''`)}'`)
 
 /** A number of bytes for people. */
-export const bytes = (n: number) =>
-  n < 1024 ? `${n} bytes` : n < 1_048_576 ? `${(n / 1024).toFixed(n < 10_240 ? 1 : 0)} KB` : `${(n / 1_048_576).toFixed(1)} MB`
+export function bytes(n: number): string {
+  if (n < 1024) return `${n} bytes`
+  const units = ['KB', 'MB', 'GB', 'TB']
+  let i = -1
+  do {
+    n /= 1024
+    i++
+  } while (n >= 1023.5 && i < units.length - 1)
+  return `${n < 9.95 ? n.toFixed(1) : Math.round(n)} ${units[i]}`
+}

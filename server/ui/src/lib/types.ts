@@ -1,5 +1,15 @@
 // Made from the document of the API by go test ./server/ui -update.
 
+export interface Act {
+  action: string
+  at: string
+  by: string
+  from: string
+  path: string
+  role: string
+  status: number
+}
+
 export interface ActBody {
   compensate?: boolean
   input?: unknown
@@ -13,6 +23,12 @@ export interface Acted {
   not_undone?: string[]
   run_id: string
   workflow_id: string
+}
+
+export interface Acts {
+  forgotten: number
+  items: Act[]
+  since: string
 }
 
 export interface Alert {
@@ -213,6 +229,25 @@ export interface Chunk {
   offset: number
   part: number
   void?: boolean
+}
+
+export interface Configuration {
+  began: string
+  build?: string
+  go: string
+  keys: ConfigurationKey[]
+  system: string
+  version: string
+}
+
+export interface ConfigurationKey {
+  about?: string
+  default: string
+  from: string
+  is_changed: boolean
+  name: string
+  value: string
+  variable?: string
 }
 
 export interface Count {
@@ -612,6 +647,20 @@ export interface LogLine {
 
 export interface LogLineList {
   items: LogLine[]
+  next?: string
+}
+
+export interface Loop {
+  engine: number
+  every?: number
+  last: string
+  name: string
+  reason?: string
+  state: string
+}
+
+export interface LoopList {
+  items: Loop[]
   next?: string
 }
 

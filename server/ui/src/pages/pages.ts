@@ -1,8 +1,12 @@
 import type { Component } from 'svelte'
 import Approvals from './Approvals.svelte'
-import Decide from './Decide.svelte'
+import Audit from './Audit.svelte'
+import Batch from './Batch.svelte'
+import Batches from './Batches.svelte'
 import DeadLetter from './DeadLetter.svelte'
 import DeadLetters from './DeadLetters.svelte'
+import Decide from './Decide.svelte'
+import Doctor from './Doctor.svelte'
 import Limits from './Limits.svelte'
 import NotFound from './NotFound.svelte'
 import Overview from './Overview.svelte'
@@ -10,6 +14,7 @@ import Run from './Run.svelte'
 import Runs from './Runs.svelte'
 import Schedule from './Schedule.svelte'
 import Schedules from './Schedules.svelte'
+import Settings from './Settings.svelte'
 import Signals from './Signals.svelte'
 import Workers from './Workers.svelte'
 import Workflow from './Workflow.svelte'
@@ -39,11 +44,15 @@ export const main: Place[] = [
 
 /** The pages for those who look after the server. They have a navigation of their own. */
 export const operations: Place[] = [
+  { path: 'doctor', title: 'Doctor', key: 'd', component: Doctor },
   { path: 'schedules', title: 'Schedules', key: 's', component: Schedules },
   { path: 'dead-letters', title: 'Dead letters', key: 'x', component: DeadLetters },
   { path: 'signals', title: 'Signals', key: 'i', component: Signals },
+  { path: 'batches', title: 'Batches', key: 'b', component: Batches },
   { path: 'limits', title: 'Limits', key: 'l', component: Limits },
   { path: 'workers', title: 'Workers', key: 'e', component: Workers },
+  { path: 'audit', title: 'Audit', key: 'u', component: Audit },
+  { path: 'settings', title: 'Settings', key: 't', component: Settings },
 ]
 
 export const places = [...main, ...operations]
@@ -58,6 +67,7 @@ export function pageOf(path: string): Page {
     if (first === 'runs') return { title: `Run ${name}`, component: Run, props: { id: name } }
     if (first === 'schedules') return { title: name, component: Schedule, props: { name } }
     if (first === 'dead-letters') return { title: 'Dead letter', component: DeadLetter, props: { id: name } }
+    if (first === 'batches') return { title: `Batch ${name}`, component: Batch, props: { id: name } }
     if (first === 'workflows') return { title: name, component: Workflow, props: { name } }
   }
   return { title: 'Not found', component: NotFound }

@@ -1,0 +1,79 @@
+import type { Act } from '../lib/act'
+import { path } from '../lib/api'
+
+/** What the page can do about a check. */
+interface Care {
+  /** The IDs of the check are those of runs. */
+  runs?: boolean
+  /** The page where more of it is. */
+  page?: string
+  /** What is done about each of its IDs. */
+  each?: (id: string) => { title: string; about: string; act: Act }
+  /** What a batch does about all of its runs. */
+  all?: { action: string; title: string; about: string; filter: string }[]
+}
+
+const resume = (id: string) => ({
+  title: 'Resume',
+  about: 'The run goes on where it was suspended. One that has a question needs a decision instead.',
+  act: {
+    method: 'POST',
+    path: path`executions/${id}/resume`,
+    body: {},
+    reason: 'body',
+    cli: ['runs', 'resume', id],
+  } satisfies Act,
+})
+
+const parked = 'status=SUSPENDED'
+
+/** By the names of the checks. */
+export const cares: Record<string, Care> = {
+  engines: { page: 'workers' },
+  builds: { page: 'workers' },
+  settings: { page: 'settings' },
+  overdue: { runs: true },
+  stale: { runs: true },
+  parked: {
+    runs: true,
+    each: resume,
+    all: [
+      {
+        action: 'cancel',
+        title: 'Cancel all',
+        about: 'A batch cancels the runs that wait for an operator: they clean up, and sagas and TCCs undo what they have done.',
+        filter: parked,
+      },
+      {
+        action: 'terminate',
+        title: 'Terminate all',
+        about: 'A batch ends the runs that wait for an operator at once. Nothing is cleaned up, and nothing is undone.',
+        filter: parked,
+      },
+    ],
+  },
+  rollbacks: {
+    runs: true,
+    each: (id) => ({ ...resume(id), about: 'The compensations that have failed are tried again. Those that are done stay so.' }),
+  },
+  'dead letters': { page: 'dead-letters' },
+  unrouted: { page: 'signals' },
+  limits: { page: 'limits' },
+  pauses: {
+    each: (id) => ({
+      title: 'Resume',
+      about: 'The runs of the workflow are taken up again.',
+      act: {
+        method: 'DELETE',
+        path: path`pauses/${id === '--all' ? '-' : id}`,
+        reason: 'query',
+        cli: ['workflows', 'resume', id],
+      },
+    }),
+  },
+}
+
+const worst = ['failed', 'warning', 'ok']
+
+/** How bad a health is: the lowest number is the worst. */
+export const rank = (health: string) => worst.indexOf(health)
