@@ -42,6 +42,7 @@ func TestEveryPageIsForEverybody(t *testing.T) {
 	failed := w.finish("order", "order-1002", "XX")
 	w.start("waiting", "delivery-7", "")
 	asking := w.start("expense", "expense-ada", Expense{By: "Ada", Cents: 4200})
+	talks := w.start("talker", "talk-1", "")
 	b := browse(w)
 	for _, page := range []struct{ name, path, sees string }{
 		{"overview", "", "Newest runs"},
@@ -51,6 +52,8 @@ func TestEveryPageIsForEverybody(t *testing.T) {
 		{"workflows", "workflows", "Reserves, charges and ships"},
 		{"workflow", "workflows/expense", "Who wants it"},
 		{"approvals", "approvals", "Ada wants money back"},
+		{"run-attempts", "runs/" + talks + "?step=talk&stream=verses", "to be or not"},
+		{"decide", "decide", "Which decision?"},
 		{"", "no/page", "There is no such page"},
 	} {
 		for _, theme := range []string{"light", "dark"} {
