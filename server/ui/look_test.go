@@ -48,6 +48,7 @@ func TestEveryPageIsForEverybody(t *testing.T) {
 	w.send("nobody", "hello")
 	w.limit("waiting", 1)
 	batch := w.careFor(failed)
+	talks := w.start("talker", "talk-1", "")
 	b := browse(w)
 	for _, page := range []struct{ name, path, sees string }{
 		{"overview", "", "Newest runs"},
@@ -69,6 +70,8 @@ func TestEveryPageIsForEverybody(t *testing.T) {
 		{"batch", "batches/" + batch, "no run had this ID"},
 		{"audit", "audit", "start-execution"},
 		{"settings", "settings", "differs from the default"},
+		{"run-attempts", "runs/" + talks + "?step=talk&stream=verses", "to be or not"},
+		{"decide", "decide", "Which decision?"},
 		{"", "no/page", "There is no such page"},
 	} {
 		for _, theme := range []string{"light", "dark"} {

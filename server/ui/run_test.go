@@ -142,14 +142,14 @@ func TestEachAttemptIsTold(t *testing.T) {
 	w := begin(t, "")
 	b := browse(w)
 	b.open("runs/" + w.finish("flaky", "f1", false))
-	b.until("document.querySelectorAll('[aria-label=Attempts] li').length === 3")
+	b.until("document.querySelectorAll('[aria-label=\"Each attempt\"] li').length === 3")
 	b.sees("fetch #1 failed: connection reset by the bank engine 1")
 	b.sees("fetch #3 done engine 1")
-	b.click("[aria-label=Attempts] button", "#2")
+	b.click("[aria-label='Each attempt'] button", "#2")
 	b.sees("fetch, attempt 2")
 	b.sees("Next attempt")
 	b.click("label", "failed")
-	b.until("document.querySelectorAll('[aria-label=Attempts] li').length === 2")
+	b.until("document.querySelectorAll('[aria-label=\"Each attempt\"] li').length === 2")
 	b.until("location.search === '?attempts=failed'")
 
 	b.open("runs/" + w.start("flaky", "f2", true))
@@ -158,9 +158,9 @@ func TestEachAttemptIsTold(t *testing.T) {
 	b.open("runs/o1")
 	b.click("[aria-label='Steps and waits'] button", "charge")
 	b.until("location.search === '?step=charge'")
-	b.until("document.querySelectorAll('[aria-label=Attempts] li').length === 1")
-	b.click("button", "Show all steps")
-	b.until("document.querySelectorAll('[aria-label=Attempts] li').length === 3")
+	b.until("document.querySelectorAll('[aria-label=\"Each attempt\"] li').length === 1")
+	b.click("button", "show all steps")
+	b.until("document.querySelectorAll('[aria-label=\"Each attempt\"] li').length === 3")
 }
 
 // A timer can be ended, and a question answered, where the page shows them.
