@@ -7,7 +7,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// A graph says what failed first and what was not done because of it. Keys go from node to node.
+// A graph shows what failed first, and what was not done because of it. Keys go from node to node.
 //
 // spec: B-17
 func TestTheGraphOfARun(t *testing.T) {
