@@ -53,6 +53,7 @@ func TestEveryPageIsForEverybody(t *testing.T) {
 	for _, page := range []struct{ name, path, sees string }{
 		{"overview", "", "Newest runs"},
 		{"runs", "runs", "approval manager"},
+		{"", "runs?group=error", "by their errors"},
 		{"run-failed", "runs/" + failed, "run failed"},
 		{"run-waiting", "runs/" + asking, "Ada wants money back"},
 		{"workflows", "workflows", "Reserves, charges and ships"},
