@@ -65,8 +65,11 @@ func ExampleClient_Count() {
 		}
 	}
 	runs, more, err := client.Count(ctx, perdure.Query{Workflow: "greet"})
-	fmt.Println(runs, more, err)
-	// Output: map[PENDING:2] [] <nil>
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(runs, len(more))
+	// Output: map[PENDING:2] 0
 }
 
 // StartAll and SendAll start and signal many runs by name, in one call each.

@@ -204,7 +204,7 @@ func TestWorkers(t *testing.T) {
 	b.sees("lost 1 open run waits")
 	b.until("document.querySelector('tbody .status').innerText.includes('alive')")
 	b.until("document.querySelector('[data-label=heartbeat] time')")
-	b.click("tbody button", "4 workflows")
+	b.click("tbody button", "workflows")
 	b.click("tbody li a", "order")
 	b.until("location.pathname === '/workflows/order'")
 }

@@ -58,9 +58,6 @@ func delivery() *dag.Graph[Parcel] {
 	return g
 }
 
-// wideSteps is the number of steps of wide.
-const wideSteps = 121
-
 // wide is a graph that does not fit into a window.
 func wide() perdure.Definition {
 	g := dag.New[int]("wide")
