@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"os"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -17,6 +18,8 @@ import (
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+
+	"github.com/perdure/perdure/internal/testserver"
 )
 
 // patience is how long a test waits for something in the page.
@@ -32,9 +35,13 @@ type browser struct {
 	expected []string // parts of problems that the test brings about
 }
 
-// chromium returns the program, or skips the test.
+// chromium returns the program, or skips the test: without it, among the short ones, and where no
+// server can be found.
 func chromium(t *testing.T) string {
 	t.Helper()
+	if testing.Short() || os.Getenv(testserver.Env) == testserver.None {
+		t.Skip("tests in a browser take minutes")
+	}
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
 		if at, err := exec.LookPath(name); err == nil {
 			return at

@@ -12,6 +12,7 @@ import (
 // dev begins perdure dev, as a person does. Its page is the world.
 func dev(t *testing.T) *world {
 	t.Helper()
+	chromium(t) // before the time that a build takes
 	program := filepath.Join(t.TempDir(), "perdure.exe")
 	build := exec.Command("go", "build", "-o", program, "../../cmd/perdure")
 	if out, err := build.CombinedOutput(); err != nil {

@@ -160,6 +160,7 @@ func TestEachAttemptIsTold(t *testing.T) {
 	b.until("location.search === '?step=charge'")
 	b.until("document.querySelectorAll('[aria-label=\"Each attempt\"] li').length === 1")
 	b.click("button", "show all steps")
+	b.click("button", "none has failed: show")
 	b.until("document.querySelectorAll('[aria-label=\"Each attempt\"] li').length === 3")
 }
 
