@@ -135,12 +135,15 @@ func (x *dealing) read(ctx context.Context, c *perdure.Client) error {
 	if is(e16, journal.CodeMisuse) { // there is no engine in this process
 		e16 = nil
 	}
+	_, e17 := admin.New(c).Loops(ctx)
+	_, _, e18 := c.Count(ctx, perdure.Query{Statuses: journal.Statuses()})
 	env, c := x.Now()
 	var e12 error
 	if x.Program.Workflow == "code" {
 		e12 = env.Look(ctx, c, x.ID)
 	}
-	return errors.Join(e1, e2, e3, e4, e5, e6, e7, e8, e9, e10, e11, e12, e13, e14, e15, e16)
+	return errors.Join(e1, e2, e3, e4, e5, e6, e7, e8, e9, e10, e11, e12, e13, e14, e15, e16, e17,
+		e18)
 }
 
 // wrong returns the error of a wrong result: a retry does not help.

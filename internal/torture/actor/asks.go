@@ -66,7 +66,9 @@ func (x *dealing) approve(ctx context.Context, c *perdure.Client, m program.Mess
 	if x.rng.IntN(2) == 0 {
 		var text string
 		if text, err = approval.Token(short, c, m.To, m.Name, d, time.Hour); err == nil {
-			_, err = approval.DecideByToken(short, c, text, "by token", nil)
+			if _, err = approval.ByToken(short, c, text); err == nil {
+				_, err = approval.DecideByToken(short, c, text, "by token", nil)
+			}
 		}
 	} else {
 		_, err = approval.Decide(short, c, m.To, m.Name, d, x.keyOf(m))

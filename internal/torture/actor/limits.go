@@ -65,10 +65,18 @@ func (x *dealing) throttle(ctx context.Context, name string, bounds limit.Bounds
 		}
 	}
 	if err := do("look", func(a *admin.Client) error {
-		if _, err := a.Limits(ctx); err != nil {
+		all, err := a.Limits(ctx)
+		if err != nil {
 			return err
 		}
-		_, err := a.Pauses(ctx)
+		for _, l := range all {
+			for _, use := range l.Uses {
+				if _, err := a.LimitRuns(ctx, l.Name, use.Of, 10); err != nil {
+					return err
+				}
+			}
+		}
+		_, err = a.Pauses(ctx)
 		return err
 	}); err != nil {
 		return err
