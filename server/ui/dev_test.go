@@ -28,7 +28,7 @@ func dev(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = cmd.Process.Signal(os.Interrupt) // its state says whether that has worked
+		_ = cmd.Process.Signal(os.Interrupt) // Wait returns how it ended
 		if err := cmd.Wait(); err != nil {
 			t.Error(err)
 		}

@@ -122,7 +122,7 @@ func TestTheReaderChoosesTheColumns(t *testing.T) {
 	b.until(usual)
 }
 
-// A range of time is part of the address. A list without a run says whether that is because of it.
+// A range of time is part of the address. An empty list names the conditions.
 //
 // spec: B-17
 func TestARangeOfTimeIsInTheAddress(t *testing.T) {

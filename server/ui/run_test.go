@@ -40,7 +40,7 @@ var flaky = perdure.Define("flaky", func(ctx context.Context, later bool) (strin
 	}, rest)
 })
 
-// asleep waits for a timer, and says whether somebody was in a hurry.
+// asleep waits for a timer. It reports whether somebody has ended the timer early.
 var asleep = perdure.Define("asleep", func(ctx context.Context, _ string) (string, error) {
 	_, err := perdure.Timer(ctx, "cool-down", 24*time.Hour).Await(ctx)
 	if errors.Is(err, &perdure.Error{Code: journal.CodeCancelled}) {
