@@ -301,7 +301,9 @@ func amongTakeOver(w *world) {
 		go func() { told <- x.sendsOn(seed, run, ready, over) }()
 		<-ready
 		x.lapse()
-		w.same("taken over", b.renew(5).Expired, 1)
+		if n := b.renew(5).Expired; n < 1 { // on a busy machine that of w may have expired too
+			w.Errorf("%d engines are taken over", n)
+		}
 		there := int64(len(b.load(run, store.Range{})))
 		close(over)
 		if s := <-told; there != s.last && there != s.doubtful {
