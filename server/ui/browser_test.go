@@ -37,7 +37,7 @@ type browser struct {
 
 // chromium returns the program, or skips the test: without it, among the short ones, and where no
 // server can be found.
-func chromium(t *testing.T) string {
+func chromium(t testing.TB) string {
 	t.Helper()
 	if testing.Short() || os.Getenv(testserver.Env) == testserver.None {
 		t.Skip("tests in a browser take minutes")

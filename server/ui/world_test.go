@@ -29,7 +29,7 @@ import (
 
 // A world is a server with a page and an engine.
 type world struct {
-	t       *testing.T
+	t       testing.TB
 	engine  *perdure.Engine
 	db      store.Store
 	gateway *bus.Gateway // of the server, without routes
@@ -108,7 +108,7 @@ func order() perdure.Definition {
 }
 
 // begin begins a server under a prefix, on SQLite. With tokens, callers need one.
-func begin(t *testing.T, prefix string, tokens ...auth.Credential) *world {
+func begin(t testing.TB, prefix string, tokens ...auth.Credential) *world {
 	t.Helper()
 	db, err := sqlite.Open(filepath.Join(t.TempDir(), "page.db"))
 	if err != nil {
@@ -125,7 +125,7 @@ func definitions() []perdure.Definition {
 }
 
 // beginOn begins a server on a database, which it closes at the end of the test.
-func beginOn(t *testing.T, db store.Store, prefix string, tokens ...auth.Credential) *world {
+func beginOn(t testing.TB, db store.Store, prefix string, tokens ...auth.Credential) *world {
 	t.Helper()
 	feed, summary := &server.Feed{}, observe.NewSummary()
 	engine, err := perdure.New(db, perdure.Options{
