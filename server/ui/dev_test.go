@@ -53,7 +53,8 @@ func TestTheFirstMinuteOfDev(t *testing.T) {
 	b.picture("dev-first")
 	b.click(".try a.button", "Decide")
 	b.click("article[aria-label^=Ada] button", "Approve")
-	b.until("!document.body.innerText.includes('Ada wants back')")
+	b.sees("You have approved “Ada wants back 42.00”")
+	b.until("!document.querySelector('article[aria-label^=Ada]')")
 
 	w.post("workflows/statements/start",
 		`{"id":"statements-test","input":{"month":"2026-01","accounts":40,"millis":250}}`)

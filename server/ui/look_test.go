@@ -1,13 +1,18 @@
 package ui_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
+	"image"
+	"image/color"
+	"image/png"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -53,7 +58,7 @@ func TestEveryPageIsForEverybody(t *testing.T) {
 	for _, page := range []struct{ name, path, sees string }{
 		{"overview", "", "Newest runs"},
 		{"runs", "runs", "approval manager"},
-		{"", "runs?group=error", "by their errors"},
+		{"run-errors", "runs?group=error", "by their errors"},
 		{"run-failed", "runs/" + failed, "run failed"},
 		{"run-waiting", "runs/" + asking, "Ada wants money back"},
 		{"workflows", "workflows", "Reserves, charges and ships"},
@@ -73,7 +78,7 @@ func TestEveryPageIsForEverybody(t *testing.T) {
 		{"settings", "settings", "differs from the default"},
 		{"run-attempts", "runs/" + talks + "?step=talk&stream=verses", "to be or not"},
 		{"decide", "decide", "Which decision?"},
-		{"", "no/page", "There is no such page"},
+		{"not-found", "no/page", "There is no such page"},
 	} {
 		for _, theme := range []string{"light", "dark"} {
 			b.theme(theme)
@@ -83,7 +88,7 @@ func TestEveryPageIsForEverybody(t *testing.T) {
 			b.audit(axe, page.path+", "+theme)
 			if theme == "light" {
 				b.picture(page.name)
-			} else if page.name == "runs" {
+			} else if slices.Contains([]string{"overview", "runs", "run-failed"}, page.name) {
 				b.picture(page.name + "-" + theme)
 			}
 		}
@@ -111,6 +116,9 @@ func TestDialogsAreForEverybody(t *testing.T) {
 		for _, theme := range []string{"light", "dark"} {
 			b.theme(theme)
 			b.audit(axe, what+", "+theme)
+			if theme == "light" {
+				b.picture("dialog-" + strings.ReplaceAll(what, " ", "-") + "-320")
+			}
 		}
 		if n := b.number("document.documentElement.scrollWidth"); n > 320 {
 			t.Errorf("%s: %d pixels wide on a screen of 320", what, n)
@@ -158,14 +166,50 @@ func (b *browser) audit(axe, where string) {
 	}
 }
 
-// picture writes what the page looks like, if that is wanted.
+// picture writes what the page looks like, if that is wanted, in a file of at most 256 colours.
 func (b *browser) picture(name string) {
 	b.t.Helper()
 	if *screenshots == "" || strings.HasPrefix(name, "-") || name == "" {
 		return
 	}
-	png := value(b, chromedp.CaptureScreenshot())
-	if err := os.WriteFile(filepath.Join(*screenshots, name+".png"), png, 0o644); err != nil {
+	pixels, err := png.Decode(bytes.NewReader(value(b, chromedp.CaptureScreenshot())))
+	if err != nil {
 		b.t.Fatal(err)
+	}
+	var small bytes.Buffer
+	best := png.Encoder{CompressionLevel: png.BestCompression}
+	if err := best.Encode(&small, fewColours(pixels)); err != nil {
+		b.t.Fatal(err)
+	}
+	err = os.WriteFile(filepath.Join(*screenshots, name+".png"), small.Bytes(), 0o644)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// fewColours returns a picture with a palette. It rounds colours as little as that needs.
+func fewColours(of image.Image) image.Image {
+	for step := 1; ; step *= 2 {
+		round := func(v uint32) uint8 { return uint8(min(255, (int(v>>8)+step/2)/step*step)) }
+		to := image.NewPaletted(of.Bounds(), nil)
+		known := map[color.RGBA]uint8{}
+		fits := true
+		for y := of.Bounds().Min.Y; fits && y < of.Bounds().Max.Y; y++ {
+			for x := of.Bounds().Min.X; fits && x < of.Bounds().Max.X; x++ {
+				r, g, b, _ := of.At(x, y).RGBA()
+				c := color.RGBA{round(r), round(g), round(b), 255}
+				at, ok := known[c]
+				if !ok {
+					fits = len(to.Palette) < 256
+					at = uint8(len(to.Palette))
+					known[c] = at
+					to.Palette = append(to.Palette, c)
+				}
+				to.SetColorIndex(x, y, at)
+			}
+		}
+		if fits {
+			return to
+		}
 	}
 }

@@ -150,6 +150,9 @@ func TestTheViewsAreForEverybody(t *testing.T) {
 			b.open(page.path)
 			b.sees(page.sees)
 			b.audit(axe, page.path+", "+theme)
+			if theme == "light" {
+				b.picture("view-" + page.name)
+			}
 		}
 		b.size(320, 1800)
 		b.open(page.path)

@@ -197,7 +197,7 @@ func poem() perdure.Definition {
 		return perdure.Step(ctx, "write", func(ctx context.Context) (int, error) {
 			for i, line := range []string{"a run begins", "a run may wait", "a run goes on"} {
 				steplog.Logger(ctx).Info("a line", "number", i+1)
-				if err := lines.Append(ctx, line+" ("+theme+")"); err != nil {
+				if err := lines.Append(ctx, line+" ("+theme+")\n"); err != nil {
 					return i, err
 				}
 				if err := work(ctx); err != nil {
