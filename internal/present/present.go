@@ -14,6 +14,7 @@ import (
 	"github.com/perdure/perdure/alert"
 	"github.com/perdure/perdure/api"
 	"github.com/perdure/perdure/approval"
+	"github.com/perdure/perdure/definition"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/limit"
 )
@@ -115,7 +116,23 @@ func Definition(r perdure.Registered) api.Definition {
 			w.Steps = append(w.Steps, n)
 		}
 	}
+	for _, c := range r.Outline.Contracts {
+		w.Contracts = append(w.Contracts, api.Contract{
+			URI: c.URI, Initial: c.Initial,
+			AcceptsAny: c.Accepts == nil, Accepts: eventTypes(c.Accepts),
+			EmitsAny: c.Emits == nil, Emits: eventTypes(c.Emits),
+		})
+	}
 	return w
+}
+
+func eventTypes(of []definition.EventType) (all []api.EventType) {
+	for _, t := range of {
+		all = append(all, api.EventType{
+			Type: t.Type, Checked: t.Checked, Schema: api.Data(t.Schema),
+		})
+	}
+	return all
 }
 
 // Approval returns the form of an open ask.
