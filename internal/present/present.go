@@ -14,7 +14,6 @@ import (
 	"github.com/perdure/perdure/alert"
 	"github.com/perdure/perdure/api"
 	"github.com/perdure/perdure/approval"
-	"github.com/perdure/perdure/definition"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/limit"
 )
@@ -117,22 +116,22 @@ func Definition(r perdure.Registered) api.Definition {
 		}
 	}
 	for _, c := range r.Outline.Contracts {
-		w.Contracts = append(w.Contracts, api.Contract{
-			URI: c.URI, Initial: c.Initial,
-			AcceptsAny: c.Accepts == nil, Accepts: eventTypes(c.Accepts),
-			EmitsAny: c.Emits == nil, Emits: eventTypes(c.Emits),
-		})
+		of := api.Contract{
+			URI: c.URI, Initial: c.Initial, AcceptsAny: c.Accepts == nil, EmitsAny: c.Emits == nil,
+		}
+		for _, t := range c.Accepts {
+			of.Accepts = append(of.Accepts, api.EventType{
+				Type: t.Type, Checked: t.Checked, Schema: api.Data(t.Schema),
+			})
+		}
+		for _, t := range c.Emits {
+			of.Emits = append(of.Emits, api.EventType{
+				Type: t.Type, Checked: t.Checked, Schema: api.Data(t.Schema),
+			})
+		}
+		w.Contracts = append(w.Contracts, of)
 	}
 	return w
-}
-
-func eventTypes(of []definition.EventType) (all []api.EventType) {
-	for _, t := range of {
-		all = append(all, api.EventType{
-			Type: t.Type, Checked: t.Checked, Schema: api.Data(t.Schema),
-		})
-	}
-	return all
 }
 
 // Approval returns the form of an open ask.
