@@ -15,6 +15,25 @@ type Definition struct {
 	Input     Data   `json:"input,omitzero"` // the schema of its input, as JSON Schema
 	Steps     []Node `json:"steps,omitempty"`
 	Listeners int    `json:"listeners,omitempty"`
+	// of an orchestrator, the newest version last
+	Contracts []Contract `json:"contracts,omitempty"`
+}
+
+// A Contract is one version of the events that an orchestrator takes and emits.
+type Contract struct {
+	URI        string      `json:"uri,omitempty"`     // names the version
+	Initial    []string    `json:"initial,omitempty"` // the types of events that create an instance
+	AcceptsAny bool        `json:"accepts_any"`       // events of any type, with any data
+	Accepts    []EventType `json:"accepts,omitempty"`
+	EmitsAny   bool        `json:"emits_any"`
+	Emits      []EventType `json:"emits,omitempty"`
+}
+
+// An EventType is a type of events of a contract.
+type EventType struct {
+	Type    string `json:"type"`
+	Checked bool   `json:"checked"`         // the data is checked: by the schema, or by code
+	Schema  Data   `json:"schema,omitzero"` // of the data, as JSON Schema
 }
 
 // A Workflow is a definition with the numbers of its runs.

@@ -18,6 +18,8 @@ type Outline struct {
 	Graph *Graph          `json:"graph,omitempty"`
 	// Diagram has the states of a step machine. A definition has a graph, a diagram or neither.
 	Diagram *Diagram `json:"diagram,omitempty"`
+	// Contracts are those of an orchestrator, the newest last.
+	Contracts []Contract `json:"contracts,omitempty"`
 	// DryRuns is set for a declaration that can be run without effects, see pattern.DryRun.
 	DryRuns bool `json:"dry_runs,omitempty"`
 	// Mode is the mode of a declaration: SYNC, ASYNC or BOTH, see pattern.Mode. Empty leaves the

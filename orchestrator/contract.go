@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/perdure/perdure/definition"
 	"github.com/perdure/perdure/event"
 )
 
@@ -61,6 +62,29 @@ func check(e *event.Event, types map[string]Schema, does string) error {
 		return fmt.Errorf("data of %s: %w", e.Type, err)
 	}
 	return nil
+}
+
+// contract returns the contract of the version for people and tools.
+func (v *Version) contract() definition.Contract {
+	return definition.Contract{
+		URI: v.URI, Initial: v.Initial, Accepts: types(v.Accepts), Emits: types(v.Emits),
+	}
+}
+
+// types returns the types of one direction, sorted; nil for all types.
+func types(of map[string]Schema) []definition.EventType {
+	if of == nil {
+		return nil
+	}
+	all := make([]definition.EventType, 0, len(of))
+	for _, kind := range slices.Sorted(maps.Keys(of)) {
+		t := definition.EventType{Type: kind, Checked: of[kind] != nil}
+		if s, has := of[kind].(interface{ Text() json.RawMessage }); has && json.Valid(s.Text()) {
+			t.Schema = s.Text()
+		}
+		all = append(all, t)
+	}
+	return all
 }
 
 // defects returns all defects of a version.

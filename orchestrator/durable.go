@@ -68,7 +68,11 @@ func (d *Durable) declare() (definition.Outline, []definition.Issue) {
 	if err := d.def.Check(); err != nil {
 		return definition.Outline{}, []definition.Issue{definition.Wrong("versions", err)}
 	}
-	return definition.Outline{}, nil
+	var out definition.Outline
+	for i := range d.def.Versions {
+		out.Contracts = append(out.Contracts, d.def.Versions[i].contract())
+	}
+	return out, nil
 }
 
 // events is the signal by which a run gets its events.

@@ -121,4 +121,11 @@ func TestFailuresAreGroupedByTheirErrors(t *testing.T) {
 	}
 	w.want(200, "GET", api+"/dlq/"+url.PathEscape(w.text(letters[0], "dead_letter")), "")
 	groups("/dlq/errors?workflow=failing", 1)
+	for i, want := range []int{3, 2} {
+		like := url.QueryEscape(w.text(letters[i], "message"))
+		found := itemsOf(t, w.want(200, "GET", api+"/dlq?like="+like, ""))
+		if len(found) != want || int(letters[i]["count"].(float64)) != want {
+			t.Errorf("like %v are %v", letters[i]["message"], found)
+		}
+	}
 }

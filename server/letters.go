@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"github.com/perdure/perdure/admin"
 	"github.com/perdure/perdure/api"
@@ -49,14 +50,21 @@ func (s adminRoutes) letters() {
 	}, func(ctx context.Context, in *struct {
 		LettersIn
 		PageIn
+		Like string `query:"like" maxLength:"8192" doc:"with this error, or one that differs from it in numbers and IDs only: the message of a group of errors; a page may then have fewer items than its limit"`
 	}) (list[deadletter.Letter], error) {
-		q, about := in.query(), fmt.Sprintf("%+v", in.LettersIn)
+		q, about := in.query(), fmt.Sprintf("%+v %q", in.LettersIn, in.Like)
 		var err error
 		if q.After, err = cursorOf(in.Cursor, about); err != nil {
 			return list[deadletter.Letter]{}, err
 		}
 		q.Limit = in.Limit
 		all, next, err := s.admin.DeadLetters(ctx, q)
+		if in.Like != "" {
+			like := keyOf(in.Like)
+			all = slices.DeleteFunc(all, func(l deadletter.Letter) bool {
+				return keyOf(l.Error) != like
+			})
+		}
 		return listOf(all, cursorText(next, about)), err
 	})
 	add(s.Server, operation{

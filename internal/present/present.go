@@ -115,6 +115,22 @@ func Definition(r perdure.Registered) api.Definition {
 			w.Steps = append(w.Steps, n)
 		}
 	}
+	for _, c := range r.Outline.Contracts {
+		of := api.Contract{
+			URI: c.URI, Initial: c.Initial, AcceptsAny: c.Accepts == nil, EmitsAny: c.Emits == nil,
+		}
+		for _, t := range c.Accepts {
+			of.Accepts = append(of.Accepts, api.EventType{
+				Type: t.Type, Checked: t.Checked, Schema: api.Data(t.Schema),
+			})
+		}
+		for _, t := range c.Emits {
+			of.Emits = append(of.Emits, api.EventType{
+				Type: t.Type, Checked: t.Checked, Schema: api.Data(t.Schema),
+			})
+		}
+		w.Contracts = append(w.Contracts, of)
+	}
 	return w
 }
 

@@ -50,8 +50,9 @@ func TestDeadLetters(t *testing.T) {
 	for i := range 4 {
 		w.fail(fmt.Sprint("word-", i))
 	}
+	b.sees("4 dead letters by their errors")
+	b.until("document.querySelector('td.count')?.innerText === '4'")
 	b.sees("4 in all.")
-	b.sees("4 the word is bad")
 
 	b.click("tbody a", "word-1")
 	b.sees("Input of the run")
@@ -89,9 +90,11 @@ func TestAGroupOfDeadLettersIsRetried(t *testing.T) {
 	b := browse(w)
 	b.open("dead-letters")
 	b.click("button", "Retry all 3")
-	b.until("document.querySelectorAll('#preview li').length === 3")
-	b.click("dialog form button", "Retry 3 runs")
-	b.sees("retries 3 runs")
+	b.sees("3 runs will be retried: 3 failed.")
+	b.until("document.querySelectorAll('#plan li').length === 3")
+	b.click("dialog form button", "Retry")
+	b.sees("3 of 3 runs: 3 done")
+	b.click("dialog button", "Close")
 	b.until("document.querySelector('tbody [data-label=retries]')?.innerText.includes('1')")
 }
 

@@ -119,7 +119,7 @@ func begin(t testing.TB, prefix string, tokens ...auth.Credential) *world {
 
 // definitions are the workflows of each engine.
 func definitions() []perdure.Definition {
-	all := append(patterns(), expense, waiting, long, held, order(), batch.Workflow(),
+	all := append(patterns(), parcels, expense, waiting, long, held, order(), batch.Workflow(),
 		schedule.Workflow())
 	return append(all, forRuns()...)
 }

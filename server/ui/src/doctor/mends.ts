@@ -1,5 +1,7 @@
 import type { Act } from '../lib/act'
 import { path } from '../lib/api'
+import { batchAction, type BatchAction, type Target } from '../lib/batchactions'
+import { conditionsOf } from '../lib/conditions'
 
 /** What the page can do about a check. */
 interface Care {
@@ -10,7 +12,7 @@ interface Care {
   /** What is done about each of its IDs. */
   each?: (id: string) => { title: string; about: string; act: Act }
   /** What a batch does about all of its runs. */
-  all?: { action: string; title: string; about: string; filter: string }[]
+  all?: { title: string; action: BatchAction; target: Target }[]
 }
 
 const resume = (id: string) => ({
@@ -25,7 +27,7 @@ const resume = (id: string) => ({
   } satisfies Act,
 })
 
-const parked = 'status=SUSPENDED'
+const parked = { conditions: conditionsOf(new URLSearchParams('status=SUSPENDED')) }
 
 /** By the names of the checks. */
 export const cares: Record<string, Care> = {
@@ -39,16 +41,20 @@ export const cares: Record<string, Care> = {
     each: resume,
     all: [
       {
-        action: 'cancel',
         title: 'Cancel all',
-        about: 'A batch cancels the runs that wait for an operator: they clean up, and sagas and TCCs undo what they have done.',
-        filter: parked,
+        action: {
+          ...batchAction('cancel'),
+          about: 'A batch cancels the runs that wait for an operator: they clean up, and sagas and TCCs undo what they have done.',
+        },
+        target: parked,
       },
       {
-        action: 'terminate',
         title: 'Terminate all',
-        about: 'A batch ends the runs that wait for an operator at once. Nothing is cleaned up, and nothing is undone.',
-        filter: parked,
+        action: {
+          ...batchAction('terminate'),
+          about: 'A batch ends the runs that wait for an operator at once. Nothing is cleaned up, and nothing is undone.',
+        },
+        target: parked,
       },
     ],
   },

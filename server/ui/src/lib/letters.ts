@@ -1,5 +1,7 @@
 import type { Ask } from './act'
 import { path } from './api'
+import { batchAction, type BatchAction } from './batchactions'
+import { statuses } from './status'
 import type { DeadLetter } from './types'
 
 interface LetterAct {
@@ -68,8 +70,12 @@ export const letterActs: LetterAct[] = [
   },
 ]
 
-/** Why a group of letters cannot be retried; empty if it can. */
-export const whyNoRetry = (all: DeadLetter[]) => (all.some((l) => !notRetried(l)) ? '' : notRetried(all[0]!))
+/** Retries the runs of dead letters, whatever their status. */
+export const retryLetters: BatchAction = {
+  ...batchAction('retry'),
+  about: 'A batch retries the runs of these dead letters from the failed steps. A dead letter ends by itself when its new run has passed the step.',
+  of: statuses,
+}
 
 /** The letters that can be retried. */
 export const retried = (all: DeadLetter[]) => all.filter((l) => !notRetried(l))

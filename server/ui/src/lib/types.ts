@@ -250,6 +250,15 @@ export interface ConfigurationKey {
   variable?: string
 }
 
+export interface Contract {
+  accepts?: EventType[]
+  accepts_any: boolean
+  emits?: EventType[]
+  emits_any: boolean
+  initial?: string[]
+  uri?: string
+}
+
 export interface Count {
   count: number
 }
@@ -321,6 +330,7 @@ export interface Defect {
 }
 
 export interface Definition {
+  contracts?: Contract[]
   description?: string
   here: boolean
   id_field?: string
@@ -490,6 +500,12 @@ export interface EventCount {
 export interface EventCountList {
   items: EventCount[]
   next?: string
+}
+
+export interface EventType {
+  checked: boolean
+  schema?: unknown
+  type: string
 }
 
 export interface Exchange {

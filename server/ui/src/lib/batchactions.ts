@@ -1,9 +1,9 @@
-import { look, statuses } from '../lib/status'
-import type { Run } from '../lib/types'
 import { filterOf, type Conditions } from './conditions'
+import { look, statuses } from './status'
+import type { Run } from './types'
 
 /** What a batch does with many runs, as the API and the command line name it. */
-export interface BulkAction {
+export interface BatchAction {
   name: string
   title: string
   about: string
@@ -23,7 +23,7 @@ const open = statuses.filter((s) => look(s).open)
 const failed = ['FAILED', 'TIMED_OUT', 'CANCELLED']
 const ended = [...failed, 'COMPLETED', 'COMPENSATED', 'CANCELED']
 
-export const bulkActions: BulkAction[] = [
+export const batchActions: BatchAction[] = [
   {
     name: 'retry',
     title: 'Retry',
@@ -87,29 +87,29 @@ export const bulkActions: BulkAction[] = [
 ]
 
 /** The runs of an action: those of a list, or those that meet conditions. */
-export interface Target {
-  runs?: Run[]
-  conditions: Conditions
-}
+export type Target = { runs: Pick<Run, 'run_id' | 'status'>[] } | { runs?: undefined; conditions: Conditions }
+
+/** The action with a name. */
+export const batchAction = (name: string) => batchActions.find((a) => a.name === name)!
 
 /** What a batch gets of the target: the runs whose status the action is for. */
-export function selected(a: BulkAction, t: Target): { runs?: string[]; filter?: string } {
+export function selected(a: BatchAction, t: Target): { runs?: string[]; filter?: string } {
   if (t.runs) return { runs: t.runs.filter((r) => a.of.includes(r.status)).map((r) => r.run_id) }
   const c = t.conditions
   return { filter: filterOf({ ...c, status: c.status.filter((s) => a.of.includes(s)) }) || a.usual }
 }
 
 /** The statuses of the target that the action is not for, each with the number of runs if that is known. */
-export function unfit(a: BulkAction, t: Target): Map<string, number | undefined> {
+export function unfit(a: BatchAction, t: Target): Map<string, number | undefined> {
   const out = new Map<string, number | undefined>()
-  for (const r of t.runs ?? []) if (!a.of.includes(r.status)) out.set(r.status, (out.get(r.status) ?? 0) + 1)
+  if (t.runs) for (const r of t.runs) if (!a.of.includes(r.status)) out.set(r.status, (out.get(r.status) ?? 0) + 1)
   if (!t.runs) for (const s of t.conditions.status) if (!a.of.includes(s)) out.set(s, undefined)
   return out
 }
 
 /** Why an action is not to be had for any run of the target; empty if it is. */
-export function whyNone(a: BulkAction, t: Target): string {
-  const all = t.runs?.map((r) => r.status) ?? t.conditions.status
+export function whyNone(a: BatchAction, t: Target): string {
+  const all = t.runs ? t.runs.map((r) => r.status) : t.conditions.status
   if (all.some((s) => a.of.includes(s)) || (!t.runs && all.length === 0)) return ''
   return `none of the chosen runs is ${a.needs}`
 }
