@@ -101,7 +101,10 @@ func trip() perdure.Definition {
 	return s.ParkOnUndoError()
 }
 
-// transfer is a TCC: more than 100 is refused, and 13 cannot be cancelled.
+// endless is the amount that a transfer tries to move as long as its engine runs.
+const endless = 77
+
+// transfer is a TCC: more than 100 is refused, and 113 cannot be cancelled.
 func transfer() perdure.Definition {
 	t := tcc.New[int]("transfer", perdure.About{Description: "Moves money."},
 		perdure.Timeout(time.Hour))
@@ -113,7 +116,11 @@ func transfer() perdure.Definition {
 		return nil
 	}
 	for _, name := range []string{"debit", "credit"} {
-		tcc.Add(t, name, func(_ context.Context, cents int) (string, error) {
+		tcc.Add(t, name, func(ctx context.Context, cents int) (string, error) {
+			if cents == endless {
+				<-ctx.Done()
+				return "", ctx.Err()
+			}
 			if name == "credit" && cents > 100 {
 				return "", perdure.Permanent(errors.New("the account takes at most 100"))
 			}

@@ -7,7 +7,7 @@ export interface Attempt {
   number: number
   /** How it has ended; RUNNING if it has not. SKIPPED if the step was not called. */
   outcome: string
-  began?: string
+  began?: string // if it is known without the duration: see beganOf
   ended?: string
   took?: number // milliseconds
   error?: Error
@@ -28,6 +28,10 @@ const outcomes: Record<string, string> = {
 /** The engine that has made a run: its number is the second to last part of the run ID. */
 const makerOf = (run: string) => Number(run.split('-').at(-2)) || undefined
 
+/** When an attempt began. It is computed for one that is shown: there may be thousands. */
+export const beganOf = (a: Attempt) =>
+  a.began ?? (a.ended && a.took !== undefined ? new Date(Date.parse(a.ended) - a.took).toISOString() : undefined)
+
 /** The attempts of all steps of a run, in the order in which they have ended; those that go on come
  * last. A journal has no entry for the beginning of most attempts, so the run says which go on. */
 export function attemptsOf(run: Execution, entries: Entry[]): Attempt[] {
@@ -39,17 +43,15 @@ export function attemptsOf(run: Execution, entries: Entry[]): Attempt[] {
     if (e.kind === 'RunClaimed') engine = e.engine
     if (!e.operation) continue
     const number = e.attempt ?? 1
-    const key = `${e.operation} ${number}`
-    if (e.kind === 'StepStarted') began.set(key, e.at)
+    if (e.kind === 'StepStarted') began.set(`${e.operation} ${number}`, e.at)
     const outcome = outcomes[e.kind]
     if (!outcome) continue
-    const start = e.took_ms === undefined ? began.get(key) : new Date(Date.parse(e.at) - e.took_ms).toISOString()
     out.push({
       key: `${e.seq}`,
       step: e.operation,
       number,
       outcome: e.skipped ? 'SKIPPED' : outcome,
-      began: start,
+      began: e.took_ms === undefined ? began.get(`${e.operation} ${number}`) : undefined,
       ended: e.at,
       took: e.took_ms,
       error: e.error,

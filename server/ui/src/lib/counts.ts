@@ -15,8 +15,11 @@ export const countsOf = (query: () => string) =>
     5000,
   )
 
+/** How many runs of a kind are counted. The server has looked at one more to know that it is cut off. */
+const counted = 10_000
+
 /** A number of runs in words: 10,000+ if there may be more. */
 export function figure(...counts: (StatusCount | undefined)[]): string {
   const runs = counts.reduce((n, c) => n + (c?.runs ?? 0), 0)
-  return runs.toLocaleString('en') + (counts.some((c) => c?.more) ? '+' : '')
+  return counts.some((c) => c?.more) ? `${Math.min(runs, counted).toLocaleString('en')}+` : runs.toLocaleString('en')
 }

@@ -32,21 +32,24 @@ function rough(ms: number): string {
   return `${Math.floor(ms / 86_400_000)} d`
 }
 
+// A formatter is slow to make: lists of times share these.
+const fullFormat = new Intl.DateTimeFormat(undefined, {
+  year: 'numeric',
+  month: 'short',
+  day: 'numeric',
+  hour: '2-digit',
+  minute: '2-digit',
+  second: '2-digit',
+  timeZoneName: 'short',
+})
+const clockFormat = new Intl.DateTimeFormat(undefined, { timeStyle: 'medium', hour12: false })
+
 /** A time of the reader, with its zone. */
-export const full = (time: string) =>
-  new Date(time).toLocaleString(undefined, {
-    year: 'numeric',
-    month: 'short',
-    day: 'numeric',
-    hour: '2-digit',
-    minute: '2-digit',
-    second: '2-digit',
-    timeZoneName: 'short',
-  })
+export const full = (time: string) => fullFormat.format(new Date(time))
 
 export const clock = (time: string) => {
   const d = new Date(time)
-  return d.toLocaleTimeString(undefined, { hour12: false }) + '.' + String(d.getMilliseconds()).padStart(3, '0')
+  return clockFormat.format(d) + '.' + String(d.getMilliseconds()).padStart(3, '0')
 }
 
 export const json = (v: unknown) => JSON.stringify(v, null, 2) ?? 'null'

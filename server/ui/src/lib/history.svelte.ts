@@ -3,7 +3,7 @@ import { concerns } from './live.svelte'
 import { Resource } from './resource.svelte'
 import type { Entry, EntryList, Execution } from './types'
 
-const page = 2000
+const page = 1000
 
 /** The journal of a run in memory. It grows as the run does. Make it while a component is made. */
 export class Journal {
@@ -25,14 +25,17 @@ export class Journal {
     })
   }
 
-  /** Reads what is new. */
+  /** Reads what is new. What depends on the entries costs as much as there are, so they are told
+   * only when they have doubled, and at the end. */
   async #read(run: string, signal: AbortSignal) {
     if (run !== this.#of) this.entries = []
     this.#of = run
+    const all = [...this.entries]
     while (run) {
-      const from = (this.entries.at(-1)?.seq ?? 0) + 1
+      const from = (all.at(-1)?.seq ?? 0) + 1
       const some = await get<EntryList>(path`executions/${run}/history` + `?from=${from}&limit=${page}`, signal)
-      if (some.items.length) this.entries = [...this.entries, ...some.items]
+      all.push(...some.items)
+      if (all.length > this.entries.length && (!some.next || all.length >= 2 * this.entries.length)) this.entries = [...all]
       if (!some.next) return
     }
   }
