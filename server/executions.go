@@ -181,7 +181,11 @@ func (s runRoutes) history(ctx context.Context, in *historyIn) (list[api.Entry],
 		return list[api.Entry]{}, err
 	}
 	out, next := []api.Entry{}, ""
-	err = s.walk(ctx, run.RunID(), in.From, in.Limit+1, func(e api.Entry) bool {
+	most := in.Limit + 1
+	if in.Step != "" {
+		most = pageOfEvents // most entries are of other steps
+	}
+	err = s.walk(ctx, run.RunID(), in.From, most, func(e api.Entry) bool {
 		switch {
 		case in.Step != "" && !isOf(e.Operation, in.Step):
 		case len(out) == in.Limit:

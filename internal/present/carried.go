@@ -24,8 +24,11 @@ func Carried(c approval.Carried) api.Carried {
 	if e := new(journal.Error); errors.As(c.Err, &e) && e.Message != "" {
 		out.Why = e.Message
 	}
-	if c.Made {
+	switch {
+	case c.Made:
 		out.State = "made"
+	case c.State.Status != approval.Open: // the message says who has decided
+		out.Why = "it is " + string(c.State.Status) + " already"
 	}
 	return out
 }

@@ -3,14 +3,13 @@
 package dev
 
 import (
-	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/url"
 	"os/exec"
-	"strings"
 	"time"
 
 	"github.com/perdure/perdure"
@@ -39,6 +38,8 @@ const (
 	quick = 5 * time.Second
 	tries = 6
 	pause = 50 * time.Millisecond
+	// grace is how long a child of a dead worker may keep its output open.
+	grace = time.Second
 )
 
 // An EndedError is the error of a worker that has ended, and has said why on its own stderr.
@@ -57,9 +58,9 @@ func Run(ctx context.Context, o Options) error {
 		if err != nil {
 			return err
 		}
-		at, ok := <-w.lines
+		at, ok := w.first(ctx)
 		if ok && !again {
-			if addr, err = hostOf(at); err != nil {
+			if addr, err = hostOf(at, addr); err != nil {
 				return errors.Join(err, w.leave())
 			}
 			o.Begun(at)
@@ -94,8 +95,12 @@ func Run(ctx context.Context, o Options) error {
 	}
 }
 
-// hostOf returns the host and port of an address.
-func hostOf(at string) (string, error) {
+// hostOf returns the host and port of an address, or those that were asked for if it is empty: the
+// worker serves nothing.
+func hostOf(at, asked string) (string, error) {
+	if at == "" {
+		return asked, nil
+	}
 	u, err := url.Parse(at)
 	if err != nil {
 		return "", err
@@ -120,41 +125,73 @@ type worker struct {
 	cmd   *exec.Cmd
 	in    io.WriteCloser
 	lines chan string // what it tells its supervisor; closed at its end
+	err   error       // of its end
 }
 
 func start(o Options, args []string) (*worker, error) {
 	w := &worker{cmd: exec.Command(o.Executable, args...), lines: make(chan string, 1)}
 	w.cmd.Args[0], w.cmd.Stderr = o.Name, o.Log
+	w.cmd.WaitDelay = grace
+	said := &splitter{out: o.Out, lines: w.lines}
+	w.cmd.Stdout = said
 	var err error
 	if w.in, err = w.cmd.StdinPipe(); err != nil {
-		return nil, err
-	}
-	out, err := w.cmd.StdoutPipe()
-	if err != nil {
 		return nil, err
 	}
 	if err := w.cmd.Start(); err != nil {
 		return nil, err
 	}
 	go func() {
-		defer close(w.lines)
-		for in := bufio.NewReader(out); ; {
-			line, err := in.ReadString('\n')
-			if err != nil {
-				_, _ = io.WriteString(o.Out, line) // nobody may read it
-				return
-			}
-			if text, is := strings.CutPrefix(line, mark); is {
-				w.lines <- strings.TrimSpace(text)
-			} else {
-				_, _ = io.WriteString(o.Out, line)
-			}
-		}
+		w.err = w.cmd.Wait()
+		said.flush()
+		close(w.lines)
 	}()
 	return w, nil
 }
 
+// A splitter takes the lines for the supervisor out of the output of a worker.
+type splitter struct {
+	out   io.Writer
+	lines chan<- string
+	begun []byte // a line without its end
+}
+
+// Write passes complete lines on.
+func (s *splitter) Write(text []byte) (int, error) {
+	s.begun = append(s.begun, text...)
+	for {
+		line, rest, is := bytes.Cut(s.begun, []byte("\n"))
+		if !is {
+			return len(text), nil
+		}
+		s.pass(line)
+		s.begun = rest
+	}
+}
+
+// pass passes a line on. Code of the user may have printed the beginning of it.
+func (s *splitter) pass(line []byte) {
+	of, told, is := bytes.Cut(line, []byte(mark))
+	if !is {
+		_, _ = s.out.Write(append(line[:len(line):len(line)], '\n')) // nobody may read it
+		return
+	}
+	_, _ = s.out.Write(of)
+	s.lines <- string(bytes.TrimSpace(told))
+}
+
+func (s *splitter) flush() { _, _ = s.out.Write(s.begun) }
+
 func (w *worker) pid() int { return w.cmd.Process.Pid }
+
+// first returns the first line of a worker, and false if the worker or ctx has ended before.
+func (w *worker) first(ctx context.Context) (line string, ok bool) {
+	select {
+	case line, ok = <-w.lines:
+	case <-ctx.Done():
+	}
+	return line, ok
+}
 
 // watch waits until the worker or ctx has ended. It reports whether the worker was killed because
 // somebody asked for it.
@@ -174,8 +211,9 @@ func (w *worker) watch(ctx context.Context) (asked bool) {
 
 // wait waits for the end of a worker and returns its exit code, which is at least 1.
 func (w *worker) wait() int {
-	_ = w.cmd.Wait() // how it has ended is in its state
-	_ = w.in.Close()
+	for range w.lines {
+		continue
+	}
 	return max(w.cmd.ProcessState.ExitCode(), 1)
 }
 
@@ -188,7 +226,5 @@ func (w *worker) leave() error {
 	for range w.lines {
 		continue
 	}
-	err := w.cmd.Wait()
-	_ = w.in.Close()
-	return err
+	return w.err
 }

@@ -42,7 +42,8 @@ func NewWorker(ctx context.Context, in io.Reader, out io.Writer) (*Worker, error
 			}
 		}
 	}
-	signal.Ignore(os.Interrupt, syscall.SIGTERM)
+	// They are not ignored: Windows would end the process.
+	signal.Notify(make(chan os.Signal, 1), os.Interrupt, syscall.SIGTERM)
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
 		for lines := bufio.NewScanner(in); lines.Scan(); {
