@@ -2,6 +2,7 @@ package ui_test
 
 import (
 	"errors"
+	"net/url"
 	"strconv"
 	"testing"
 	"time"
@@ -89,19 +90,20 @@ func TestDialogsOfOperationsAreForEverybody(t *testing.T) {
 	w.start("discount", "d1", "")
 	b := browse(w)
 	b.size(320, 640)
-	const acts = "[aria-label=Actions] button"
+	const any = "button:not([aria-disabled])" // it is known who the reader is
+	const acts = "[aria-label=Actions] " + any
 	for _, dialog := range []struct{ path, selector, part, sees string }{
-		{"schedules", "button", "New schedule", "Create"},
+		{"schedules", any, "New schedule", "Create"},
 		{"schedules/hourly", acts, "Change", "the next times are"},
 		{"schedules/hourly", acts, "Backfill", "times have not started a run"},
 		{"schedules/hourly", acts, "Run now", "Run now"},
 		{"schedules/hourly", acts, "Delete", "Delete"},
-		{"limits", "button", "Set a limit", "Set a limit"},
-		{"limits", "button", "Set limit waiting", "Set limit waiting"},
-		{"limits", "button", "Reset limit waiting", "Reset"},
-		{"dead-letters", "button", "Retry all 2", "word-1"},
-		{"dead-letters", "tbody button", "Handle", "Mark as handled"},
-		{"batches/" + bulk, "button:not([aria-disabled])", "Stop", "Stop"},
+		{"limits", any, "Set a limit", "Set a limit"},
+		{"limits", any, "Set limit waiting", "Set limit waiting"},
+		{"limits", any, "Reset limit waiting", "Reset"},
+		{"dead-letters", any, "Retry all 2", "2 runs will be retried"},
+		{"dead-letters", "tbody " + any, "Handle", "Mark as handled"},
+		{"batches/" + bulk, any, "Stop", "Stop"},
 	} {
 		b.open(dialog.path)
 		b.click(dialog.selector, dialog.part)
@@ -123,4 +125,34 @@ func TestDialogsOfOperationsAreForEverybody(t *testing.T) {
 	b.click("form button", "Approve")
 	b.sees("You have approved it")
 	b.adapts(axe, "the decision that is made")
+}
+
+// An ID may have any character, also those that mean something in an address.
+//
+// spec: B-17
+func TestAnIDMayHaveAnyCharacter(t *testing.T) {
+	w := begin(t, "/some/prefix")
+	for _, id := range []string{"50%", "a%2Fb", "a/b", "ü?#"} {
+		w.start("waiting", id, "")
+	}
+	b := browse(w)
+	for _, id := range []string{"50%", "a%2Fb", "a/b", "ü?#"} {
+		b.open("runs/" + url.PathEscape(id))
+		b.until("document.title === " + strconv.Quote("Run "+id+" · Perdure"))
+		b.sees("It waits for signal ready.")
+	}
+	b.open("runs/50%zz")
+	b.sees("The dashboard has no page")
+}
+
+// The first link of a page leads to its content, and the page stays.
+//
+// spec: B-17
+func TestTheReaderSkipsToTheContent(t *testing.T) {
+	w := begin(t, "/some/prefix")
+	b := browse(w)
+	b.open("runs?status=FAILED")
+	b.sees("No run meets these conditions")
+	b.script("document.querySelector('a.skip').click()")
+	b.until("document.activeElement.id === 'main' && location.search === '?status=FAILED'")
 }

@@ -75,9 +75,12 @@ func TestAllThatMeetTheConditionsAreRetried(t *testing.T) {
 	b.fill("dialog input[type=number]", "1")
 	b.click("dialog form button", "Retry")
 	b.sees("of 53 runs")
+	b.fill("dialog input[maxlength]", "the bank is down")
 	b.click("dialog form button", "Stop the batch")
 	b.until("/is (stopping|stopped)/.test(document.querySelector('dialog').innerText)")
 	b.sees("is stopped")
+	b.click("dialog a[href^='batches/']", "")
+	b.sees("“the bank is down”")
 }
 
 // Who may only read is told why nothing can be done.

@@ -58,7 +58,7 @@ export async function request<T>(
   } catch (e) {
     if (options.signal?.aborted) throw e
     lost()
-    throw new Refusal(0, 'unreachable', 'The server does not answer.', 'Is it running? The page tries again by itself.')
+    throw new Refusal(0, 'unreachable', 'The server does not answer.', method === 'GET' ? 'Is it running? The page tries again by itself.' : 'It may have done it or not. When it runs again, look before you try again.')
   }
   reached()
   heard(answer.headers.get('Date'))

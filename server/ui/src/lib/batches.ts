@@ -1,3 +1,5 @@
+import type { Act } from './act'
+import { path } from './api'
 import type { IconName } from './icons'
 import type { Tone } from './status'
 import type { Batch } from './types'
@@ -15,6 +17,14 @@ export const lookOf = (b: Batch) => looks[b.status] ?? { icon: 'dot' as const, t
 
 /** Whether a batch goes on. */
 export const isOpen = (b: Batch) => ['pending', 'running', 'stopping'].includes(b.status)
+
+/** The act that stops a batch. */
+export const stopOf = (id: string): Act => ({
+  method: 'POST',
+  path: path`batches/${id}/stop`,
+  reason: 'query',
+  cli: ['batch', 'stop', id],
+})
 
 /** What a batch does, and with which runs. */
 export function orderOf(b: Batch): string {

@@ -1,12 +1,12 @@
 import { tick } from 'svelte'
 import { root } from './api'
 
-/** Where the page is: the path below the prefix, the query, and the place in the browser's history. */
+/** Where the page is: the path below the prefix as it is in the address, the query, and the place in the browser's history. */
 export const place = $state(read())
 
 function read() {
   return {
-    path: decodeURI(location.pathname.slice(root.pathname.length)),
+    path: location.pathname.slice(root.pathname.length),
     query: new URLSearchParams(location.search),
     entry: (history.state as { entry?: string } | null)?.entry ?? '',
   }
@@ -42,7 +42,7 @@ export function setQuery(values: Record<string, string>, replace = false) {
     else query.delete(name)
   }
   const text = query.toString()
-  go(encodeURI(place.path) + (text ? '?' + text : ''), replace)
+  go(place.path + (text ? '?' + text : ''), replace)
 }
 
 /** Follows links within the page without loading it anew. */

@@ -29,4 +29,7 @@ export async function logout() {
 export const mayAct = () => session.caller?.role === 'operator' || session.caller?.role === 'admin'
 
 /** Why an action is not to be had, or empty if it is. */
-export const whyNot = () => (mayAct() ? '' : 'needs the role operator')
+export function whyNot() {
+  if (!session.caller) return 'waits until the server says who you are'
+  return mayAct() ? '' : 'needs the role operator'
+}

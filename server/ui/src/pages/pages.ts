@@ -57,12 +57,21 @@ export const operations: Place[] = [
 
 export const places = [...main, ...operations]
 
+/** The names in a path. None if it is malformed. */
+function namesOf(path: string): string[] {
+  try {
+    return path.split('/').map(decodeURIComponent)
+  } catch {
+    return []
+  }
+}
+
 /** The page of a path. */
 export function pageOf(path: string): Page {
   const of = places.find((p) => p.path === path)
   if (of) return of
   if (path === 'decide') return { title: 'Decide', component: Decide, open: true }
-  const [first, name, ...rest] = path.split('/').map(decodeURIComponent)
+  const [first, name, ...rest] = namesOf(path)
   if (name && rest.length === 0) {
     if (first === 'runs') return { title: `Run ${name}`, component: Run, props: { id: name } }
     if (first === 'schedules') return { title: name, component: Schedule, props: { name } }

@@ -105,7 +105,8 @@ function arrowsOfDiagram(d: NonNullable<Topology['diagram']>): Arrow[] {
 /** Marks the arrows that the run has followed: one visit began after the other had ended. */
 function markTaken(p: Picture) {
   const all = p.nodes.flatMap((n) => n.visits.map((v) => ({ name: n.name, path: v.path, started: v.started ?? '' })))
-  all.sort((a, b) => a.started.localeCompare(b.started))
+  const at = (started: string) => Date.parse(started) || 0 // none: before all others
+  all.sort((a, b) => at(a.started) - at(b.started))
   const scope = (path: string) => path.slice(0, path.lastIndexOf('/') + 1)
   const last = new Map<string, string>() // by the branch of a split
   const taken = new Set<string>()
