@@ -43,6 +43,7 @@ type admission struct {
 	isDue bool          // it has gathered long enough
 	joins journal.RunID // of a child: the run that has its input
 	given *gathering    // nil before it has gathered
+	under *rules.Rules  // those by which the run begins or asks; nil once that is durable
 }
 
 // isAsking reports whether the run waits for the store's answer.
@@ -90,23 +91,26 @@ func WaitsForSlot(h journal.Head) bool {
 	return h.Status == journal.Pending && strings.HasPrefix(h.Cause, forSlot)
 }
 
-// limitsOf returns what a run with that input has to get before its code is called. It calls the
-// application's code.
-func (k *Kernel) limitsOf(def *Workflow, input []byte) (asks []store.Ask, f *journal.Failure) {
+// limitsOf returns what a run with that input has to get before its code is called, and the rules
+// that say so. It calls the application's code.
+func (k *Kernel) limitsOf(
+	def *Workflow, input []byte,
+) (asks []store.Ask, under *rules.Rules, f *journal.Failure) {
 	if def == nil {
-		return nil, nil
+		return nil, nil, nil
 	}
-	if def.Limits == nil {
-		return k.rules.Load().Asks(def.limited(), nil), nil
+	if def.Limits != nil {
+		err := guard.Call(func() error {
+			asks, f = def.Limits(input)
+			return nil
+		})
+		if abort := guard.AbortOf(err); abort != nil {
+			of := "the key or priority in a limit of workflow " + def.Name
+			return nil, nil, abortFailure(of, abort)
+		}
 	}
-	err := guard.Call(func() error {
-		asks, f = def.Limits(input)
-		return nil
-	})
-	if abort := guard.AbortOf(err); abort != nil {
-		return nil, abortFailure("the key or priority in a limit of workflow "+def.Name, abort)
-	}
-	return k.rules.Load().Asks(def.limited(), asks), f
+	under = k.rules.Load()
+	return under.Asks(def.limited(), asks), under, f
 }
 
 // ask makes the run ask for slots and tokens, and calls then when it has them.
@@ -152,9 +156,10 @@ func (d *admission) askAnew(then func()) {
 			input, err = r.k.fetch(r.number(), seq)
 		}
 		var asks []store.Ask
+		var under *rules.Rules
 		var f *journal.Failure
 		if err == nil {
-			asks, f = r.k.limitsOf(r.def, input)
+			asks, under, f = r.k.limitsOf(r.def, input)
 		}
 		turn.await(r.k.dead)
 		r.mu.Lock()
@@ -163,6 +168,7 @@ func (d *admission) askAnew(then func()) {
 		if r.gone() {
 			return
 		}
+		d.under = under
 		if r.commands(); r.gone() {
 			return
 		}
@@ -253,6 +259,18 @@ func limitName(a *store.Ask) string {
 		return "limit " + rules.Shown(a.Limit)
 	}
 	return "limit " + rules.Shown(a.Limit) + "[" + a.Key + "]"
+}
+
+// settled is called with the lock when a commit is durable by which the run may have begun, or has
+// asked.
+func (d *admission) settled(c *store.Change) {
+	if d.under == nil || !(c.Create || len(c.Entries) > 0 || len(c.Asks) > 0) {
+		return
+	}
+	d.run.k.outrun(d.under)
+	if !d.asking && d.run.status() != journal.Pending {
+		d.under = nil
+	}
 }
 
 // admit calls the code of the run.

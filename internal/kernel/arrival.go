@@ -210,7 +210,8 @@ func (a arrival) begin() {
 	if !r.memo.admitted && r.admission.isEarly() {
 		return
 	}
-	held := r.memo.joins != "" || r.k.rules.Load().HoldsBack(r.def.limited())
+	r.admission.under = r.k.rules.Load()
+	held := r.memo.joins != "" || r.admission.under.HoldsBack(r.def.limited())
 	if !r.memo.admitted && held {
 		r.admission.askAnew(a.start)
 		return

@@ -75,6 +75,7 @@ func (r *run) committed(cs []store.Change) {
 	if c.Unload {
 		r.unloaded(c)
 	}
+	r.admission.settled(c)
 	var few [4]effect
 	effects := r.takeEffects(few[:0])
 	gone, again := r.over() && r.allDurable(), r.mustReturn()

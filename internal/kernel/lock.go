@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/perdure/perdure/internal/rules"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
 )
@@ -13,9 +14,10 @@ import (
 // attempt. It is zero for other operations.
 type slotRequest struct {
 	by     *operation
-	slot   int64      // the number of the slot or token; 0 for none
-	ask    *store.Ask // nil if there is no request
-	asking bool       // the store has not answered the ask
+	slot   int64        // the number of the slot or token; 0 for none
+	ask    *store.Ask   // nil if there is no request
+	asking bool         // the store has not answered the ask
+	under  *rules.Rules // those by which it asks
 	// the next attempt has its token; announced is the argument of try meanwhile
 	cleared, announced bool
 	before             time.Duration // see attempt
@@ -101,7 +103,8 @@ func (s *scope) acquire(ctx context.Context, l Lock, over *journal.Failure) *ope
 func (q *slotRequest) sendAsk() {
 	r := q.by.run
 	r.operations.asks(q.by, true)
-	a := r.k.rules.Load().Changed(*q.ask)
+	q.under = r.k.rules.Load()
+	a := q.under.Changed(*q.ask)
 	r.send(outgoing{ask: &a})
 }
 
@@ -116,6 +119,7 @@ func (q *slotRequest) freeUnless(kind journal.Kind) {
 func (q *slotRequest) answered(a *store.Ask) {
 	o := q.by
 	o.run.operations.asks(o, false)
+	o.run.k.outrun(q.under)
 	switch {
 	case a.Answer == store.NotAnswered: // the store had the group before and does not know it
 		o.sendAsk()

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"github.com/perdure/perdure/internal/lock"
 	"github.com/perdure/perdure/internal/rules"
@@ -35,6 +36,7 @@ type obedience struct {
 	adjusting lock.Lock
 	obeyed    *rules.Rules // those that the limits in the store follow; nil if not known
 	learnt    bool         // it has learned rules before
+	outran    atomic.Bool  // a commit has outrun the rules, and adjust has not heard of it
 }
 
 // learn makes rules of the settings, and obeys them: it changes the limits that have
@@ -57,24 +59,39 @@ func (o *obedience) learn(all []store.Setting) {
 	}
 }
 
-// adjust changes limits in the store, to the numbers that the engine knows last. It does so twice
-// for slots: asks and starts that were made under the old rules may be committed after the first
-// time. If the engine is over before that, the next one does it when it joins, also for settings
-// that are gone by then.
+// adjust changes limits in the store, to the numbers that the engine knows last. If the engine is
+// over before that, the next one does it when it joins, also for settings that are gone by then.
+//
+// A run that begins or asks under older rules may be committed after that: it is not counted then,
+// and a limit that it is the first to ask for has the older numbers. So the slots are adjusted once
+// more when such a commit is durable.
 func (o *obedience) adjust() {
 	k := o.k
 	if !o.adjusting.LockOr(k.dead, nil) {
 		return
 	}
 	defer o.adjusting.Unlock()
+	again := o.outran.Swap(false)
 	now := k.rules.Load()
 	all := now.Changes(o.obeyed, k.limited())
-	slots := slices.DeleteFunc(slices.Clone(all), func(a store.Adjust) bool { return a.Every > 0 })
-	if !o.write(all) || !o.write(slots) {
+	if again {
+		isRate := func(a store.Adjust) bool { return a.Every > 0 }
+		all = slices.DeleteFunc(all, func(a store.Adjust) bool { return !isRate(a) })
+		all = append(all, slices.DeleteFunc(now.Changes(nil, k.limited()), isRate)...)
+	}
+	if !o.write(all) {
 		return
 	}
 	o.obeyed = now
 	k.look()
+}
+
+// outrun is called when a commit is durable by which a run has begun, or asked for slots. If the
+// rules have changed since the run looked at them, the limits are adjusted once more.
+func (o *obedience) outrun(under *rules.Rules) {
+	if under != o.k.rules.Load() && !o.outran.Swap(true) {
+		go o.adjust()
+	}
 }
 
 // write writes changes of limits. It reports whether the engine still lives.

@@ -118,7 +118,7 @@ func (k *Kernel) prepare(s Start) (*run, error) {
 		return nil, &journal.Error{Code: journal.CodeStopped, Op: op, Err: err}
 	}
 	def := k.Lookup(s.Workflow)
-	asks, failure := k.limitsOf(def, s.Input)
+	asks, under, failure := k.limitsOf(def, s.Input)
 	if failure != nil {
 		return nil, &journal.Error{Code: failure.Code, Op: op, Message: failure.Message}
 	}
@@ -135,6 +135,7 @@ func (k *Kernel) prepare(s Start) (*run, error) {
 	if s.Dedup > 0 {
 		since = now.Add(-s.Dedup)
 	}
+	r.admission.under = under
 	r.beginNew(since)
 	r.start = &journal.Detail{
 		Due:         s.due(now),

@@ -84,6 +84,36 @@ func TestALimitIsSetWithoutCodeWhileRunsGoOn(t *testing.T) {
 	}
 }
 
+// A run is started before there is a limit. Its input is being written, so it is durable after the
+// engine has counted those that have begun.
+//
+// spec: R-32
+func TestARunThatIsDurableAfterALimitIsSetCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		def := plain(newGauge())
+		written := make(chan struct{})
+		w := world.Hooked(t, &world.Hook{OnSpill: func() { <-written }}, perdure.Options{}, def)
+		defer w.End()
+		started := make(chan struct{})
+		go func() {
+			world.StartAndSettle(w, def, strings.Repeat("x", 1<<20))
+			close(started)
+		}()
+		time.Sleep(time.Second)
+		world.NoError(t, admin.New(w.Engine).SetLimit(t.Context(), "job", limit.Bounds{
+			Concurrency: number(1),
+		}, operator))
+		time.Sleep(time.Second)
+		close(written)
+		<-started
+		time.Sleep(time.Second)
+		world.StartAndSettle(w, def, "x")
+		if n := pending(w); n != 1 {
+			t.Errorf("%d runs wait, want 1", n)
+		}
+	})
+}
+
 // A workflow has only a rate and a priority in its code. If an operator sets a concurrency, the
 // line is in the order of the priority.
 //

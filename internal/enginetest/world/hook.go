@@ -20,6 +20,8 @@ type Hook struct {
 	OnFind func(store.Filter)
 	// OnLoad is called before the store. If it returns an error, the store is not called.
 	OnLoad func(journal.Number, store.Range) error
+	// OnSpill is called before the store.
+	OnSpill func()
 }
 
 // Commit implements [store.Store].
@@ -57,6 +59,16 @@ func (h *Hook) Load(ctx context.Context, n journal.Number, r store.Range) ([]jou
 		}
 	}
 	return h.Store.Load(ctx, n, r)
+}
+
+// Spill implements [store.Store].
+func (h *Hook) Spill(
+	ctx context.Context, e journal.EngineID, id journal.Number, data []byte,
+) error {
+	if h.OnSpill != nil {
+		h.OnSpill()
+	}
+	return h.Store.Spill(ctx, e, id, data)
 }
 
 // Hooked returns a world with an engine of those options, whose store is below h.
