@@ -3,13 +3,14 @@ package codec_test
 import (
 	"context"
 	"database/sql"
-	"fmt"
+	"errors"
 	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/perdure/perdure/codec"
 	"github.com/perdure/perdure/internal/testpg"
+	"github.com/perdure/perdure/internal/testpg/farm"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/memory"
@@ -147,23 +148,22 @@ func TestConformanceOnPostgreSQL(t *testing.T) {
 	}
 	c := counted{sealing(t, "k")}
 	server := testpg.Start(t, testpg.Setting("fsync", "off"))
+	f := farm.Of(t, server.URL).Cleared()
 	storetest.RunLight(t, func(t *testing.T) storetest.Database {
-		url := server.URL()
+		url := f.URL(t)
 		return wrapped(storetest.Database{
 			Open: func() (store.Store, error) {
 				return postgres.OpenWith(t.Context(), url, postgres.Options{Unsafe: true})
 			},
 			Lapse: func(engine journal.EngineID) error {
-				testpg.Execute(t, url, fmt.Sprint("update perdure.engines set leased = "+
-					"clock_timestamp() - interval '1 second' where id = ", engine))
-				return nil
+				return f.Execute(url, "update perdure.engines set leased = clock_timestamp() - "+
+					"interval '1 second' where id = $1", int64(engine))
 			},
 			Pass: func(by time.Duration) error {
-				testpg.Execute(t, url,
-					fmt.Sprintf(`update perdure.limits set "full" = "full" - %[1]d, clock = clock - %[1]d`,
-						by.Nanoseconds()),
-					fmt.Sprint("update perdure.slots set due = due - ", by.Nanoseconds()))
-				return nil
+				return errors.Join(
+					f.Execute(url, `update perdure.limits set "full" = "full" - $1, clock = clock - $1`,
+						int64(by)),
+					f.Execute(url, "update perdure.slots set due = due - $1", int64(by)))
 			},
 		}, c)
 	})

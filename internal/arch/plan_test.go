@@ -335,6 +335,7 @@ var plan = map[string]permit{
 	"internal/faultproxy":  {},
 	"internal/testbroker":  {own: "bus event"},
 	"internal/testpg":      {},
+	"internal/testpg/farm": {own: "internal/testpg", others: "github.com/jackc/pgx/v5"},
 	"internal/testserver":  {},
 	"internal/patterntest": {own: "/ admin deadletter perduretest report"},
 	// the external tests of the engine, and what they share

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/perdure/perdure/internal/testpg/farm"
 	"github.com/perdure/perdure/store/storetest"
 )
 
@@ -12,7 +13,7 @@ import (
 //
 // spec: B-5, P-1
 func TestSuiteFailsBrokenVariants(t *testing.T) {
-	f := newFarm(t).cleared()
+	f := farm.New(t).Cleared()
 	for name, v := range map[string]struct {
 		statement *string
 		broken    string
@@ -58,7 +59,7 @@ select id from gone`,
 				sendPosts = strings.ReplaceAll(sendPosts, "_seq') /", "_seq') + 0 *")
 			}
 			caught := storetest.Catches(t, v.check, 10, func() storetest.Database {
-				return f.database(t, "", Options{})
+				return databaseOf(f, t, "", Options{})
 			})
 			if !caught {
 				t.Errorf("%q passes", v.check)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/perdure/perdure/internal/testpg"
 	"github.com/perdure/perdure/store/storetest"
 )
 
@@ -15,7 +16,7 @@ import (
 //
 // spec: P-2, R-25
 func TestCopiedInboxesAreMigrated(t *testing.T) {
-	url := newFarm(t).url(t)
+	url := testpg.URL(t)
 	c := oldVersion(t, url, 2,
 		storetest.CopiedInboxes("perdure.", "false", func(s string) string {
 			return "'" + s + "'"
@@ -32,7 +33,7 @@ func TestCopiedInboxesAreMigrated(t *testing.T) {
 
 // spec: P-1, P-2
 func TestOldRunsAreListed(t *testing.T) {
-	url := newFarm(t).url(t)
+	url := testpg.URL(t)
 	oldVersion(t, url, 3, storetest.OldLists("perdure.", "false"))
 	storetest.Listed(t, at(t, url, Options{}))
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/perdure/perdure/internal/faultproxy"
 	"github.com/perdure/perdure/internal/testpg"
+	"github.com/perdure/perdure/internal/testpg/farm"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
 )
@@ -212,10 +213,10 @@ func TestNodesThatBeginAtOnceMigrateOnce(t *testing.T) {
 // TestAMigrationThatIsCutOffLeavesWhatWasThere cuts the connection after more and more bytes
 // of the server's answer, until a migration is not cut any more.
 func TestAMigrationThatIsCutOffLeavesWhatWasThere(t *testing.T) {
-	f := newFarm(t)
+	f := farm.New(t)
 	cuts := 0
 	for n := int64(200); ; n += n / 4 {
-		url := f.url(t)
+		url := f.URL(t)
 		config, err := pgx.ParseConfig(url)
 		if err != nil {
 			t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/perdure/perdure/internal/testpg"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
 )
@@ -15,7 +16,7 @@ import (
 //
 // spec: P-2
 func TestOutboxEntriesAreNumberedInTheOrderOfCommits(t *testing.T) {
-	url := newFarm(t).url(t)
+	url := testpg.URL(t)
 	s := mustOpen(t, url, Options{})
 	engine := joined(t, s)
 	one, two := started(t, s, engine, 1), started(t, s, engine, 2)

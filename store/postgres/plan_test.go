@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/perdure/perdure/internal/testpg/farm"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/memory"
 	"github.com/perdure/perdure/store/storetest"
@@ -38,14 +39,14 @@ delete from perdure.heads where workflow = 'all-open'`, runs)
 //
 // spec: P-1, P-2
 func TestNoPlanReadsAWholeTable(t *testing.T) {
-	f := newFarm(t)
-	t.Run("nothing counted", func(t *testing.T) { noPlanReadsAll(t, f.url(t), noStatistics) })
+	f := farm.New(t)
+	t.Run("nothing counted", func(t *testing.T) { noPlanReadsAll(t, f.URL(t), noStatistics) })
 	t.Run("counted early", func(t *testing.T) {
-		noPlanReadsAll(t, f.url(t), noStatistics+"; analyze")
+		noPlanReadsAll(t, f.URL(t), noStatistics+"; analyze")
 	})
 	for _, runs := range []int{1, 30} {
 		t.Run(fmt.Sprintf("counted while %d runs were open", runs), func(t *testing.T) {
-			noPlanReadsAll(t, f.url(t), noStatistics+";"+allOpen(runs))
+			noPlanReadsAll(t, f.URL(t), noStatistics+";"+allOpen(runs))
 		})
 	}
 }

@@ -3,14 +3,14 @@ package postgres
 import (
 	"context"
 	"errors"
-	"runtime"
-	"sync"
+	"math/rand/v2"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/perdure/perdure/internal/testpg"
+	"github.com/perdure/perdure/internal/testpg/farm"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/memory"
@@ -23,109 +23,33 @@ const forOthers = "&statement_timeout=1ms&lock_timeout=1ms" +
 	"&default_transaction_isolation=serializable&search_path=nowhere&enable_indexscan=off" +
 	"&datestyle=german&bytea_output=escape&standard_conforming_strings=off"
 
-// The modes in which the driver is tested against the contract: how statements are sent, and
-// through which proxies. One mode has a server that keeps what it acknowledges. The others show
-// how statements are sent: their server does not wait for its disk, and they leave out the rows
-// that move tens of megabytes.
-var modes = map[string]struct {
-	query   string // of the address
-	options Options
-}{
-	"prepared": {query: forOthers},
-	"simple": {
-		query: "&default_query_exec_mode=simple_protocol", options: Options{Unsafe: true},
-	},
-	"pooler": {options: Options{Pooler: true, Unsafe: true}},
-}
-
 // spec: P-1, P-2
 func TestConformance(t *testing.T) {
-	kept := newFarm(t).cleared()
-	for name, mode := range modes {
-		t.Run(name, func(t *testing.T) {
-			f, run := kept, storetest.Run
-			if mode.options.Unsafe {
-				run = storetest.RunLight
-				server := testpg.Start(t, testpg.Setting("fsync", "off"))
-				f = farmOf(server.URL).cleared()
-			}
-			run(t, func(t *testing.T) storetest.Database {
-				return f.database(t, mode.query, mode.options)
-			})
-		})
-	}
-}
-
-// A farm keeps databases that tests have left, and empties them. Creating and dropping a
-// database costs more than a check.
-type farm struct {
-	create func() string // makes an empty database
-	empty  string        // the statement that empties one
-	mu     sync.Mutex
-	free   []string
-}
-
-// drop takes the schema away, so that the next test makes it.
-const drop = "drop schema if exists perdure cascade"
-
-// clear leaves the schema as a migration makes it, which is faster than to make it again.
-const clear = `do $$
-declare name text;
-begin
-	for name in select tablename from pg_tables where schemaname = 'perdure'
-	and tablename not in ('meta', 'kinds', 'statuses', 'patterns') loop
-		execute format('delete from perdure.%I', name);
-	end loop;
-	for name in select sequencename from pg_sequences where schemaname = 'perdure' loop
-		execute format('alter sequence perdure.%I restart', name);
-	end loop;
-	if to_regclass('perdure.meta') is not null then
-		delete from perdure.meta where key not in ('database', 'schema');
-	end if;
-end $$`
-
-// newFarm makes a database for each subtest that runs at the same time. It makes them itself,
-// so that t is skipped if there is no PostgreSQL: a subtest cannot skip its parent.
-func newFarm(t *testing.T) *farm { return farmOf(func() string { return testpg.URL(t) }) }
-
-// farmOf makes a farm of databases that create makes.
-func farmOf(create func() string) *farm {
-	f := &farm{create: create, empty: drop}
-	for range runtime.GOMAXPROCS(0) {
-		f.free = append(f.free, create())
-	}
-	return f
-}
-
-// cleared makes the farm leave the schema in the databases that it empties.
-func (f *farm) cleared() *farm {
-	f.empty = clear
-	return f
-}
-
-// url returns the URL of an empty database for a test.
-func (f *farm) url(t *testing.T) string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	n := len(f.free)
-	if n == 0 {
-		return f.create()
-	}
-	url := f.free[n-1]
-	f.free = f.free[:n-1]
-	t.Cleanup(func() {
-		if err := execute(t, url, f.empty); err == nil {
-			f.mu.Lock()
-			defer f.mu.Unlock()
-			f.free = append(f.free, url)
-		}
+	f := farm.New(t).Cleared()
+	storetest.Run(t, func(t *testing.T) storetest.Database {
+		return databaseOf(f, t, forOthers, Options{})
 	})
-	return url
 }
 
-// database returns an empty database for the suite.
-func (f *farm) database(t *testing.T, query string, options Options) storetest.Database {
-	url := f.url(t)
+// TestConformanceOfModes tests the other ways in which the driver sends its statements. They share
+// the rows of the contract. Their server does not wait for its disk.
+//
+// spec: P-1, P-2
+func TestConformanceOfModes(t *testing.T) {
+	server := testpg.Start(t, testpg.Setting("fsync", "off"))
+	f := farm.Of(t, server.URL).Cleared()
+	way := func(query string, options Options) func(t *testing.T) storetest.Database {
+		return func(t *testing.T) storetest.Database { return databaseOf(f, t, query, options) }
+	}
+	storetest.RunShared(t, rand.Uint64(), map[string]func(t *testing.T) storetest.Database{
+		"simple": way("&default_query_exec_mode=simple_protocol", Options{Unsafe: true}),
+		"pooler": way("", Options{Pooler: true, Unsafe: true}),
+	})
+}
+
+// databaseOf returns an empty database for the suite.
+func databaseOf(f *farm.Farm, t *testing.T, query string, options Options) storetest.Database {
+	url := f.URL(t)
 	d := at(t, url, options)
 	d.Open = func() (store.Store, error) { return OpenWith(t.Context(), url+query, options) }
 	return d
@@ -204,7 +128,7 @@ func execute(t *testing.T, url, sql string, args ...any) error {
 //
 // spec: P-2
 func TestLikeMemory(t *testing.T) {
-	f := newFarm(t).cleared()
+	f := farm.New(t).Cleared()
 	for seed := range uint64(8) {
 		t.Run("", func(t *testing.T) {
 			t.Parallel()
@@ -213,7 +137,7 @@ func TestLikeMemory(t *testing.T) {
 				storetest.Database{
 					Open: func() (store.Store, error) { m = m.Reopen(); return m, nil },
 				},
-				f.database(t, "", Options{}), seed, 400)
+				databaseOf(f, t, "", Options{}), seed, 400)
 		})
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	_ "github.com/jackc/pgx/v5/stdlib"
 
+	"github.com/perdure/perdure/internal/testpg/farm"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/storetest"
 )
@@ -18,9 +19,9 @@ func TestConformanceInTransactions(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes a minute")
 	}
-	f := newFarm(t).cleared()
+	f := farm.New(t).Cleared()
 	storetest.RunCommits(t, func(t *testing.T) storetest.Database {
-		url := f.url(t)
+		url := f.URL(t)
 		d := at(t, url, Options{})
 		db, err := sql.Open("pgx", url)
 		if err != nil {

@@ -5,6 +5,8 @@ package storetest
 
 import (
 	"context"
+	"maps"
+	"math/rand/v2"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -61,6 +63,22 @@ func Run(t *testing.T, fresh func(t *testing.T) Database) { hold(t, checks(), fr
 // a driver sends the same statements.
 func RunLight(t *testing.T, fresh func(t *testing.T) Database) {
 	hold(t, slices.DeleteFunc(checks(), check.isLarge), fresh)
+}
+
+// RunShared is [RunLight] for several ways: each row is tested in one of them, which the seed
+// chooses.
+func RunShared(t *testing.T, seed uint64, ways map[string]func(t *testing.T) Database) {
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	names := slices.Sorted(maps.Keys(ways))
+	share := map[string][]check{}
+	for _, c := range slices.DeleteFunc(checks(), check.isLarge) {
+		name := names[random.IntN(len(names))]
+		share[name] = append(share[name], c)
+	}
+	for _, name := range names {
+		t.Run(name, func(t *testing.T) { hold(t, share[name], ways[name]) })
+	}
 }
 
 // isLarge reports whether the check moves tens of megabytes.
