@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -44,25 +45,26 @@ func (a Act) LogTo(log *slog.Logger) {
 		slog.Int("status", a.Status))
 }
 
-// mostActs is how many acts a server remembers.
+// mostActs is how many acts a server remembers, and as many of callers without a credential.
 const mostActs = 1000
 
 // acts are the newest acts of a server. The zero value has none.
+//
+// What callers without a credential ask for is kept apart, so that they cannot make the server
+// forget the acts of others.
 type acts struct {
-	mu    sync.Mutex
-	ring  []Act
-	total int64 // that there ever were
+	mu               sync.Mutex
+	known, strangers ring
 }
 
 func (a *acts) add(act Act) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if len(a.ring) < mostActs {
-		a.ring = append(a.ring, act)
+	if act.By == "" {
+		a.strangers.add(act)
 	} else {
-		a.ring[a.total%mostActs] = act
+		a.known.add(act)
 	}
-	a.total++
 }
 
 // newest returns the acts that are such, newest first, at most some, and how many of all acts are
@@ -70,14 +72,36 @@ func (a *acts) add(act Act) {
 func (a *acts) newest(limit int, such func(Act) bool) (all []Act, forgotten int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	kept := int64(len(a.ring))
-	for i := a.total - 1; i >= a.total-kept && len(all) < limit; i-- {
-		if act := a.ring[i%mostActs]; such(act) {
+	all = slices.Concat(a.known.newest(limit, such), a.strangers.newest(limit, such))
+	slices.SortStableFunc(all, func(x, y Act) int { return y.At.Compare(x.At) })
+	return all[:min(limit, len(all))], a.known.forgotten() + a.strangers.forgotten()
+}
+
+// A ring has the newest of some acts.
+type ring struct {
+	acts  []Act
+	total int64 // that there ever were
+}
+
+func (r *ring) add(act Act) {
+	if len(r.acts) < mostActs {
+		r.acts = append(r.acts, act)
+	} else {
+		r.acts[r.total%mostActs] = act
+	}
+	r.total++
+}
+
+func (r *ring) newest(limit int, such func(Act) bool) (all []Act) {
+	for i := r.total - 1; i >= r.forgotten() && len(all) < limit; i-- {
+		if act := r.acts[i%mostActs]; such(act) {
 			all = append(all, act)
 		}
 	}
-	return all, a.total - kept
+	return all
 }
+
+func (r *ring) forgotten() int64 { return r.total - int64(len(r.acts)) }
 
 // Acts are the newest acts of one server.
 type Acts struct {
@@ -93,7 +117,7 @@ func (s stateRoutes) remembered() {
 		id: "list-acts", method: http.MethodGet, path: "/audit", group: "operations",
 		summary: "The acts that this process was asked for since its start, newest first",
 		need:    auth.Admin,
-		about: "It remembers the newest 1,000. Other servers of the database have others, and " +
+		about: "It remembers the newest 1,000, and 1,000 of callers without a credential. Other servers of the database have others, and " +
 			"the log or the file of the audit has them all.",
 	}, func(_ context.Context, in *struct {
 		Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"the longest list"`

@@ -94,6 +94,15 @@ func TestTheNewestActsAreRemembered(t *testing.T) {
 		slices.Contains(all, "oskar start-execution 201") {
 		t.Error(len(all), forgotten)
 	}
+	w.token = ""
+	for range 1100 {
+		w.want(204, "DELETE", api+"/session", "")
+	}
+	is("?by=vera&limit=1", "vera rotate-key 403") // strangers make it forget nothing of others
+	if all, forgotten := acts("?limit=1000"); len(all) != 1000 || forgotten != 102.0 ||
+		all[0] != " end-session 204" {
+		t.Error(len(all), forgotten, all[0])
+	}
 }
 
 // spec: P-13, B-17
@@ -104,15 +113,15 @@ func TestTheConfigurationIsForAdmins(t *testing.T) {
 		}},
 	})
 	w.token = operatorToken
-	w.want(403, "GET", api+"/settings", "")
+	w.want(403, "GET", api+"/configuration", "")
 	w.token = adminToken
-	got := w.want(200, "GET", api+"/settings", "")
+	got := w.want(200, "GET", api+"/configuration", "")
 	key := got["keys"].([]any)[0].(map[string]any)
 	if w.text(key, "value") != "2h" || key["is_changed"] != true || w.text(got, "version") == "" {
 		t.Error(got)
 	}
 	bare := begin(t, server.Options{})
-	if got := bare.want(http.StatusOK, "GET", api+"/settings", ""); len(got["keys"].([]any)) != 0 {
+	if got := bare.want(http.StatusOK, "GET", api+"/configuration", ""); len(got["keys"].([]any)) != 0 {
 		t.Error(got)
 	}
 }

@@ -17,11 +17,13 @@ type byCode struct{}
 
 func (byCode) Check(json.RawMessage) error { return errors.New("never") }
 
-// The definition of an orchestrator has its contracts: what it takes and emits in each version.
+// The definition of an orchestrator has its contracts: what it takes and emits in each version. A
+// schema has the name of a hidden field, and no value of it: who sends the event needs it.
 //
-// spec: A-10
+// spec: A-10, B-18
 func TestAnOrchestratorShowsItsContracts(t *testing.T) {
-	w := begin(t, server.Options{})
+	w := begin(t, server.Options{Authenticator: people(t), Redact: []string{"type"}})
+	w.token = operatorToken
 	handle := func(context.Context, *orchestrator.Turn) error { return nil }
 	if err := w.engine.Register(orchestrator.Define(orchestrator.Orchestrator{
 		Source: "parcels",

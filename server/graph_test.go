@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/dag"
@@ -13,9 +15,11 @@ import (
 	"github.com/perdure/perdure/server"
 )
 
-// mother fails at a step that it can bear, emits an event, waits for a signal, and then fails
+var mother = perdure.Define("mother", bearing)
+
+// bearing fails at a step that it can bear, emits an event, waits for a signal, and then fails
 // because of a child.
-var mother = perdure.Define("mother", func(ctx context.Context, _ json.RawMessage) (string, error) {
+func bearing(ctx context.Context, _ json.RawMessage) (string, error) {
 	_ = perdure.Do(ctx, "look", func(context.Context) error {
 		return perdure.Permanent(errors.New("there is nothing to see"))
 	})
@@ -26,7 +30,7 @@ var mother = perdure.Define("mother", func(ctx context.Context, _ json.RawMessag
 		return "", err
 	}
 	return failing.Child(ctx, nil).Await(ctx)
-})
+}
 
 // The graph of a run tells what the run has received and sent, and where its failure began.
 //
@@ -71,6 +75,24 @@ func TestARunIsItsOwnRootCause(t *testing.T) {
 	out := w.want(200, "GET", api+"/executions/"+bad+"/graph", "")
 	if chain := out["root_cause"].([]any); len(chain) != 1 ||
 		chain[0].(map[string]any)["step"] != "charge" {
+		t.Error(chain)
+	}
+}
+
+// A run whose time is over has gone on after the failure of its step, so the step is not the cause.
+//
+// spec: B-17
+func TestAFailureThatTheCodeBearsIsNoRootCause(t *testing.T) {
+	hurried := perdure.Define("hurried", bearing, perdure.Timeout(100*time.Millisecond))
+	w := open(t, setting{more: hurried})
+	id := w.start("hurried", "")
+	if got := w.ended(id)["status"]; got != "TIMED_OUT" {
+		t.Fatal(got)
+	}
+	out := w.want(200, "GET", api+"/executions/"+id+"/graph", "")
+	chain := out["root_cause"].([]any)
+	if first := chain[0].(map[string]any); len(chain) != 1 || first["step"] != nil ||
+		!strings.Contains(fmt.Sprint(first["error"]), "time") {
 		t.Error(chain)
 	}
 }

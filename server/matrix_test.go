@@ -39,7 +39,7 @@ var roles = map[auth.Role]string{
 		"set-schedule pause-schedule resume-schedule delete-schedule run-schedule " +
 		"backfill-schedule decide-approval start-batch stop-batch set-limit reset-limit " +
 		"pause-workflow resume-workflow set-alert reset-alert kill-process start-loop",
-	auth.Admin: "list-keys rotate-key revoke-key list-acts get-settings",
+	auth.Admin: "list-keys rotate-key revoke-key list-acts get-configuration",
 }
 
 // reading are the operations that change nothing, although they are not a GET. The store reports by

@@ -91,7 +91,7 @@ func lookAtTheProcess(w *world) {
 	w.ready()
 	for _, path := range []string{
 		"/healthz", "/readyz", "/metrics", "/openapi.json", "/docs", api + "/doctor",
-		api + "/loops", api + "/audit?limit=1", api + "/settings",
+		api + "/loops", api + "/audit?limit=1", api + "/configuration",
 		api + "/workers", api + "/database", api + "/metrics", api + "/metrics/SAGA",
 		api + "/orchestrators", api + "/events/registrations", api + "/events/counts",
 		api + "/session",

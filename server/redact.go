@@ -44,7 +44,8 @@ var (
 	rawType  = reflect.TypeFor[json.RawMessage]()
 )
 
-// walk returns a copy of a value in which all payloads are redacted, and no list is nil.
+// walk returns a copy of a value in which all payloads are redacted, and no list is nil. A field
+// with the tag redact:"-" is a JSON schema: it has the names of fields, and no values.
 func (r redactor) walk(v reflect.Value) reflect.Value {
 	if isPayload(v.Type()) {
 		return reflect.ValueOf(r.payload(v.Bytes())).Convert(v.Type())
@@ -61,7 +62,7 @@ func (r redactor) walk(v reflect.Value) reflect.Value {
 		c := reflect.New(v.Type()).Elem()
 		c.Set(v)
 		for i := range v.NumField() {
-			if v.Type().Field(i).IsExported() {
+			if f := v.Type().Field(i); f.IsExported() && f.Tag.Get("redact") != "-" {
 				c.Field(i).Set(r.walk(v.Field(i)))
 			}
 		}

@@ -97,6 +97,9 @@ func Failing(d api.Description, failures []Failure) (*api.Failing, string) {
 	default:
 		return nil, ""
 	}
+	// no failure of a step ends such a run: its code has gone on after all that it does not tell of
+	fromOutside := status == journal.TimedOut || status == journal.Canceled ||
+		status == journal.Canceling
 	var first *Failure
 	for i := range failures {
 		at := &failures[i]
@@ -107,7 +110,7 @@ func Failing(d api.Description, failures []Failure) (*api.Failing, string) {
 			first = at
 			break
 		}
-		if first == nil {
+		if first == nil && !fromOutside {
 			first = at
 		}
 	}

@@ -191,10 +191,10 @@ func TestTheAuditShowsWhoHasAskedForWhat(t *testing.T) {
 }
 
 // spec: B-17, R-35
-func TestSettingsOfTheServerAndTheBrowser(t *testing.T) {
+func TestTheConfigurationAndTheBrowsersSettings(t *testing.T) {
 	w := begin(t, "")
 	b := browse(w)
-	b.open("settings")
+	b.open("configuration")
 	b.sees("nothing endangers data")
 	b.sees("/etc/shop.yaml:4")
 	b.until("document.querySelectorAll('#configuration, tr.changed').length === 3")

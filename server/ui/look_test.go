@@ -75,7 +75,7 @@ func TestEveryPageIsForEverybody(t *testing.T) {
 		{"batches", "batches", "2 of 2 runs"},
 		{"batch", "batches/" + batch, "no run had this ID"},
 		{"audit", "audit", "start-execution"},
-		{"settings", "settings", "differs from the default"},
+		{"configuration", "configuration", "differs from the default"},
 		{"run-attempts", "runs/" + talks + "?step=talk&stream=verses", "to be or not"},
 		{"decide", "decide", "Which decision?"},
 		{"not-found", "no/page", "There is no such page"},

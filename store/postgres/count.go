@@ -52,14 +52,14 @@ func (q *search) counts() (all []store.Count, err error) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, store.CountsOf(statuses, found, looks > f.Counted())...)
+		all = append(all, store.CountsOf(statuses, found, looks == f.Counted())...)
 	}
 	store.SortCounts(all)
 	return all, nil
 }
 
-// walkKind walks the index of a kind, one run further than the bound. It returns how many of these
-// runs match, by status, and the number of all runs that it has looked at.
+// walkKind walks the index of a kind up to the bound. It returns how many of these runs match, by
+// status, and the number of all runs that it has looked at.
 func (q *search) walkKind(kind int) (map[journal.Status]int, int, error) {
 	f, part, order := q.filter, new(conditions), newestFirst
 	if kind == store.KindOpen {
@@ -74,7 +74,7 @@ func (q *search) walkKind(kind int) (map[journal.Status]int, int, error) {
 		part.walk(&f)
 		part.between(oldest(&f), newest(&f))
 	}
-	limit := part.argument(f.Counted() + 1)
+	limit := part.argument(f.Counted())
 	return q.tally(part, order+"limit "+limit, kind == store.KindOpen)
 }
 

@@ -51,14 +51,14 @@ func (q *search) counts() (all []store.Count, err error) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, store.CountsOf(statuses, found, looks > f.Counted())...)
+		all = append(all, store.CountsOf(statuses, found, looks == f.Counted())...)
 	}
 	store.SortCounts(all)
 	return all, nil
 }
 
-// walkKind walks the index of a kind, one run further than the bound. It returns how many of these
-// runs match, by status, and the number of all runs that it has looked at.
+// walkKind walks the index of a kind up to the bound. It returns how many of these runs match, by
+// status, and the number of all runs that it has looked at.
 func (q *search) walkKind(kind int, match *condition) (map[journal.Status]int, int, error) {
 	f := q.filter
 	index, walk, order := "perdure_heads_open", new(condition), ""
@@ -81,7 +81,7 @@ func (q *search) walkKind(kind int, match *condition) (map[journal.Status]int, i
 	}
 	return q.tally("select status, "+matches+", count(*) from (select * from perdure_heads "+
 		"indexed by "+index+walk.where()+order+" limit ? + 0) perdure_heads group by status",
-		append(slices.Concat(match.args, walk.args), int64(f.Counted()+1)))
+		append(slices.Concat(match.args, walk.args), int64(f.Counted())))
 }
 
 // tally makes a query for statuses with their numbers of runs that match and of runs looked at.

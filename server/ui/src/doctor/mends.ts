@@ -33,7 +33,7 @@ const parked = { conditions: conditionsOf(new URLSearchParams('status=SUSPENDED'
 export const cares: Record<string, Care> = {
   engines: { page: 'workers' },
   builds: { page: 'workers' },
-  settings: { page: 'settings' },
+  settings: { page: 'configuration' },
   overdue: { runs: true },
   stale: { runs: true },
   parked: {

@@ -78,6 +78,19 @@ async function read(answer: Response): Promise<Refusal> {
   }
 }
 
+/** Makes keys by which the server knows a request that is sent again: another request has another
+ * key. */
+export function keyFor() {
+  let key = ''
+  let of = ''
+  return (...request: unknown[]) => {
+    const text = JSON.stringify(request)
+    if (text !== of) key = Array.from(crypto.getRandomValues(new Uint32Array(3)), (n) => n.toString(36)).join('')
+    of = text
+    return key
+  }
+}
+
 export const get = <T>(path: string, signal?: AbortSignal) => request<T>('GET', path, undefined, { signal })
 
 /** A path with its parts escaped: path`executions/${id}/why`. */

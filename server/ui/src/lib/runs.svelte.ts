@@ -1,4 +1,5 @@
 import { get, request } from './api'
+import { distinct } from './distinct'
 import type { Outcome, Run, RunList, StandingItemList } from './types'
 import { look } from './status'
 import { Ticks } from './ticks.svelte'
@@ -53,13 +54,13 @@ export class RunsList {
       this.rows = []
       return
     }
-    this.rows = [...this.fresh, ...this.rows].sort((a, b) => byTime(b.created, a.created))
+    this.rows = runsOf([...this.fresh, ...this.rows]).sort((a, b) => byTime(b.created, a.created))
     this.fresh = []
   }
 
   async more() {
     const older = await this.#page(this.next)
-    this.rows = [...this.rows, ...older.items]
+    this.rows = runsOf([...this.rows, ...older.items])
     this.next = older.next ?? ''
   }
 
@@ -77,6 +78,8 @@ export class RunsList {
     return all.items.flatMap((s, i) => (s.found ? [{ ...rows[i]!, ...withoutError(s.run ?? {}) }] : []))
   }
 }
+
+const runsOf = (all: Run[]) => distinct(all, (r) => r.run_id)
 
 const byTime = (a: string, b: string) => Date.parse(a) - Date.parse(b)
 

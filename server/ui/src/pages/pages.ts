@@ -3,6 +3,7 @@ import Approvals from './Approvals.svelte'
 import Audit from './Audit.svelte'
 import Batch from './Batch.svelte'
 import Batches from './Batches.svelte'
+import Configuration from './Configuration.svelte'
 import DeadLetter from './DeadLetter.svelte'
 import DeadLetters from './DeadLetters.svelte'
 import Decide from './Decide.svelte'
@@ -14,7 +15,6 @@ import Run from './Run.svelte'
 import Runs from './Runs.svelte'
 import Schedule from './Schedule.svelte'
 import Schedules from './Schedules.svelte'
-import Settings from './Settings.svelte'
 import Signals from './Signals.svelte'
 import Workers from './Workers.svelte'
 import Workflow from './Workflow.svelte'
@@ -52,7 +52,7 @@ export const operations: Place[] = [
   { path: 'limits', title: 'Limits', key: 'l', component: Limits },
   { path: 'workers', title: 'Workers', key: 'e', component: Workers },
   { path: 'audit', title: 'Audit', key: 'u', component: Audit },
-  { path: 'settings', title: 'Settings', key: 't', component: Settings },
+  { path: 'configuration', title: 'Configuration', key: 't', component: Configuration },
 ]
 
 export const places = [...main, ...operations]
