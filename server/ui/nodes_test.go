@@ -27,7 +27,9 @@ func TestMain(m *testing.M) {
 		fmt.Println(beNode(url))
 		os.Exit(1)
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	endProcess()
+	os.Exit(code)
 }
 
 // holding is the line that a node writes when it executes the step of its run.
