@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/app"
 	"github.com/perdure/perdure/internal/testpg"
 	"github.com/perdure/perdure/store/postgres"
 )
@@ -26,6 +27,9 @@ func TestMain(m *testing.M) {
 	if url := os.Getenv(nodeEnv); url != "" {
 		fmt.Println(beNode(url))
 		os.Exit(1)
+	}
+	if os.Getenv(devEnv) != "" {
+		app.Main()
 	}
 	code := m.Run()
 	endProcess()

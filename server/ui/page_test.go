@@ -8,6 +8,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/perdure/perdure/server/auth"
+	"github.com/perdure/perdure/store/memory"
 )
 
 // Somebody who has read nothing starts a run from a form, approves it and sees it end.
@@ -164,7 +165,8 @@ func TestAHistoryOfTenThousandEntriesHasFewNodes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("10,000 steps take seconds")
 	}
-	w := begin(t, "")
+	chromium(t)
+	w := beginOn(t, memory.New(), "") // it has so many entries soon
 	run := w.finish("long", "l1", 10_000)
 	b := browse(w)
 	b.open("runs/" + run + "?view=full")
