@@ -57,6 +57,10 @@ func chromium(t testing.TB) {
 	}
 }
 
+// unwanted are features that cost time: chromedp turns off the first two, and the third starts a
+// process for a page that nobody opens.
+const unwanted = "Translate,BlinkGenPropertyTrees,SpareRendererForSitePerProcess"
+
 // process starts the Chromium of this test binary, which all its tests share. Its context holds it.
 // TestMain ends it. If the binary dies before, the system kills it.
 var process = sync.OnceValues(func() (context.Context, error) {
@@ -65,7 +69,8 @@ var process = sync.OnceValues(func() (context.Context, error) {
 		return nil, err
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(at),
-		chromedp.NoSandbox, chromedp.Flag("disable-dev-shm-usage", true))
+		chromedp.NoSandbox, chromedp.Flag("disable-dev-shm-usage", true),
+		chromedp.Flag("disable-gpu", true), chromedp.Flag("disable-features", unwanted))
 	ctx, _ := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, endProcess = chromedp.NewContext(ctx, chromedp.WithErrorf(func(string, ...any) {}))
 	return ctx, chromedp.Do(ctx)

@@ -131,6 +131,7 @@ func beginOn(t testing.TB, db store.Store, prefix string, tokens ...auth.Credent
 	engine, err := perdure.New(db, perdure.Options{
 		Observers: []observe.Observer{feed.Observer(), summary.Observer()},
 		Logger:    slog.New(slog.DiscardHandler),
+		Drain:     -1, // nobody wants what a step of a test that is over does
 	})
 	if err != nil {
 		t.Fatal(err)
