@@ -26,7 +26,6 @@ func TestACountThatIsCutOffSaysSo(t *testing.T) {
 	if testing.Short() {
 		t.Skip("10,001 runs take seconds")
 	}
-	chromium(t)
 	w := begin(t, "")
 	client, err := perdure.NewClient(t.Context(), w.db)
 	if err != nil {

@@ -110,6 +110,7 @@ func order() perdure.Definition {
 // begin begins a server under a prefix, on SQLite. With tokens, callers need one.
 func begin(t testing.TB, prefix string, tokens ...auth.Credential) *world {
 	t.Helper()
+	chromium(t)
 	db, err := sqlite.Open(filepath.Join(t.TempDir(), "page.db"))
 	if err != nil {
 		t.Fatal(err)
