@@ -35,34 +35,64 @@ type browser struct {
 	expected []string // parts of problems that the test brings about
 }
 
-// chromium returns the program, or skips the test: without it, among the short ones, and where no
-// server can be found.
-func chromium(t testing.TB) string {
+// program returns the path of Chromium.
+func program() (at string, err error) {
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if at, err = exec.LookPath(name); err == nil {
+			return at, nil
+		}
+	}
+	return "", err
+}
+
+// chromium skips the test where there can be no browser: without the program, among the short
+// ones, and where no server can be found.
+func chromium(t testing.TB) {
 	t.Helper()
 	if testing.Short() || os.Getenv(testserver.Env) == testserver.None {
 		t.Skip("tests in a browser take minutes")
 	}
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
-		if at, err := exec.LookPath(name); err == nil {
-			return at
-		}
+	if _, err := program(); err != nil {
+		t.Skip("there is no Chromium on this machine: apt-get install chromium")
 	}
-	t.Skip("there is no Chromium on this machine: apt-get install chromium")
-	return ""
 }
 
-// browse opens a tab. At the end of the test it has had no problem that the test did not expect.
+// unwanted are features that cost time: chromedp turns off the first two, and the third starts a
+// process for a page that nobody opens.
+const unwanted = "Translate,BlinkGenPropertyTrees,SpareRendererForSitePerProcess"
+
+// process starts the Chromium of this test binary, which all its tests share. Its context holds it.
+// TestMain ends it. If the binary dies before, the system kills it.
+var process = sync.OnceValues(func() (context.Context, error) {
+	at, err := program()
+	if err != nil {
+		return nil, err
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(at),
+		chromedp.NoSandbox, chromedp.Flag("disable-dev-shm-usage", true),
+		chromedp.Flag("disable-gpu", true), chromedp.Flag("disable-features", unwanted))
+	ctx, _ := chromedp.NewExecAllocator(context.Background(), options...)
+	ctx, endProcess = chromedp.NewContext(ctx, chromedp.WithErrorf(func(string, ...any) {}))
+	return ctx, chromedp.Do(ctx)
+})
+
+// endProcess ends the Chromium of this test binary, if there is one.
+var endProcess = func() {}
+
+// browse opens a tab. It has its own cookies and storage and its own connections, as if no other
+// test had a browser, and it is closed when the test ends. At the end of the test it has had no
+// problem that the test did not expect.
 func browse(w *world, expected ...string) *browser {
 	t := w.t
 	t.Helper()
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(chromium(t)),
-		chromedp.NoSandbox, chromedp.Flag("disable-dev-shm-usage", true),
-		chromedp.UserDataDir(t.TempDir()), chromedp.WSURLReadTimeout(patience))
-	ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)
-	t.Cleanup(cancel)
+	chromium(t)
+	chrome, err := process()
+	if err != nil {
+		t.Fatal(err)
+	}
 	b := &browser{world: w, expected: expected}
-	ctx, end := chromedp.NewContext(ctx, chromedp.WithListener(b.hear),
-		chromedp.WithErrorf(func(string, ...any) {}))
+	ctx, end := chromedp.NewContext(chrome, chromedp.WithNewBrowserContext(),
+		chromedp.WithListener(b.hear))
 	t.Cleanup(end)
 	b.ctx = ctx
 	if _, err := chromedp.Call(ctx, log.Enable, cdp.Empty{}); err != nil {

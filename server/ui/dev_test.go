@@ -4,21 +4,20 @@ import (
 	"bufio"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 )
 
+// devEnv names the variable with which the test binary is the command perdure.
+const devEnv = "PERDURE_TEST_DEV"
+
 // dev begins perdure dev, as a person does. Its page is the world.
 func dev(t *testing.T) *world {
 	t.Helper()
-	chromium(t) // before the time that a build takes
-	program := filepath.Join(t.TempDir(), "perdure.exe")
-	build := exec.Command("go", "build", "-o", program, "../../cmd/perdure")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	cmd := exec.Command(program, "dev", "--addr", "127.0.0.1:0", "--dir", t.TempDir())
+	chromium(t)
+	cmd := exec.Command(os.Args[0])
+	cmd.Args = []string{"perdure", "dev", "--addr", "127.0.0.1:0", "--dir", t.TempDir()}
+	cmd.Env = append(os.Environ(), devEnv+"=yes")
 	cmd.Stderr = t.Output()
 	out, err := cmd.StdoutPipe()
 	if err != nil {

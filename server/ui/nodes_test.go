@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/app"
 	"github.com/perdure/perdure/internal/testpg"
 	"github.com/perdure/perdure/store/postgres"
 )
@@ -27,7 +28,12 @@ func TestMain(m *testing.M) {
 		fmt.Println(beNode(url))
 		os.Exit(1)
 	}
-	os.Exit(m.Run())
+	if os.Getenv(devEnv) != "" {
+		app.Main()
+	}
+	code := m.Run()
+	endProcess()
+	os.Exit(code)
 }
 
 // holding is the line that a node writes when it executes the step of its run.

@@ -110,6 +110,7 @@ func order() perdure.Definition {
 // begin begins a server under a prefix, on SQLite. With tokens, callers need one.
 func begin(t testing.TB, prefix string, tokens ...auth.Credential) *world {
 	t.Helper()
+	chromium(t)
 	db, err := sqlite.Open(filepath.Join(t.TempDir(), "page.db"))
 	if err != nil {
 		t.Fatal(err)
@@ -131,6 +132,7 @@ func beginOn(t testing.TB, db store.Store, prefix string, tokens ...auth.Credent
 	engine, err := perdure.New(db, perdure.Options{
 		Observers: []observe.Observer{feed.Observer(), summary.Observer()},
 		Logger:    slog.New(slog.DiscardHandler),
+		Drain:     -1, // nobody wants what a step of a test that is over does
 	})
 	if err != nil {
 		t.Fatal(err)
