@@ -203,10 +203,10 @@ func (d *doctor) store() (Check, error) {
 	c := Check{Name: "store"}
 	recent := Check{}
 	err := d.find(&recent, store.Filter{CreatedFrom: d.now.Add(-dayLong)}, nil, "")
-	c.Evidence = fmt.Sprintf("%s, schema %d, %d runs, %d bytes; %s of the last day",
-		d.info.Driver, d.info.Schema, d.info.Runs, d.info.Bytes, recent.number("run"))
+	c.Evidence = fmt.Sprintf("%s, schema %d, %d runs, %s; %s of the last day",
+		d.info.Driver, d.info.Schema, d.info.Runs, sizeOf(d.info.Bytes), recent.number("run"))
 	if d.info.Runs > 0 && d.info.Bytes > 0 {
-		c.Evidence += fmt.Sprintf(", about %d bytes", int64(recent.Count)*d.info.Bytes/d.info.Runs)
+		c.Evidence += ", about " + sizeOf(int64(recent.Count)*d.info.Bytes/d.info.Runs)
 	}
 	return c, err
 }
@@ -365,13 +365,42 @@ func inForce(cfg kernel.Config) string {
 		if d <= 0 {
 			return "never"
 		}
-		return "every " + d.String()
+		return "every " + span(d)
 	}
 	return fmt.Sprintf("the engine here has at most %s in memory, sweeps %s, cleans up %s, keeps "+
-		"ended runs %s, those with a dead letter %v and signals that found no run %v, parks a run "+
-		"after %d crashes in a row, and takes payloads of at most %d bytes",
+		"ended runs %s, those with a dead letter %s and signals that found no run %s, parks a run "+
+		"after %d crashes in a row, and takes payloads of at most %s",
 		counted(cfg.Capacity, "run"), often(cfg.Sweep), often(cfg.CleanUp), cfg.Retain,
-		max(cfg.KeepDeadLettered, 0), cfg.KeepPosts, cfg.MaxCrashes, cfg.MaxPayload)
+		span(max(cfg.KeepDeadLettered, 0)), span(cfg.KeepPosts), cfg.MaxCrashes,
+		sizeOf(int64(cfg.MaxPayload)))
+}
+
+// span returns a duration as configuration has it: 168h instead of 168h0m0s.
+func span(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
+// sizeOf returns a number of bytes for people, as the dashboard has it.
+func sizeOf(n int64) string {
+	if n < 1024 {
+		return fmt.Sprintf("%d bytes", n)
+	}
+	size, unit := float64(n)/1024, 0
+	for ; size >= 1023.5 && unit < 3; unit++ {
+		size /= 1024
+	}
+	digits := 0
+	if size < 9.95 {
+		digits = 1
+	}
+	return fmt.Sprintf("%.*f %cB", digits, size, "KMGT"[unit])
 }
 
 // overdue finds runs that are due and that no engine has taken up.
