@@ -264,7 +264,7 @@ func limitName(a *store.Ask) string {
 // settled is called with the lock when a commit is durable by which the run may have begun, or has
 // asked.
 func (d *admission) settled(c *store.Change) {
-	if d.under == nil || !(c.Create || len(c.Entries) > 0 || len(c.Asks) > 0) {
+	if d.under == nil || !c.Create && len(c.Entries) == 0 && len(c.Asks) == 0 {
 		return
 	}
 	d.run.k.outrun(d.under)

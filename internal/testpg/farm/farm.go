@@ -62,7 +62,7 @@ func Of(t *testing.T, create func() string) *Farm {
 	t.Cleanup(func() {
 		for _, d := range f.free {
 			if d.conn != nil {
-				d.conn.Close(context.Background())
+				_ = d.conn.Close(context.Background())
 			}
 		}
 	})
