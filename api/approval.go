@@ -15,7 +15,7 @@ type Approval struct {
 	Due        *time.Time `json:"due,omitempty"`
 	Quorum     int        `json:"quorum"`
 	Of         int        `json:"of,omitempty"`
-	Form       Data       `json:"form,omitzero" redact:"-"` // a JSON schema of the data of a decision
+	Form       Data       `json:"form,omitzero" redact:"schema"` // a JSON schema of the data of a decision
 	Decisions  []Decided  `json:"decisions,omitempty"`
 }
 
@@ -53,7 +53,7 @@ type Carried struct {
 	Title    string     `json:"title,omitempty"`
 	Asked    *time.Time `json:"asked,omitempty"`
 	Due      *time.Time `json:"due,omitempty"`
-	Form     Data       `json:"form,omitzero" redact:"-"` // a JSON schema of the data of the decision
+	Form     Data       `json:"form,omitzero" redact:"schema"` // a JSON schema of the data of the decision
 	// open, made by this person already, or over
 	State string `json:"state"`
 	Why   string `json:"why,omitempty"` // why it can be made no more

@@ -12,7 +12,7 @@ type Definition struct {
 	// the way its runs are started; empty if the caller decides
 	Mode      string `json:"mode,omitempty"`
 	IDField   string `json:"id_field,omitempty"`
-	Input     Data   `json:"input,omitzero" redact:"-"` // the schema of its input, as JSON Schema
+	Input     Data   `json:"input,omitzero" redact:"schema"` // the schema of its input, as JSON Schema
 	Steps     []Node `json:"steps,omitempty"`
 	Listeners int    `json:"listeners,omitempty"`
 	// of an orchestrator, the newest version last
@@ -32,8 +32,8 @@ type Contract struct {
 // An EventType is a type of events of a contract.
 type EventType struct {
 	Type    string `json:"type"`
-	Checked bool   `json:"checked"`                    // the data is checked: by the schema, or by code
-	Schema  Data   `json:"schema,omitzero" redact:"-"` // of the data, as JSON Schema
+	Checked bool   `json:"checked"`                         // the data is checked: by the schema, or by code
+	Schema  Data   `json:"schema,omitzero" redact:"schema"` // of the data, as JSON Schema
 }
 
 // A Workflow is a definition with the numbers of its runs.

@@ -22,7 +22,7 @@ func (byCode) Check(json.RawMessage) error { return errors.New("never") }
 //
 // spec: A-10, B-18
 func TestAnOrchestratorShowsItsContracts(t *testing.T) {
-	w := begin(t, server.Options{Authenticator: people(t), Redact: []string{"type"}})
+	w := begin(t, server.Options{Authenticator: people(t), Redact: []string{"iban"}})
 	w.token = operatorToken
 	handle := func(context.Context, *orchestrator.Turn) error { return nil }
 	if err := w.engine.Register(orchestrator.Define(orchestrator.Orchestrator{
@@ -32,7 +32,9 @@ func TestAnOrchestratorShowsItsContracts(t *testing.T) {
 			{
 				URI: "parcels/2", Initial: []string{"parcel.given"}, Handle: handle,
 				Accepts: map[string]orchestrator.Schema{
-					"parcel.given":    schema.Of(`{"type": "object"}`),
+					"parcel.given": schema.Of(`{"type": "object", "properties": {
+						"iban": {"type": "string", "default": "DE89", "enum": ["DE89"]},
+						"open": {"type": "string", "default": "x"}}}`),
 					"parcel.lost":     byCode{},
 					"parcel.returned": nil,
 				},
@@ -49,7 +51,9 @@ func TestAnOrchestratorShowsItsContracts(t *testing.T) {
 			"emits_any": true},
 		{"uri": "parcels/2", "initial": ["parcel.given"], "accepts_any": false,
 			"emits_any": false, "accepts": [
-			{"type": "parcel.given", "checked": true, "schema": {"type": "object"}},
+			{"type": "parcel.given", "checked": true, "schema": {"type": "object",
+				"properties": {"iban": {"type": "string"},
+					"open": {"type": "string", "default": "x"}}}},
 			{"type": "parcel.lost", "checked": true},
 			{"type": "parcel.returned", "checked": false}
 		]}

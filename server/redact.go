@@ -45,7 +45,7 @@ var (
 )
 
 // walk returns a copy of a value in which all payloads are redacted, and no list is nil. A field
-// with the tag redact:"-" is a JSON schema: it has the names of fields, and no values.
+// with the tag redact:"schema" is a JSON schema.
 func (r redactor) walk(v reflect.Value) reflect.Value {
 	if isPayload(v.Type()) {
 		return reflect.ValueOf(r.payload(v.Bytes())).Convert(v.Type())
@@ -62,7 +62,11 @@ func (r redactor) walk(v reflect.Value) reflect.Value {
 		c := reflect.New(v.Type()).Elem()
 		c.Set(v)
 		for i := range v.NumField() {
-			if f := v.Type().Field(i); f.IsExported() && f.Tag.Get("redact") != "-" {
+			switch f := v.Type().Field(i); {
+			case !f.IsExported():
+			case f.Tag.Get("redact") == "schema":
+				c.Field(i).SetBytes(r.schema(v.Field(i).Bytes()))
+			default:
 				c.Field(i).Set(r.walk(v.Field(i)))
 			}
 		}
@@ -169,6 +173,45 @@ func (r redactor) payload(raw []byte) []byte {
 			out = append(out, '\n')
 		}
 		out = append(out, text...)
+	}
+}
+
+// schema returns a JSON schema that has the names of the hidden fields, and no values of them.
+func (r redactor) schema(raw []byte) []byte {
+	var v any
+	if len(raw) == 0 || len(r) == 0 || json.Unmarshal(raw, &v) != nil {
+		return raw
+	}
+	r.inSchema(v, false)
+	text, err := json.Marshal(v)
+	if err != nil {
+		return []byte(`"` + redacted + `"`)
+	}
+	return text
+}
+
+// inSchema takes the values out of a part of a schema, which is about a hidden field or has such.
+func (r redactor) inSchema(v any, hidden bool) {
+	switch v := v.(type) {
+	case []any:
+		for _, of := range v {
+			r.inSchema(of, hidden)
+		}
+	case map[string]any:
+		if hidden {
+			for _, name := range []string{"default", "const", "enum", "examples", "example"} {
+				delete(v, name)
+			}
+		}
+		properties, _ := v["properties"].(map[string]any)
+		for name, of := range properties {
+			r.inSchema(of, hidden || r.hides(name))
+		}
+		for name, of := range v {
+			if name != "properties" {
+				r.inSchema(of, hidden)
+			}
+		}
 	}
 }
 

@@ -29,27 +29,49 @@ type listed struct {
 // tests do not run on: other files are built there, and an int may have 32 bits. A build for each
 // would take minutes.
 func TestTheModuleIsValidOnOtherSystems(t *testing.T) {
-	for _, system := range []string{"windows/386", "darwin/arm64"} {
+	for _, system := range []string{"linux/386", "windows/amd64", "darwin/arm64"} {
 		t.Run(system, func(t *testing.T) {
 			t.Parallel()
 			goos, arch, _ := strings.Cut(system, "/")
-			if err := checkFor(root, goos, arch); err != nil {
-				t.Error(err)
+			if own, err := checkFor(root, goos, arch); err != nil || own < 50 {
+				t.Errorf("%d packages are checked: %v", own, err)
 			}
 		})
 	}
 }
 
+// TestAProgramForOtherSystemsIsJudged checks a module that is valid on some systems only.
+func TestAProgramForOtherSystemsIsJudged(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"go.mod":       "module " + modulePath + "\n\ngo 1.26\n",
+		"a.go":         "package a\n\nconst Large int = 1 << 40\n",
+		"a_windows.go": "package a\n\nvar Text string = 1\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for system, valid := range map[string]bool{
+		"linux/amd64": true, "linux/386": false, "windows/amd64": false,
+	} {
+		goos, arch, _ := strings.Cut(system, "/")
+		if own, err := checkFor(dir, goos, arch); own != 1 || (err == nil) != valid {
+			t.Errorf("%s: %d packages, %v", system, own, err)
+		}
+	}
+}
+
 // checkFor checks the types of the packages below a folder, and of all that they import. The bodies
-// of functions are checked in this module only.
-func checkFor(dir, goos, arch string) error {
+// of functions are checked in this module only. It returns the number of packages of this module.
+func checkFor(dir, goos, arch string) (own int, err error) {
 	cmd := exec.Command("go", "list", "-deps", "-json=ImportPath,Dir,GoFiles,ImportMap,Module",
 		"./...")
 	cmd.Dir, cmd.Stderr = dir, os.Stderr
 	cmd.Env = append(os.Environ(), "GOOS="+goos, "GOARCH="+arch, "CGO_ENABLED=0")
 	out, err := cmd.Output()
 	if err != nil {
-		return fmt.Errorf("go list: %w", err)
+		return 0, fmt.Errorf("go list: %w", err)
 	}
 	c := systemCheck{fset: token.NewFileSet(), done: map[string]*types.Package{
 		"unsafe": types.Unsafe,
@@ -57,12 +79,12 @@ func checkFor(dir, goos, arch string) error {
 	for dec := json.NewDecoder(strings.NewReader(string(out))); ; { // what is imported comes first
 		var p listed
 		if err := dec.Decode(&p); err == io.EOF {
-			return errors.Join(c.found...)
+			return c.own, errors.Join(c.found...)
 		} else if err != nil {
-			return err
+			return 0, err
 		}
 		if err := c.check(p); err != nil {
-			return err
+			return 0, err
 		}
 	}
 }
@@ -72,6 +94,7 @@ type systemCheck struct {
 	fset  *token.FileSet
 	sizes types.Sizes
 	done  map[string]*types.Package
+	own   int     // packages of this module
 	found []error // in this module
 }
 
@@ -89,6 +112,9 @@ func (c *systemCheck) check(p listed) error {
 		files = append(files, f)
 	}
 	own := p.Module != nil && p.Module.Path == modulePath
+	if own {
+		c.own++
+	}
 	config := types.Config{
 		Importer: checked{c.done, p.ImportMap}, Sizes: c.sizes, IgnoreFuncBodies: !own,
 		FakeImportC: true,

@@ -168,7 +168,9 @@ func (d *admission) askAnew(then func()) {
 		if r.gone() {
 			return
 		}
-		d.under = under
+		if under != nil { // else it is not admitted by them
+			d.under = under
+		}
 		if r.commands(); r.gone() {
 			return
 		}
@@ -261,14 +263,22 @@ func limitName(a *store.Ask) string {
 	return "limit " + rules.Shown(a.Limit) + "[" + a.Key + "]"
 }
 
-// settled is called with the lock when a commit is durable by which the run may have begun, or has
-// asked.
+// settled is called with the lock when a commit is durable, and its answers are taken. If the run
+// has begun by it, or got an answer to what it asked for, the engine compares its rules with the
+// newest. A run that waits for an answer, or is to stand in line, has not begun: before the commit
+// that says so, the store would count it.
 func (d *admission) settled(c *store.Change) {
-	if d.under == nil || !c.Create && len(c.Entries) == 0 && len(c.Asks) == 0 {
+	stands := d.asking || d.run.status() == journal.Pending
+	if d.under == nil || stands && !c.Unload {
 		return
 	}
-	d.run.k.outrun(d.under)
-	if !d.asking && d.run.status() != journal.Pending {
+	begun := c.Unload || c.Create || slices.ContainsFunc(c.Entries, func(e journal.Entry) bool {
+		return e.Status != 0 && e.Status != journal.Pending
+	})
+	if begun || len(c.Asks) > 0 {
+		d.run.k.outrun(d.under)
+	}
+	if begun {
 		d.under = nil
 	}
 }

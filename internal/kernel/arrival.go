@@ -210,8 +210,11 @@ func (a arrival) begin() {
 	if !r.memo.admitted && r.admission.isEarly() {
 		return
 	}
-	r.admission.under = r.k.rules.Load()
-	held := r.memo.joins != "" || r.admission.under.HoldsBack(r.def.limited())
+	now := r.k.rules.Load()
+	if !r.memo.admitted {
+		r.admission.under = now
+	}
+	held := r.memo.joins != "" || now.HoldsBack(r.def.limited())
 	if !r.memo.admitted && held {
 		r.admission.askAnew(a.start)
 		return

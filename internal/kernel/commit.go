@@ -75,7 +75,6 @@ func (r *run) committed(cs []store.Change) {
 	if c.Unload {
 		r.unloaded(c)
 	}
-	r.admission.settled(c)
 	var few [4]effect
 	effects := r.takeEffects(few[:0])
 	gone, again := r.over() && r.allDurable(), r.mustReturn()
@@ -86,6 +85,7 @@ func (r *run) committed(cs []store.Change) {
 		r.admission.answered(c.Asks)
 		gone = gone || r.over() && r.allDurable()
 	}
+	r.admission.settled(c)
 	r.mu.Unlock()
 	for i := range c.Entries {
 		if d := c.Entries[i].Detail; d != nil && d.Tell {

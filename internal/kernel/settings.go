@@ -62,24 +62,21 @@ func (o *obedience) learn(all []store.Setting) {
 // adjust changes limits in the store, to the numbers that the engine knows last. If the engine is
 // over before that, the next one does it when it joins, also for settings that are gone by then.
 //
-// A run that begins or asks under older rules may be committed after that: it is not counted then,
-// and a limit that it is the first to ask for has the older numbers. So the slots are adjusted once
-// more when such a commit is durable.
+// A run notes the rules under which it begins or asks. If they are not the newest when that is
+// durable, the store may have counted without the run, and may have made a limit with older numbers.
+// Then all limits are written once more. An engine that dies in between leaves a run uncounted.
 func (o *obedience) adjust() {
 	k := o.k
 	if !o.adjusting.LockOr(k.dead, nil) {
 		return
 	}
 	defer o.adjusting.Unlock()
-	again := o.outran.Swap(false)
-	now := k.rules.Load()
-	all := now.Changes(o.obeyed, k.limited())
-	if again {
-		isRate := func(a store.Adjust) bool { return a.Every > 0 }
-		all = slices.DeleteFunc(all, func(a store.Adjust) bool { return !isRate(a) })
-		all = append(all, slices.DeleteFunc(now.Changes(nil, k.limited()), isRate)...)
+	from := o.obeyed
+	if o.outran.Swap(false) {
+		from = nil
 	}
-	if !o.write(all) {
+	now := k.rules.Load()
+	if !o.write(now.Changes(from, k.limited())) {
 		return
 	}
 	o.obeyed = now

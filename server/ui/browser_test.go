@@ -70,6 +70,7 @@ var process = sync.OnceValues(func() (context.Context, error) {
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(at),
 		chromedp.NoSandbox, chromedp.Flag("disable-dev-shm-usage", true),
+		chromedp.WSURLReadTimeout(patience),
 		chromedp.Flag("disable-gpu", true), chromedp.Flag("disable-features", unwanted))
 	ctx, _ := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, endProcess = chromedp.NewContext(ctx, chromedp.WithErrorf(func(string, ...any) {}))

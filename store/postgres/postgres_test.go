@@ -1,8 +1,10 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"flag"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -31,6 +33,8 @@ func TestConformance(t *testing.T) {
 	})
 }
 
+var seed = flag.Uint64("seed", 0, "of the modes in which rows are tested; 0 is another one each time")
+
 // TestConformanceOfModes tests the other ways in which the driver sends its statements. They share
 // the rows of the contract. Their server does not wait for its disk.
 //
@@ -41,7 +45,7 @@ func TestConformanceOfModes(t *testing.T) {
 	way := func(query string, options Options) func(t *testing.T) storetest.Database {
 		return func(t *testing.T) storetest.Database { return databaseOf(f, t, query, options) }
 	}
-	storetest.RunShared(t, rand.Uint64(), map[string]func(t *testing.T) storetest.Database{
+	storetest.RunShared(t, cmp.Or(*seed, rand.Uint64()), map[string]func(t *testing.T) storetest.Database{
 		"simple": way("&default_query_exec_mode=simple_protocol", Options{Unsafe: true}),
 		"pooler": way("", Options{Pooler: true, Unsafe: true}),
 	})

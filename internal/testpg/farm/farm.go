@@ -5,9 +5,11 @@ package farm
 
 import (
 	"context"
+	"fmt"
 	"runtime"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -28,6 +30,9 @@ type database struct {
 	mu   sync.Mutex
 	conn *pgx.Conn // nil until the first statement
 }
+
+// patience is how long a statement may wait, for a transaction that a test has left open.
+const patience = time.Minute
 
 // drop takes the schema of the driver away, so that the next test makes it.
 const drop = "drop schema if exists perdure cascade"
@@ -61,9 +66,7 @@ func Of(t *testing.T, create func() string) *Farm {
 	}
 	t.Cleanup(func() {
 		for _, d := range f.free {
-			if d.conn != nil {
-				_ = d.conn.Close(context.Background())
-			}
+			d.close()
 		}
 	})
 	return f
@@ -85,6 +88,8 @@ func (f *Farm) URL(t *testing.T) string {
 		defer f.mu.Unlock()
 		if delete(f.used, d.url); err == nil {
 			f.free = append(f.free, d)
+		} else {
+			d.close()
 		}
 	})
 	return d.url
@@ -108,17 +113,28 @@ func (f *Farm) Execute(url, sql string, args ...any) error {
 	f.mu.Lock()
 	d := f.used[url]
 	f.mu.Unlock()
+	if d == nil {
+		return fmt.Errorf("the farm has no database %s", url)
+	}
 	return d.execute(sql, args...)
+}
+
+func (d *database) close() {
+	if d.conn != nil {
+		_ = d.conn.Close(context.Background())
+	}
 }
 
 func (d *database) execute(sql string, args ...any) (err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
 	if d.conn == nil || d.conn.IsClosed() {
-		if d.conn, err = pgx.Connect(context.Background(), d.url); err != nil {
+		if d.conn, err = pgx.Connect(ctx, d.url); err != nil {
 			return err
 		}
 	}
-	_, err = d.conn.Exec(context.Background(), sql, args...)
+	_, err = d.conn.Exec(ctx, sql, args...)
 	return err
 }
