@@ -159,6 +159,10 @@ func TestABatchIsFollowedAndStopped(t *testing.T) {
 	b.click("dialog form button", "Stop")
 	b.sees("“enough”")
 	b.sees("The runs that it has not come to stay as they are.")
+	b.open("batches")
+	b.until("document.querySelectorAll('tbody tr').length === 2")
+	b.click("label", "only those that go on")
+	b.until("document.querySelectorAll('tbody tr').length === 0")
 }
 
 // spec: B-17, B-18

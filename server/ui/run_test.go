@@ -328,7 +328,11 @@ func TestADecisionBehindALink(t *testing.T) {
 	}
 	b.until("!document.querySelector('nav')")
 	b.fill("input[type=number]", "30")
+	b.fill("input[maxlength='1000']", "it is fair")
+	b.script("window.real = window.fetch; window.fetch = (at, o) => { " +
+		"window.sent = o?.body; return window.real(at, o) }")
 	b.click("form button", "Approve")
+	b.until("window.sent.includes('it is fair')")
 	b.sees("You have approved it, as gina. With it, the request is approved.")
 	b.do(chromedp.Reload())
 	b.sees("You have decided this already.")

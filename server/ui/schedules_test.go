@@ -35,6 +35,7 @@ func TestASchedule(t *testing.T) {
 	b.sees("last: the last of them starts a run")
 	b.until("document.querySelectorAll('[aria-labelledby=times] li').length === 10")
 	b.sees("the clock goes from 02:00:00 to 03:00:00 and skips 02:30:00")
+	b.until("!document.querySelector('[aria-labelledby=times] li').innerText.includes('UTC')")
 	b.sees("It has started none yet")
 
 	b.click("[aria-label=Actions] button", "Pause")
@@ -60,6 +61,8 @@ func TestASchedule(t *testing.T) {
 	b.click("dialog form button", "Delete")
 	b.until("location.pathname === '/schedules'")
 	b.sees("There are no schedules that go on")
+	b.click("label", "finished and deleted ones too")
+	b.sees("nightly")
 }
 
 // A schedule is made by a form, which shows its next times before.
