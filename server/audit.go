@@ -53,15 +53,15 @@ const mostActs = 1000
 // What callers without a credential ask for is kept apart, so that they cannot make the server
 // forget the acts of others.
 type acts struct {
-	mu               sync.Mutex
-	known, strangers ring
+	mu             sync.Mutex
+	known, unknown ring
 }
 
 func (a *acts) add(act Act) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if act.By == "" {
-		a.strangers.add(act)
+		a.unknown.add(act)
 	} else {
 		a.known.add(act)
 	}
@@ -72,9 +72,9 @@ func (a *acts) add(act Act) {
 func (a *acts) newest(limit int, such func(Act) bool) (all []Act, forgotten int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	all = slices.Concat(a.known.newest(limit, such), a.strangers.newest(limit, such))
+	all = slices.Concat(a.known.newest(limit, such), a.unknown.newest(limit, such))
 	slices.SortStableFunc(all, func(x, y Act) int { return y.At.Compare(x.At) })
-	return all[:min(limit, len(all))], a.known.forgotten() + a.strangers.forgotten()
+	return all[:min(limit, len(all))], a.known.forgotten() + a.unknown.forgotten()
 }
 
 // A ring has the newest of some acts.
@@ -117,7 +117,8 @@ func (s stateRoutes) remembered() {
 		id: "list-acts", method: http.MethodGet, path: "/audit", group: "operations",
 		summary: "The acts that this process was asked for since its start, newest first",
 		need:    auth.Admin,
-		about: "It remembers the newest 1,000, and 1,000 of callers without a credential. Other servers of the database have others, and " +
+		about: "It remembers the newest 1,000, and 1,000 of callers without a credential. Other " +
+			"servers of the database have others, and " +
 			"the log or the file of the audit has them all.",
 	}, func(_ context.Context, in *struct {
 		Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"the longest list"`

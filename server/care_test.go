@@ -98,7 +98,8 @@ func TestTheNewestActsAreRemembered(t *testing.T) {
 	for range 1100 {
 		w.want(204, "DELETE", api+"/session", "")
 	}
-	is("?by=vera&limit=1", "vera rotate-key 403") // strangers make it forget nothing of others
+	// who has no credential makes it forget nothing of others
+	is("?by=vera&limit=1", "vera rotate-key 403")
 	if all, forgotten := acts("?limit=1000"); len(all) != 1000 || forgotten != 102.0 ||
 		all[0] != " end-session 204" {
 		t.Error(len(all), forgotten, all[0])
@@ -121,7 +122,8 @@ func TestTheConfigurationIsForAdmins(t *testing.T) {
 		t.Error(got)
 	}
 	bare := begin(t, server.Options{})
-	if got := bare.want(http.StatusOK, "GET", api+"/configuration", ""); len(got["keys"].([]any)) != 0 {
+	got = bare.want(http.StatusOK, "GET", api+"/configuration", "")
+	if len(got["keys"].([]any)) != 0 {
 		t.Error(got)
 	}
 }

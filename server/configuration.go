@@ -35,7 +35,8 @@ type Configuration struct {
 // configuration registers how the server is configured.
 func (s stateRoutes) configuration() {
 	add(s.Server, operation{
-		id: "get-configuration", method: http.MethodGet, path: "/configuration", group: "operations",
+		id: "get-configuration", method: http.MethodGet, path: "/configuration",
+		group:   "operations",
 		summary: "How this server is configured, without secrets, and its version",
 		need:    auth.Admin,
 		about:   "A program that is configured by its code has no keys.",

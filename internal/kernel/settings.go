@@ -63,8 +63,9 @@ func (o *obedience) learn(all []store.Setting) {
 // over before that, the next one does it when it joins, also for settings that are gone by then.
 //
 // A run notes the rules under which it begins or asks. If they are not the newest when that is
-// durable, the store may have counted without the run, and may have made a limit with older numbers.
-// Then all limits are written once more. An engine that dies in between leaves a run uncounted.
+// durable, the store may have counted without the run, and may have made a limit with older
+// numbers. Then all limits are written once more. An engine that dies in between leaves a run
+// uncounted.
 func (o *obedience) adjust() {
 	k := o.k
 	if !o.adjusting.LockOr(k.dead, nil) {

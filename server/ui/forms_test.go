@@ -97,7 +97,8 @@ func TestASignalOfTwoPagesIsShownOnce(t *testing.T) {
 	b.until("document.querySelectorAll('section li').length === 100")
 	b.click("button", "More")
 	b.until("document.querySelectorAll('section li').length === 102")
-	first := b.number("document.querySelector('section li').innerText.match(/number ([0-9]+)/)[1] * 1")
+	first := b.number("document.querySelector('section li').innerText" +
+		".match(/number ([0-9]+)/)[1] * 1")
 	w.post(fmt.Sprintf("signals/unrouted/%d/deliver/%s", first, run), "{}")
 	b.until("document.querySelectorAll('section li').length === 101")
 }

@@ -33,7 +33,7 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-var seed = flag.Uint64("seed", 0, "of the modes in which rows are tested; 0 is another one each time")
+var seed = flag.Uint64("seed", 0, "of the modes that rows are tested in; 0 is another each time")
 
 // TestConformanceOfModes tests the other ways in which the driver sends its statements. They share
 // the rows of the contract. Their server does not wait for its disk.
@@ -45,7 +45,8 @@ func TestConformanceOfModes(t *testing.T) {
 	way := func(query string, options Options) func(t *testing.T) storetest.Database {
 		return func(t *testing.T) storetest.Database { return databaseOf(f, t, query, options) }
 	}
-	storetest.RunShared(t, cmp.Or(*seed, rand.Uint64()), map[string]func(t *testing.T) storetest.Database{
+	of := cmp.Or(*seed, rand.Uint64())
+	storetest.RunShared(t, of, map[string]func(t *testing.T) storetest.Database{
 		"simple": way("&default_query_exec_mode=simple_protocol", Options{Unsafe: true}),
 		"pooler": way("", Options{Pooler: true, Unsafe: true}),
 	})
