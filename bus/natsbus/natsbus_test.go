@@ -49,7 +49,9 @@ func TestABrokerOnNATSKeepsTheContract(t *testing.T) {
 		raw := connect(t, s.Addr()).Conn()
 		return brokertest.World{
 			Prefix: fmt.Sprint("world", number.Add(1), "/"), Redelivers: 2 * quick().AckWait,
-			Open: func() bus.Broker { return natsbus.New(connect(t, s.Addr()), quick()) },
+			// the library notices after 30 seconds that it has dropped a message
+			Patience: 3 * time.Minute,
+			Open:     func() bus.Broker { return natsbus.New(connect(t, s.Addr()), quick()) },
 			Raw: func(_ context.Context, topic string, data []byte) error {
 				return raw.Publish(topic, data)
 			},
