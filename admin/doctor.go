@@ -365,27 +365,18 @@ func inForce(cfg kernel.Config) string {
 		if d <= 0 {
 			return "never"
 		}
-		return "every " + span(d)
+		return "every " + d.String()
 	}
-	return fmt.Sprintf("the engine here has at most %s in memory, sweeps %s, cleans up %s, keeps "+
-		"ended runs %s, those with a dead letter %s and signals that found no run %s, parks a run "+
+	return spans.Replace(fmt.Sprintf("the engine here has at most %s in memory, sweeps %s, cleans up %s, keeps "+
+		"ended runs %s, those with a dead letter %v and signals that found no run %v, parks a run "+
 		"after %d crashes in a row, and takes payloads of at most %s",
 		counted(cfg.Capacity, "run"), often(cfg.Sweep), often(cfg.CleanUp), cfg.Retain,
-		span(max(cfg.KeepDeadLettered, 0)), span(cfg.KeepPosts), cfg.MaxCrashes,
-		sizeOf(int64(cfg.MaxPayload)))
+		max(cfg.KeepDeadLettered, 0), cfg.KeepPosts, cfg.MaxCrashes,
+		sizeOf(int64(cfg.MaxPayload))))
 }
 
-// span returns a duration as configuration has it: 168h instead of 168h0m0s.
-func span(d time.Duration) string {
-	text := d.String()
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
-	}
-	return text
-}
+// spans shortens durations to the form that the configuration has: 168h instead of 168h0m0s.
+var spans = strings.NewReplacer("h0m0s", "h", "m0s", "m")
 
 // sizeOf returns a number of bytes for people, as the dashboard has it.
 func sizeOf(n int64) string {

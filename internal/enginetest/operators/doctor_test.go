@@ -214,7 +214,7 @@ func TestTheDoctorReadsTheFactsOfTheStore(t *testing.T) {
 			},
 			"store": {
 				info:   store.Info{Driver: "sqlite", Runs: 10, Bytes: 12345},
-				health: admin.Healthy, evidence: "10 runs, 12345 bytes",
+				health: admin.Healthy, evidence: "10 runs, 12 KB",
 			},
 		} {
 			s.slots = c.slots
@@ -254,8 +254,8 @@ func TestTheDoctorShowsTheSettingsOfTheEngine(t *testing.T) {
 		})
 		defer func() { w.End() }()
 		for _, text := range []string{
-			"at most 7 runs in memory", "sweeps every 2s", "cleans up every 3h0m0s",
-			"keeps ended runs 4h0m0s", "a dead letter 5h0m0s", "found no run 6h0m0s",
+			"at most 7 runs in memory", "sweeps every 2s", "cleans up every 3h, ",
+			"keeps ended runs 4h, ", "a dead letter 5h and", "found no run 6h, ",
 		} {
 			is(t, check(t, admin.New(w.Engine), "settings"), admin.Failing, text)
 		}
