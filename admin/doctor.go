@@ -367,12 +367,13 @@ func inForce(cfg kernel.Config) string {
 		}
 		return "every " + d.String()
 	}
-	return spans.Replace(fmt.Sprintf("the engine here has at most %s in memory, sweeps %s, cleans up %s, keeps "+
+	text := fmt.Sprintf("the engine here has at most %s in memory, sweeps %s, cleans up %s, keeps "+
 		"ended runs %s, those with a dead letter %v and signals that found no run %v, parks a run "+
 		"after %d crashes in a row, and takes payloads of at most %s",
 		counted(cfg.Capacity, "run"), often(cfg.Sweep), often(cfg.CleanUp), cfg.Retain,
 		max(cfg.KeepDeadLettered, 0), cfg.KeepPosts, cfg.MaxCrashes,
-		sizeOf(int64(cfg.MaxPayload))))
+		sizeOf(int64(cfg.MaxPayload)))
+	return spans.Replace(text)
 }
 
 // spans shortens durations to the form that the configuration has: 168h instead of 168h0m0s.
