@@ -34,7 +34,8 @@ func TestAnOrchestratorShowsItsContracts(t *testing.T) {
 				Accepts: map[string]orchestrator.Schema{
 					"parcel.given": schema.Of(`{"type": "object", "properties": {
 						"iban": {"type": "string", "default": "DE89", "enum": ["DE89"]},
-						"open": {"type": "string", "default": "x"}}}`),
+						"open": {"type": "integer", "default": 9007199254740993}},
+						"examples": [{"iban": "DE89", "open": 1}]}`),
 					"parcel.lost":     byCode{},
 					"parcel.returned": nil,
 				},
@@ -53,7 +54,8 @@ func TestAnOrchestratorShowsItsContracts(t *testing.T) {
 			"emits_any": false, "accepts": [
 			{"type": "parcel.given", "checked": true, "schema": {"type": "object",
 				"properties": {"iban": {"type": "string"},
-					"open": {"type": "string", "default": "x"}}}},
+					"open": {"type": "integer", "default": 9007199254740993}},
+				"examples": [{"iban": "[redacted]", "open": 1}]}},
 			{"type": "parcel.lost", "checked": true},
 			{"type": "parcel.returned", "checked": false}
 		]}

@@ -83,13 +83,16 @@ func TestARunIsItsOwnRootCause(t *testing.T) {
 //
 // spec: B-17
 func TestAFailureThatTheCodeBearsIsNoRootCause(t *testing.T) {
-	hurried := perdure.Define("hurried", bearing, perdure.Timeout(100*time.Millisecond))
+	hurried := perdure.Define("hurried", bearing, perdure.Timeout(time.Second))
 	w := open(t, setting{more: hurried})
 	id := w.start("hurried", "")
 	if got := w.ended(id)["status"]; got != "TIMED_OUT" {
 		t.Fatal(got)
 	}
 	out := w.want(200, "GET", api+"/executions/"+id+"/graph", "")
+	if steps := fmt.Sprint(out["steps"]); !strings.Contains(steps, "there is nothing to see") {
+		t.Fatal("no step has failed: ", steps)
+	}
 	chain := out["root_cause"].([]any)
 	if first := chain[0].(map[string]any); len(chain) != 1 || first["step"] != nil ||
 		!strings.Contains(fmt.Sprint(first["error"]), "time") {

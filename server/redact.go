@@ -179,7 +179,9 @@ func (r redactor) payload(raw []byte) []byte {
 // schema returns a JSON schema that has the names of the hidden fields, and no values of them.
 func (r redactor) schema(raw []byte) []byte {
 	var v any
-	if len(raw) == 0 || len(r) == 0 || json.Unmarshal(raw, &v) != nil {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	if len(raw) == 0 || len(r) == 0 || d.Decode(&v) != nil {
 		return raw
 	}
 	r.inSchema(v, false)
@@ -190,7 +192,8 @@ func (r redactor) schema(raw []byte) []byte {
 	return text
 }
 
-// inSchema takes the values out of a part of a schema, which is about a hidden field or has such.
+// inSchema takes the values out of a part of a schema that is about a hidden field. Elsewhere the
+// values are payloads, which may have hidden fields.
 func (r redactor) inSchema(v any, hidden bool) {
 	switch v := v.(type) {
 	case []any:
@@ -198,9 +201,11 @@ func (r redactor) inSchema(v any, hidden bool) {
 			r.inSchema(of, hidden)
 		}
 	case map[string]any:
-		if hidden {
-			for _, name := range []string{"default", "const", "enum", "examples", "example"} {
+		for _, name := range []string{"default", "const", "enum", "examples", "example"} {
+			if of, has := v[name]; has && hidden {
 				delete(v, name)
+			} else if has {
+				v[name] = r.value(of, new(bool))
 			}
 		}
 		properties, _ := v["properties"].(map[string]any)
