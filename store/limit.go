@@ -104,8 +104,9 @@ type Adjust struct {
 	Revision int64 // as in Ask
 
 	// Workflow is set for a limit that begins to count the runs of a workflow. Its open runs that
-	// have begun, and have no slot of that number, get one, also above Max. Runs that end with the
-	// group get none, unless another run continues them.
+	// have begun, and have no slot of that number, get one, also above Max. A run that stands in
+	// line for a slot with a negative number has not begun. Runs that end with the group get none,
+	// unless another run continues them.
 	Workflow string
 	Slot     int64
 }

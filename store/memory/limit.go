@@ -441,12 +441,24 @@ func (tx *transaction) leaves(run journal.Number) bool {
 	return ends
 }
 
+// standsInLine reports whether a run waits for a slot that it has to its end: it has not begun, even
+// if its head does not say so yet.
+func (d *limits) standsInLine(run journal.Number) bool {
+	for number, s := range d.slots[run] {
+		if number < 0 && !s.held {
+			return true
+		}
+	}
+	return false
+}
+
 // countIn adds slots for the runs of a workflow that have begun, above the limit too.
 func (tx *transaction) countIn(a store.Adjust) {
 	d := &tx.data.limits
 	for _, r := range tx.data.byNumber {
 		if r.head.Workflow != a.Workflow || !r.isOpen() || r.head.Status == journal.Pending ||
-			d.slots[r.head.Number][a.Slot] != nil || tx.leaves(r.head.Number) {
+			d.slots[r.head.Number][a.Slot] != nil || d.standsInLine(r.head.Number) ||
+			tx.leaves(r.head.Number) {
 			continue
 		}
 		l := tx.limit(a.Limit, "")

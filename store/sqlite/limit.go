@@ -62,9 +62,10 @@ where lim = ? and held = 0 and priority = ? and share = ? and came > ? order by 
 	selectTokens = `select run, number from perdure_slots where lim = ? and due > ? order by ask`
 	updateToken  = `update perdure_slots set due = ? where run = ? and number = ?`
 
-	// selectBegun returns the open runs of a workflow that have begun and have no such slot.
+	// selectBegun returns the open runs of a workflow that have begun and have no such slot. A run
+	// that stands in line has not begun, even if its head does not say so yet.
 	selectBegun = `select number from perdure_heads where workflow = ? and ended is null and status <> ?
-and not exists (select 1 from perdure_slots where run = perdure_heads.number and number = ?) order by number`
+and not exists (select 1 from perdure_slots where run = perdure_heads.number and (number = ? or number < 0 and held = 0)) order by number`
 )
 
 // A limit is a row of the limits that a group changes.

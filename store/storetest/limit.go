@@ -28,6 +28,7 @@ func limitChecks() []check {
 		{"limit/a run that continues another has its slots", limitInherits},
 		{"limit/more slots are given at once, and fewer take none away", limitAdjusts},
 		{"limit/a limit that begins to count runs counts those that have begun", limitCounts},
+		{"limit/a limit that begins to count runs does not count those in line", limitCountsNoLine},
 		{"limit/a group that is refused changes no limit", limitRefused},
 		{"limit/a group that is sent again changes no limit twice", limitSentAgain},
 		{"limit/a run that gets a slot is not unloaded in the same group", limitUnload},
@@ -471,6 +472,20 @@ func limitCounts(w *world) {
 	begun := w.start("") // it asks in the group that counts it
 	begun.Asks = []store.Ask{{Slot: -1, Limit: "mail", Max: 1}}
 	answered(w, w.commit(begun, store.Change{Adjusts: []store.Adjust{count}})[:1], "G")
+}
+
+// The heads of the runs say that they go on: it is not written yet that they stand in line.
+func limitCountsNoLine(w *world) {
+	w.join(0)
+	key := func(c store.Change) store.Change {
+		c.Asks = []store.Ask{{Slot: -2, Limit: "mail:key", Key: "k", Max: 1}}
+		return c
+	}
+	holder, first := key(w.start("")), key(w.start(""))
+	answered(w, w.commit(holder, first), "GL")
+	count := store.Adjust{Limit: "mail", Max: 1, Workflow: "w", Slot: -1}
+	w.commit(store.Change{Adjusts: []store.Adjust{count}})
+	w.same("counted", slotsOf(w, store.SlotQuery{Limit: "mail"}), "mail[] 1/-1 holds of 1 1+0;")
 }
 
 func limitRefused(w *world) {

@@ -279,7 +279,7 @@ func (m *reference) take(p *place) {
 func (m *reference) adjust(a store.Adjust) (grants int) {
 	for _, r := range m.runs {
 		had := slices.ContainsFunc(m.places, func(p *place) bool {
-			return p.run == r.number && p.slot == a.Slot
+			return p.run == r.number && (p.slot == a.Slot || p.slot < 0 && !p.held)
 		})
 		if a.Workflow == "" || r.workflow != a.Workflow || !r.begun || had {
 			continue

@@ -325,7 +325,8 @@ begin
             id_here := 0;
             for got in select number from perdure.heads h where h.workflow = p_workflow[i] and h.ended is null and h.number > 0 and h.status <> p_pending
                 and (h.number <> all(coalesce(p_ended, array[]::bigint[])) or h.number = any(p_inherited))
-                and (select true from perdure.slots o where o.run = h.number and o.number = p_slot[i]) is null order by number loop
+                and (select true from perdure.slots o where o.run = h.number and (o.number = p_slot[i] or o.number < 0 and not o.held) limit 1) is null
+                order by number loop
                 if id_here = 0 then
                     id_here := perdure.limit_of(p_name[i], '');
                     perform from perdure.limits where id = id_here and revision > p_revision[i];
