@@ -441,8 +441,8 @@ func (tx *transaction) leaves(run journal.Number) bool {
 	return ends
 }
 
-// standsInLine reports whether a run waits for a slot that it has to its end: it has not begun, even
-// if its head does not say so yet.
+// standsInLine reports whether a run waits for a slot that it has to its end: it has not begun,
+// even if its head does not say so yet.
 func (d *limits) standsInLine(run journal.Number) bool {
 	for number, s := range d.slots[run] {
 		if number < 0 && !s.held {
