@@ -411,6 +411,7 @@ func TestScriptsOnPostgreSQL(t *testing.T) {
 		"runs.txt", "bulk.txt", "alerts.txt", "callbacks.txt", "output.txt",
 	} {
 		t.Run(file, func(t *testing.T) {
+			t.Parallel()
 			playOnPostgreSQL(t, filepath.Join("testdata", file))
 		})
 	}
