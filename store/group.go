@@ -109,8 +109,10 @@ type Change struct {
 // Detail.Message is the sender's ID of the message. The chain of the receiver has it once:
 // further messages of that ID are duplicates, also after the message was taken and after the
 // run has ended. If a group is sent again, a message by workflow ID is recognized by its ID and
-// its time (At), in whichever run had the workflow ID then. A post without an ID may be
-// delivered twice, unless the group has entries or new runs by which it is recognized.
+// its time (At), in whichever run had the workflow ID then. A message whose ID the receiver knows
+// counts as delivered by such a group, also if another sender has posted it: the verdict does not
+// say that the inbox has the content of the post. A post without an ID may be delivered twice,
+// unless the group has entries or new runs by which it is recognized.
 //
 // An unrouted message is delivered when a run of its workflow ID is created. It then counts as not
 // given to the run's engine. So does a message that is moved, and a message that a run takes over

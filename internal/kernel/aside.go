@@ -69,13 +69,13 @@ func (p *pipeline) tryAside() {
 		b := p.aside.parts[0]
 		p.aside.parts = slices.Delete(p.aside.parts, 0, 1)
 		p.mu.Unlock()
-		err := p.put(b)
+		resent, err := p.put(b)
 		if held(err) || len(b.sources) > 1 && refusal(err) {
 			p.setAside(b)
 			continue
 		}
 		p.telling.Add(1)
-		p.told <- verdict{b, err, nil}
+		p.told <- verdict{b, err, resent, nil}
 		p.release(b.sources)
 	}
 }
@@ -109,20 +109,22 @@ func (p *pipeline) pushed(work []source) []source {
 	return work
 }
 
-// put commits a batch, and notifies observers how long that took.
-func (p *pipeline) put(b batch) error {
+// put commits a batch, and notifies observers how long that took. It reports whether it sent the
+// batch more than once.
+func (p *pipeline) put(b batch) (resent bool, err error) {
 	if len(b.sources) == 0 {
-		return nil
+		return false, nil
 	}
 	began, rows := time.Now(), 0
 	for i := range b.changes {
 		rows += len(b.changes[i].Entries)
 	}
-	err := p.commit(&store.Group{Changes: b.changes})
+	g := &store.Group{Changes: b.changes}
+	err = p.commit(g)
 	if err == nil && rows > 0 {
 		p.observe(observe.Notice{
 			Kind: observe.Committed, Took: time.Since(began), Rows: rows,
 		})
 	}
-	return err
+	return g.Again, err
 }

@@ -209,8 +209,8 @@ func (q *claims) collect() error {
 }
 
 // sent delivers the messages of a group to runs of this engine, and looks for runs that the group
-// has made or woken.
-func (q *claims) sent(cs []store.Change) {
+// has made or woken. If the group was sent more than once, the runs read the messages.
+func (q *claims) sent(cs []store.Change, resent bool) {
 	k := q.k
 	look := false
 	for i := range cs {
@@ -227,7 +227,7 @@ func (q *claims) sent(cs []store.Change) {
 			case p.To.Owner == 0, p.Unrouted != 0: // a message that was moved has to be asked for
 				look = true
 			case p.To.Owner == k.engine:
-				q.hand(p)
+				q.hand(p, resent)
 			}
 		}
 	}
@@ -244,24 +244,29 @@ func (q *claims) granted(g *store.Group) {
 }
 
 // hand delivers a message to its run, which this engine has. If the run is being claimed just now,
-// the message waits until the run is loaded.
-func (q *claims) hand(p *store.Post) {
+// the message waits until the run is loaded. A message in doubt is read from the store.
+func (q *claims) hand(p *store.Post, inDoubt bool) {
 	k := q.k
 	m := p.Message
 	m.Seq = p.Number
-	if r := k.loadedRun(p.To.Number); r != nil {
+	deliver := func(r *run) {
 		r.mu.Lock()
-		r.receive(m)
-		r.mu.Unlock()
+		defer r.mu.Unlock()
+		if inDoubt {
+			r.learn(m.Seq)
+		} else {
+			r.receive(m)
+		}
+	}
+	if r := k.loadedRun(p.To.Number); r != nil {
+		deliver(r)
 		return
 	}
 	go func() {
 		var r *run
 		q.claimed(func() { r = k.loadedRun(p.To.Number) })
 		if r != nil {
-			r.mu.Lock()
-			r.receive(m)
-			r.mu.Unlock()
+			deliver(r)
 		}
 	}()
 }

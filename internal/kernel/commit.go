@@ -48,7 +48,7 @@ func (r *run) take(cs []store.Change, rows, bytes *int, first bool) ([]store.Cha
 
 // committed implements source. Observers are notified first, so that a notice of a step that begins
 // when an entry is durable comes after the notice of that entry.
-func (r *run) committed(cs []store.Change) {
+func (r *run) committed(cs []store.Change, resent bool) {
 	c := &cs[0]
 	r.k.gate.count(-int64(sizeOf(c.Entries)))
 	if !c.Create || c.Verdict == store.Written {
@@ -105,7 +105,7 @@ func (r *run) committed(cs []store.Change) {
 		close(r.begun)
 	}
 	r.k.news.durable(c.Entries)
-	r.k.sent(cs)
+	r.k.sent(cs, resent)
 	r.k.buffers.put(c.Entries)
 }
 

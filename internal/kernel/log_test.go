@@ -53,7 +53,7 @@ func TestStepTxKeepsEntriesBesideIt(t *testing.T) {
 					"the transaction begins while entry %d is not durable", group[0].Entries[0].Seq,
 				)
 			}
-			r.committed(group)
+			r.committed(group, false)
 		}
 		if !<-began || !r.isDurable(2) {
 			t.Errorf("the transaction does not begin, and %d entries are on their way", r.onWay)
@@ -67,7 +67,7 @@ func TestStepTxKeepsEntriesBesideIt(t *testing.T) {
 // spec: B-4
 func TestARefusalTakesWhatFollows(t *testing.T) {
 	r := aRun(t)
-	r.committed(r.group())
+	r.committed(r.group(), false)
 	two, three := r.group(), r.group()
 	why := &store.DataError{Err: errors.New("no")}
 	r.refused(two, why)

@@ -79,8 +79,9 @@ func (b batch) split(n int) (batch, batch) {
 // A verdict is the result of committing a batch, or a part of it.
 type verdict struct {
 	batch
-	err  error
-	done *batch // the batch that is free when this verdict is told; nil if another part follows
+	err    error
+	resent bool   // the group was sent more than once
+	done   *batch // the batch that is free when this verdict is told; nil if another part follows
 }
 
 // A source has something to make durable: a run, or a submission.
@@ -89,8 +90,10 @@ type source interface {
 	// is set, it takes nothing and returns false if they exceed the rows and bytes left. It
 	// subtracts what it took from rows and bytes.
 	take(cs []store.Change, rows, bytes *int, first bool) ([]store.Change, bool)
-	// committed is called with changes that are durable, with their verdicts.
-	committed(cs []store.Change)
+	// committed is called with changes that are durable, with their verdicts. If their group was
+	// sent more than once, a message that counts as delivered may be that of another sender, with
+	// the same ID and other content.
+	committed(cs []store.Change, resent bool)
 	// refused is called with changes that can never be durable, or, with a final error of the
 	// store, when no change can.
 	refused(cs []store.Change, err error)
@@ -181,7 +184,7 @@ func (p *pipeline) deliver(v verdict) {
 		cs := v.changes[at : at+v.gave[i]]
 		at += v.gave[i]
 		if v.err == nil {
-			s.committed(cs)
+			s.committed(cs, v.resent)
 		} else {
 			s.refused(cs, v.err)
 		}
@@ -251,7 +254,7 @@ func (b *batch) form(work []source) int {
 // halve commits a part of a batch. If that is refused, it commits one half of the part and then the
 // other. done is free after it.
 func (p *pipeline) halve(part batch, done *batch) {
-	err := p.put(part)
+	resent, err := p.put(part)
 	switch n := len(part.sources); {
 	case held(err):
 		p.setAside(batch{
@@ -259,7 +262,7 @@ func (p *pipeline) halve(part batch, done *batch) {
 		})
 		p.pass(verdict{done: done})
 	case n < 2 || !refusal(err):
-		p.pass(verdict{part, err, done})
+		p.pass(verdict{part, err, resent, done})
 	default:
 		one, other := part.split(n / 2)
 		p.halve(one, nil)

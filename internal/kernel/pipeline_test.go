@@ -33,7 +33,7 @@ func (f *fakeRun) take(cs []store.Change, rows, bytes *int, first bool) ([]store
 	return cs, true
 }
 
-func (f *fakeRun) committed([]store.Change)          { f.verdict += "committed " }
+func (f *fakeRun) committed([]store.Change, bool)    { f.verdict += "committed " }
 func (f *fakeRun) refused(_ []store.Change, e error) { f.verdict += "refused: " + e.Error() }
 
 // play pushes runs, lets the pipeline commit them, and returns the groups that reached the store:

@@ -36,7 +36,7 @@ func (l *submission) take(cs []store.Change, rows, bytes *int, first bool) ([]st
 }
 
 // committed implements source.
-func (l *submission) committed(cs []store.Change) {
+func (l *submission) committed(cs []store.Change, resent bool) {
 	l.changes = append([]store.Change(nil), cs...)
 	l.k.tellMade(cs)
 	for i := range cs {
@@ -44,7 +44,7 @@ func (l *submission) committed(cs []store.Change) {
 			l.k.look()
 		}
 	}
-	l.k.sent(cs)
+	l.k.sent(cs, resent)
 	close(l.done)
 }
 
