@@ -75,17 +75,19 @@ func (a *Client) DeadLetters(ctx context.Context, q DeadLetterQuery) ([]deadlett
 }
 
 // CountDeadLetters returns the number of open dead letters that the query selects, or of the
-// handled ones, whatever its cursor and limit. It may still count a dead letter as open that was
-// settled just now.
-func (a *Client) CountDeadLetters(ctx context.Context, q DeadLetterQuery) (int, error) {
+// handled ones, whatever its cursor and limit. It stops at 10,000, and reports whether there may be
+// more. It may still count a dead letter as open that was settled just now.
+func (a *Client) CountDeadLetters(ctx context.Context, q DeadLetterQuery) (n int, more bool,
+	err error) {
 	f := q.filter()
-	f.After, f.Limit = journal.Cursor{}, store.MaxLimit
-	for n := 0; ; {
+	f.After = journal.Cursor{}
+	for {
+		f.Limit = min(store.MaxLimit, store.MaxCounted-n)
 		heads, next, err := a.client.FrontEnd.Heads(ctx, f)
-		if n += len(heads); err != nil || next.IsZero() {
-			return n, err
+		n, f.After = n+len(heads), next
+		if err != nil || next.IsZero() || n == store.MaxCounted {
+			return n, !next.IsZero(), err
 		}
-		f.After = next
 	}
 }
 

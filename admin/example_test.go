@@ -105,7 +105,7 @@ func ExampleClient_DeadLetters() {
 		}
 		_, _ = run.Result(ctx)
 	}
-	n, err := admin.New(engine).CountDeadLetters(ctx, admin.DeadLetterQuery{Workflow: "order"})
+	n, _, err := admin.New(engine).CountDeadLetters(ctx, admin.DeadLetterQuery{Workflow: "order"})
 	fmt.Println(n, "letters", err)
 	letters, _, err := admin.New(engine).DeadLetters(ctx, admin.DeadLetterQuery{})
 	for _, l := range letters {
@@ -150,7 +150,7 @@ func ExampleClient_AddDeadLetter() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	n, err := a.CountDeadLetters(ctx, admin.DeadLetterQuery{Workflow: "mail"})
+	n, _, err := a.CountDeadLetters(ctx, admin.DeadLetterQuery{Workflow: "mail"})
 	fmt.Println(n, "open", err)
 	if err := a.MarkHandled(ctx, id, "bob: told her by telephone"); err != nil {
 		log.Fatal(err)

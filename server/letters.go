@@ -38,7 +38,8 @@ type letterActIn struct {
 
 // A Count is the number of some things.
 type Count struct {
-	Count int `json:"count"`
+	Count int  `json:"count"`
+	More  bool `json:"more,omitempty" doc:"there may be more: dead letters are counted up to 10,000"`
 }
 
 // letters registers the routes of the dead-letter queue.
@@ -71,8 +72,8 @@ func (s adminRoutes) letters() {
 		id: "count-dead-letters", method: http.MethodGet, path: "/dlq/count", group: group,
 		summary: "How many dead letters there are", need: auth.Viewer,
 	}, func(ctx context.Context, in *LettersIn) (Count, error) {
-		n, err := s.admin.CountDeadLetters(ctx, in.query())
-		return Count{n}, err
+		n, more, err := s.admin.CountDeadLetters(ctx, in.query())
+		return Count{n, more}, err
 	})
 	add(s.Server, operation{
 		id: "list-dead-letter-errors", method: http.MethodGet, path: "/dlq/errors", group: group,

@@ -38,7 +38,7 @@ var roles = map[auth.Role]string{
 		"cancel-timer deliver-unrouted delete-dead-letter retry-dead-letter handle-dead-letter " +
 		"set-schedule pause-schedule resume-schedule delete-schedule run-schedule " +
 		"backfill-schedule decide-approval start-batch stop-batch set-limit reset-limit " +
-		"pause-workflow resume-workflow set-alert reset-alert kill-process start-loop",
+		"pause-workflow resume-workflow set-alert reset-alert test-alert kill-process start-loop",
 	auth.Admin: "list-keys rotate-key revoke-key list-acts get-configuration",
 }
 

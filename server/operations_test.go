@@ -360,7 +360,13 @@ func keepSettings(w *world) {
 	w.want(200, "PUT", api+"/alerts/-", `{"off":true,"statuses":["failed"],"within":"5m",`+
 		`"times":2}`)
 	first(w, "/alerts")
+	w.want(200, "PUT", api+"/alerts/-", `{"to":["https://hooks.invalid/x"]}`)
+	sent, _ := w.want(200, "POST", api+"/alerts/-/test", "")["items"].([]any)
+	if len(sent) != 1 || w.text(sent[0].(map[string]any), "to") != "https://hooks.invalid/x" {
+		w.t.Error(sent)
+	}
 	w.want(200, "DELETE", api+"/alerts/-", "")
+	w.want(404, "POST", api+"/alerts/-/test", "")
 }
 
 // holdAndWait asks who has a limit, and who waits for it.

@@ -142,7 +142,7 @@ func (s adminRoutes) scheduleActs(group string) {
 	}, func(ctx context.Context, in *backfillIn) (Count, error) {
 		n, err := schedule.Backfill(ctx, s.client, in.Name, in.Body.From, in.Body.To,
 			because(ctx, in.Reason))
-		return Count{n}, err
+		return Count{Count: n}, err
 	})
 	add(s.Server, operation{
 		id: "preview-backfill", method: http.MethodPost,

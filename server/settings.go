@@ -214,6 +214,17 @@ func (s adminRoutes) alerts() {
 	}, func(ctx context.Context, in *namedIn) (Done, error) {
 		return Done{true}, alert.Reset(ctx, s.client, named(in.Name), by(ctx, in.Reason))
 	})
+	add(s.Server, operation{
+		id: "test-alert", method: http.MethodPost, path: "/alerts/{name}/test", group: group,
+		summary: "Send a test to the recipients of the rule that applies", need: auth.Operator,
+	}, func(ctx context.Context, in *SettingIn) (list[api.AlertTest], error) {
+		sent, err := alert.Test(ctx, s.client, named(in.Name))
+		var out []api.AlertTest
+		for _, t := range sent {
+			out = append(out, api.AlertTest(t))
+		}
+		return listOf(out, ""), err
+	})
 }
 
 func (s adminRoutes) keys() {

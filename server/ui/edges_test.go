@@ -81,6 +81,7 @@ func TestDialogsOfOperationsAreForEverybody(t *testing.T) {
 	w := begin(t, "")
 	w.schedule("hourly", schedule.Spec{Every: 10 * time.Hour})
 	w.limit("waiting", 5)
+	w.alert("waiting")
 	w.fail("word-1")
 	w.fail("word-2")
 	w.start("waiting", "open-1", "")
@@ -102,6 +103,8 @@ func TestDialogsOfOperationsAreForEverybody(t *testing.T) {
 		{"limits", any, "Set a limit", "Set a limit"},
 		{"limits", any, "Set limit waiting", "Set limit waiting"},
 		{"limits", any, "Reset limit waiting", "Reset"},
+		{"alerts", any, "Set alerts", "Ends that count"},
+		{"alerts", any, "Test the alerts of waiting", "Send the test"},
 		{"dead-letters", any, "Retry all 2", "2 runs will be retried"},
 		{"dead-letters", "tbody " + any, "Handle", "Mark as handled"},
 		{"batches/" + bulk, any, "Stop", "Stop"},

@@ -156,6 +156,15 @@ func TestARangeOfTimeIsInTheAddress(t *testing.T) {
 	b.click("button", "Clear them")
 	b.until(rows + " === 1")
 	b.until("location.search === ''")
+
+	set("Created", "24h")
+	b.until("location.search === '?since=24h'")
+	set("Created", "own")
+	own := "document.querySelector('[aria-label=\"Created before\"]')"
+	b.until(own)
+	b.click("button", "Clear")
+	b.until("!" + own)
+	b.until("document.querySelector('[aria-label=Created]').value === ''")
 }
 
 // A view is a name for an address. There are some for everybody, and those of the reader.

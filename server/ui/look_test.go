@@ -10,6 +10,7 @@ import (
 	"image/color"
 	"image/png"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,6 +20,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"github.com/perdure/perdure/admin"
 	"github.com/perdure/perdure/schedule"
 	"github.com/perdure/perdure/server/auth"
 )
@@ -52,8 +54,15 @@ func TestEveryPageIsForEverybody(t *testing.T) {
 	w.fail("word-1")
 	w.send("nobody", "hello")
 	w.limit("waiting", 1)
+	w.alert("waiting")
 	batch := w.careFor(failed)
 	talks := w.start("talker", "talk-1", "")
+	letters, _, err := admin.New(w.engine).DeadLetters(t.Context(), admin.DeadLetterQuery{
+		Workflow: "waiting",
+	})
+	if err != nil || len(letters) == 0 {
+		t.Fatal(letters, err)
+	}
 	b := browse(w)
 	for _, page := range []struct{ name, path, sees string }{
 		{"overview", "", "Newest runs"},
@@ -67,8 +76,10 @@ func TestEveryPageIsForEverybody(t *testing.T) {
 		{"schedules", "schedules", "30 2 * * *"},
 		{"schedule", "schedules/nightly", "Next times"},
 		{"dead-letters", "dead-letters", "the word is bad"},
+		{"dead-letter", "dead-letters/" + url.PathEscape(letters[0].ID), "Input of the run"},
 		{"signals", "signals", "ready for nobody"},
 		{"limits", "limits", "at a time"},
+		{"alerts", "alerts", "a dead letter is new"},
 		{"workers", "workers", "Last heartbeat"},
 		{"doctor", "doctor", "checks are fine"},
 		{"doctor-all", "doctor?all=true", "a commit survives"},
@@ -77,6 +88,7 @@ func TestEveryPageIsForEverybody(t *testing.T) {
 		{"audit", "audit", "start-execution"},
 		{"configuration", "configuration", "differs from the default"},
 		{"run-attempts", "runs/" + talks + "?step=talk&stream=verses", "to be or not"},
+		{"history-file", "history-file", "stays in your browser"},
 		{"decide", "decide", "Which decision?"},
 		{"not-found", "no/page", "There is no such page"},
 	} {

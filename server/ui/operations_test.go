@@ -5,11 +5,13 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/admin"
+	"github.com/perdure/perdure/alert"
 	"github.com/perdure/perdure/bus"
 	"github.com/perdure/perdure/event"
 	"github.com/perdure/perdure/limit"
@@ -36,6 +38,20 @@ func (w *world) limit(workflow string, n int) {
 	w.t.Helper()
 	err := admin.New(w.engine).SetLimit(w.t.Context(), workflow, limit.Bounds{Concurrency: &n},
 		admin.Note{By: "ada"})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// alert sets whom to alert about a workflow, and sends a test.
+func (w *world) alert(workflow string) {
+	w.t.Helper()
+	err := alert.Set(w.t.Context(), w.engine, workflow, alert.Rule{
+		Times: 5, Within: time.Hour, To: []string{"mailto:ops@example.com"},
+	}, admin.Note{By: "ada", Reason: "the bank is slow"})
+	if err == nil {
+		_, err = alert.Test(w.t.Context(), w.engine, workflow)
+	}
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -161,6 +177,54 @@ func TestLimits(t *testing.T) {
 	b.sees("The numbers are those of the code")
 	b.click("button", "Reset limit waiting")
 	b.sees("Reset: no operator has set it.")
+}
+
+// spec: B-17, R-40
+func TestAlerts(t *testing.T) {
+	w := begin(t, "")
+	b := browse(w)
+	b.open("alerts")
+	b.sees("No rule is set: nobody is alerted.")
+	b.sees("None was sent.")
+	b.click("button", "Set alerts")
+	b.fill("dialog input[list]", "waiting")
+	b.fill("dialog textarea", "https://hooks.invalid/x mailto:ops@example.com")
+	b.click("dialog input[value=ended]", "")
+	b.click("dialog input[value=TIMED_OUT]", "")
+	b.fill("dialog input[name=times]", "5")
+	b.fill("dialog input[name=within]", "10m")
+	b.script("navigator.clipboard.writeText = async text => { window.copied = text }")
+	b.click("dialog button", "copy as CLI")
+	b.until("window.copied?.startsWith(\"perdure alerts set waiting --causes ended --statuses TIMED_OUT " +
+		"--times 5 --within 10m --to https://hooks.invalid/x,mailto:ops@example.com " +
+		"--reason 'from the dashboard' \")")
+	b.click("dialog form button", "Set")
+	b.sees("a run ends as timed out: 5 of them within 10m0s")
+	b.sees("mailto:ops@example.com")
+
+	b.click("button", "Set alerts of waiting")
+	b.until("document.querySelector('dialog input[value=ended]').checked")
+	b.click("dialog input[value=ended]", "")
+	b.fill("dialog input[name=times]", "0")
+	b.script("window.copied = ''")
+	b.click("dialog button", "copy as CLI")
+	b.until("window.copied.includes(\" --causes '' --statuses TIMED_OUT --times 0 --within 0 " +
+		"--to https\")")
+	b.click("dialog form button", "Set")
+	b.sees("a dead letter is new")
+	b.click("button", "Silence of waiting")
+	b.click("dialog form button", "Silence")
+	b.sees("never: it is silent")
+	b.click("button", "Test the alerts of waiting")
+	b.sees("Sends a test to https://hooks.invalid/x, mailto:ops@example.com.")
+	b.click("dialog form button", "Send the test")
+	b.until("document.querySelectorAll('[aria-labelledby=sent] a').length === 2")
+	b.click("button", "End the silence of waiting")
+	b.click("dialog form button", "End the silence")
+	b.sees("a run ends as timed out")
+	b.click("button", "Reset alerts of waiting")
+	b.click("dialog form button", "Reset")
+	b.sees("No rule is set: nobody is alerted.")
 }
 
 // spec: B-17, R-40

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/alert"
 	"github.com/perdure/perdure/approval"
 	"github.com/perdure/perdure/batch"
 	"github.com/perdure/perdure/bus"
@@ -121,7 +122,7 @@ func begin(t testing.TB, prefix string, tokens ...auth.Credential) *world {
 // definitions are the workflows of each engine.
 func definitions() []perdure.Definition {
 	all := append(patterns(), parcels, expense, waiting, long, held, order(), batch.Workflow(),
-		schedule.Workflow())
+		schedule.Workflow(), alert.Workflow(alert.Options{}))
 	return append(all, forRuns()...)
 }
 

@@ -293,7 +293,7 @@ func TestAddedAndHandledDeadLettersOverCrashes(t *testing.T) {
 		env.Sleep(time.Minute)
 		var seen []string
 		if err := env.Do(func(e *perdure.Engine) error {
-			open, err := admin.New(e).CountDeadLetters(ctx, admin.DeadLetterQuery{})
+			open, _, err := admin.New(e).CountDeadLetters(ctx, admin.DeadLetterQuery{})
 			if err != nil {
 				return err
 			}

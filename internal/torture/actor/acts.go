@@ -122,7 +122,7 @@ func (x *dealing) read(ctx context.Context, c *perdure.Client) error {
 	_, e6 := c.Unrouted(ctx, 0, 10)
 	_, e7 := admin.New(c).Stale(ctx, time.Hour)
 	_, _, e15 := admin.New(c).FirstStale(ctx, time.Hour)
-	_, e8 := admin.New(c).CountDeadLetters(ctx, admin.DeadLetterQuery{WorkflowID: x.ID})
+	_, _, e8 := admin.New(c).CountDeadLetters(ctx, admin.DeadLetterQuery{WorkflowID: x.ID})
 	_, e9 := c.Get(ctx, x.ID)
 	_, e10 := admin.New(c).Versions(ctx, "")
 	_, _, e11 := c.List(ctx, perdure.Query{Statuses: journal.Statuses(), Limit: 3})

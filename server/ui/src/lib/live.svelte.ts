@@ -10,7 +10,7 @@ export const live = $state({ paused: false })
 type Listener = (of: Set<string>) => void
 
 const listeners = new Set<Listener>()
-const everything = 'everything'
+export const everything = 'everything'
 let changed = new Set<string>()
 let source: EventSource | undefined
 let wanted = false // somebody has connected

@@ -1,6 +1,6 @@
 import { untrack } from 'svelte'
 import { refusalOf, type Refusal } from './api'
-import { listen } from './live.svelte'
+import { everything, listen } from './live.svelte'
 
 /** What a part of the page shows of the server: read when its key changes, and when it may have
  * changed there. Call it while a component is made. */
@@ -18,7 +18,7 @@ export class Resource<T> {
     private read: (signal: AbortSignal) => Promise<T>,
     key: () => unknown = () => '',
     wanted: (of: Set<string>) => boolean = () => true,
-    private every = 0, // milliseconds between two readings, at least
+    private every = 0, // milliseconds between two readings, unless everything may have changed
   ) {
     $effect(() => {
       key()
@@ -31,7 +31,7 @@ export class Resource<T> {
     })
     $effect(() => {
       const unlisten = listen((of) => {
-        if (wanted(of)) this.#soon()
+        if (wanted(of)) this.#soon(of.has(everything) ? 0 : this.every)
       })
       return () => {
         unlisten()
@@ -41,8 +41,8 @@ export class Resource<T> {
     })
   }
 
-  #soon() {
-    const wait = this.#last + this.every - Date.now()
+  #soon(after: number) {
+    const wait = this.#last + after - Date.now()
     clearTimeout(this.#timer)
     if (wait <= 0) void this.load()
     else this.#timer = setTimeout(() => void this.load(), wait)

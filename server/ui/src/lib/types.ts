@@ -64,6 +64,16 @@ export interface AlertRule {
   within?: string
 }
 
+export interface AlertTest {
+  run_id: string
+  to: string
+}
+
+export interface AlertTestList {
+  items: AlertTest[]
+  next?: string
+}
+
 export interface Answer {
   data?: unknown
   extend?: string
@@ -261,6 +271,7 @@ export interface Contract {
 
 export interface Count {
   count: number
+  more?: boolean
 }
 
 export interface Database {

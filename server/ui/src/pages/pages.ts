@@ -1,4 +1,5 @@
 import type { Component } from 'svelte'
+import Alerts from './Alerts.svelte'
 import Approvals from './Approvals.svelte'
 import Audit from './Audit.svelte'
 import Batch from './Batch.svelte'
@@ -8,6 +9,7 @@ import DeadLetter from './DeadLetter.svelte'
 import DeadLetters from './DeadLetters.svelte'
 import Decide from './Decide.svelte'
 import Doctor from './Doctor.svelte'
+import HistoryFile from './HistoryFile.svelte'
 import Limits from './Limits.svelte'
 import NotFound from './NotFound.svelte'
 import Overview from './Overview.svelte'
@@ -50,12 +52,16 @@ export const operations: Place[] = [
   { path: 'signals', title: 'Signals', key: 'i', component: Signals },
   { path: 'batches', title: 'Batches', key: 'b', component: Batches },
   { path: 'limits', title: 'Limits', key: 'l', component: Limits },
+  { path: 'alerts', title: 'Alerts', key: 'n', component: Alerts },
   { path: 'workers', title: 'Workers', key: 'e', component: Workers },
   { path: 'audit', title: 'Audit', key: 'u', component: Audit },
   { path: 'configuration', title: 'Configuration', key: 't', component: Configuration },
 ]
 
 export const places = [...main, ...operations]
+
+/** A page without a place in the navigation. */
+export const file = { path: 'history-file', title: 'History from a file' }
 
 /** The names in a path. None if it is malformed. */
 function namesOf(path: string): string[] {
@@ -70,6 +76,7 @@ function namesOf(path: string): string[] {
 export function pageOf(path: string): Page {
   const of = places.find((p) => p.path === path)
   if (of) return of
+  if (path === file.path) return { title: file.title, component: HistoryFile }
   if (path === 'decide') return { title: 'Decide', component: Decide, open: true }
   const [first, name, ...rest] = namesOf(path)
   if (name && rest.length === 0) {
