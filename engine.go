@@ -2,10 +2,7 @@ package perdure
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
-	"io"
 	"log/slog"
 	"maps"
 	"os"
@@ -28,7 +25,8 @@ import (
 // Options configure an engine. The zero value is valid.
 type Options struct {
 	// Build is the name of the program's build. A journal is replayed strictly if the same build
-	// wrote it, and by name if another build did. Empty means the hash of the executable.
+	// wrote it, and by name if another build did. Empty means that of the executable: a hash of
+	// its Go build ID, or of the file if it has none.
 	Build string
 	// Observers receive notices of what the engine does. Each gets only the kinds that it wants.
 	Observers []observe.Observer
@@ -295,24 +293,6 @@ func or[T comparable](v, instead T) T {
 	}
 	return v
 }
-
-// executableBuild returns the hash of the running executable, which is computed once.
-var executableBuild = sync.OnceValue(func() string {
-	path, err := os.Executable()
-	if err != nil {
-		return "unknown"
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return "unknown"
-	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "unknown"
-	}
-	return hex.EncodeToString(h.Sum(nil)[:8])
-})
 
 // A Definition is a [Workflow] of any types.
 type Definition interface {
