@@ -24,7 +24,8 @@ func build(t *testing.T, system, word string, flags ...string) []byte {
 		}
 	}
 	cmd := exec.Command("go", append(append([]string{"build"}, flags...), "-o", "x", ".")...)
-	cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOFLAGS=", "GOWORK=off", "CGO_ENABLED=0", "GOOS="+system)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off", "CGO_ENABLED=0", "GOOS="+system)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

@@ -21,8 +21,8 @@ func TestDocuments(t *testing.T) {
 		t.Skip("it builds six programs")
 	}
 	bin := t.TempDir()
-	build := exec.Command("go", "build", "-o", bin+string(filepath.Separator), "./cmd/perdure",
-		"./examples/...")
+	build := exec.Command("go", "build", "-ldflags=-s -w", "-o",
+		bin+string(filepath.Separator), "./cmd/perdure", "./examples/...")
 	build.Dir = ".."
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

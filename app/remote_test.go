@@ -48,23 +48,6 @@ var errRole = errors.New("the role of this token may not do that")
 // needsFile matches a command that needs the database itself, and not the store of a server.
 var needsFile = regexp.MustCompile(`\bshop (serve|db migrate|db backup)\b`)
 
-// spec: B-16
-//
-// The same commands have the same output at a server that has the file.
-func TestScriptsAtAServer(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no scripts", err)
-	}
-	bin := shopProgram(t)
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			t.Parallel()
-			playAtServer(t, bin, file)
-		})
-	}
-}
-
 func playAtServer(t *testing.T, bin, file string) {
 	script, err := os.ReadFile(file)
 	if err != nil {

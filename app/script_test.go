@@ -2,15 +2,19 @@ package app
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -403,26 +407,43 @@ func TestScripts(t *testing.T) {
 	}
 }
 
+// forPostgreSQL are the scripts that know what is different on PostgreSQL.
+var forPostgreSQL = []string{"runs", "bulk", "alerts", "callbacks", "output"}
+
+var seed = flag.Uint64("seed", 0, "of the places that scripts are run at; 0 is another each time")
+
 // spec: B-16, P-2
 //
-// The same commands have the same output on the PostgreSQL that the variable names.
-func TestScriptsOnPostgreSQL(t *testing.T) {
-	for _, file := range []string{
-		"runs.txt", "bulk.txt", "alerts.txt", "callbacks.txt", "output.txt",
-	} {
-		t.Run(file, func(t *testing.T) {
+// The same commands have the same output at a server that has the file, and on the PostgreSQL that
+// the variable names. A script that may run at both runs at one of them, which the seed chooses.
+func TestScriptsElsewhere(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no scripts", err)
+	}
+	of := cmp.Or(*seed, rand.Uint64())
+	t.Logf("seed %d", of)
+	random := rand.New(rand.NewPCG(of, 0))
+	bin := shopProgram(t)
+	for _, file := range files {
+		name, play := strings.TrimSuffix(filepath.Base(file), ".txt"), playAtServer
+		if slices.Contains(forPostgreSQL, name) && random.IntN(2) == 0 &&
+			os.Getenv(testpg.Env) != testpg.None {
+			name, play = name+" on PostgreSQL", playOnPostgreSQL
+		}
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			playOnPostgreSQL(t, filepath.Join("testdata", file))
+			play(t, bin, file)
 		})
 	}
 }
 
-func playOnPostgreSQL(t *testing.T, file string) {
+func playOnPostgreSQL(t *testing.T, bin, file string) {
 	script, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newStage(t, shopProgram(t), child+"=1", "NO_COLOR=1", place.Env+"="+testpg.URL(t))
+	s := newStage(t, bin, child+"=1", "NO_COLOR=1", place.Env+"="+testpg.URL(t))
 	for _, c := range commands(string(script), 1) {
 		if c.only != "" && c.only != "PostgreSQL" {
 			continue

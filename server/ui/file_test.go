@@ -20,7 +20,8 @@ func TestAHistoryIsOpenedFromAFile(t *testing.T) {
 	b := browse(w)
 	b.open("runs/" + run)
 	b.until("document.querySelector('#history-title + span').innerText !== '0 entries'")
-	b.script("URL.createObjectURL = blob => { blob.text().then(t => window.saved = t); return '#' }")
+	b.script("URL.createObjectURL = blob => { blob.text().then(t => window.saved = t); " +
+		"return '#' }")
 	b.click("button", "download")
 	b.until("window.saved")
 	saved := value(b, chromedp.Evaluate[string]("window.saved"))

@@ -195,8 +195,8 @@ func TestAlerts(t *testing.T) {
 	b.fill("dialog input[name=within]", "10m")
 	b.script("navigator.clipboard.writeText = async text => { window.copied = text }")
 	b.click("dialog button", "copy as CLI")
-	b.until("window.copied?.startsWith(\"perdure alerts set waiting --causes ended --statuses TIMED_OUT " +
-		"--times 5 --within 10m --to https://hooks.invalid/x,mailto:ops@example.com " +
+	b.until("window.copied?.startsWith(\"perdure alerts set waiting --causes ended " +
+		"--statuses TIMED_OUT --times 5 --within 10m --to https://hooks.invalid/x,mailto:ops@example.com " +
 		"--reason 'from the dashboard' \")")
 	b.click("dialog form button", "Set")
 	b.sees("a run ends as timed out: 5 of them within 10m0s")

@@ -230,7 +230,7 @@ func TestTurnOfAHolderThatComputesIsKept(t *testing.T) {
 func TestOrderHoldsOnABusyMachine(t *testing.T) {
 	runs := 3000
 	if testing.Short() {
-		runs = 100
+		runs = 25
 	}
 	var wrong atomic.Int64
 	open := perdure.NewSignal[int]("open")

@@ -14,8 +14,8 @@ import (
 )
 
 // A signal of the engine does not reach the store. Before the engine sends it again, somebody else
-// sends the run another signal with the same key. The store cannot tell them apart: the run gets the
-// one that is there.
+// sends the run another signal with the same key. The store cannot tell them apart: the run gets
+// the one that is there.
 //
 // spec: R-17, L-6
 func TestASignalThatIsSentAgainIsNotTakenForAnotherOne(t *testing.T) {
@@ -47,7 +47,8 @@ func TestASignalThatIsSentAgainIsNotTakenForAnotherOne(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait() // it waits
-		if _, err := loud.Send(t.Context(), w.Engine, run.ID(), "hey", perdure.SendKey("k")); err != nil {
+		_, err = loud.Send(t.Context(), w.Engine, run.ID(), "hey", perdure.SendKey("k"))
+		if err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
