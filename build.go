@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"io"
 	"os"
+	"regexp"
 	"sync"
 )
 
@@ -27,8 +28,8 @@ var executableBuild = sync.OnceValue(func() string {
 
 const unknownBuild = "unknown"
 
-// buildOf returns the name of an executable's build. The file is read as a whole only if it has no
-// Go build ID: a program may be large, and short-lived.
+// buildOf returns the name of an executable's build. The whole file is read only if it has no Go
+// build ID: to read a large file takes longer than many a command.
 func buildOf(f io.ReadSeeker) string {
 	head := make([]byte, idWithin)
 	n, err := io.ReadFull(f, head)
@@ -49,12 +50,13 @@ func buildOf(f io.ReadSeeker) string {
 // Where the linker of Go puts the build ID: into a note if the executable is an ELF file, else into
 // the beginning of the code. See cmd/internal/buildid.
 const (
-	idWithin  = 64 << 10
-	idInCode  = "\xff Go build ID: \""
-	idInNote  = "\x04\x00\x00\x00Go\x00\x00" // the type of the note and its name
-	idParts   = 4                            // hashes of the inputs and of the result
-	idLongest = 1 << 10
+	idWithin = 64 << 10
+	idInCode = "\xff Go build ID: \""
+	idInNote = "\x04\x00\x00\x00Go\x00\x00" // the type of the note and its name
 )
+
+// goID matches the build IDs of the go command: hashes of the inputs and of the result.
+var goID = regexp.MustCompile(`^[\w-]{20}(/[\w-]{20}){3}$`)
 
 // buildID returns the build ID that the head of an executable has; nil if there is none that the
 // go command has made. Other tools write the same word into each of their executables.
@@ -66,13 +68,8 @@ func buildID(head []byte) []byte {
 		size, rest := binary.LittleEndian.Uint32(head[at-4:]), head[at+len(idInNote):]
 		id = rest[:min(int64(size), int64(len(rest)))]
 	}
-	if len(id) > idLongest || bytes.Count(id, []byte{'/'}) != idParts-1 {
+	if !goID.Match(id) {
 		return nil
-	}
-	for part := range bytes.SplitSeq(id, []byte{'/'}) {
-		if len(part) == 0 {
-			return nil
-		}
 	}
 	return id
 }

@@ -59,7 +59,7 @@ func TestABuildWithoutAnIDIsKnownByItsContent(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it builds programs")
 	}
-	for _, id := range []string{"", "redacted", "a/b", "///"} {
+	for _, id := range []string{"", "redacted", "a/b", "///", "github.com/acme/orders/prod"} {
 		flag := "-ldflags=-buildid=" + id
 		hello, world := build(t, runtime.GOOS, "hello", flag), build(t, runtime.GOOS, "world", flag)
 		got, other := buildOf(bytes.NewReader(hello)), buildOf(bytes.NewReader(world))

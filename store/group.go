@@ -130,7 +130,9 @@ type Post struct {
 	// Verdict, To and Number are set by Commit.
 	Verdict Verdict
 	To      journal.Head // the receiver, before the group's own heads; also for Closed, Duplicate
-	Number  int64        // of the message in the inbox, or among the unrouted
+	// Number is that of the message in the inbox, or among the unrouted. If the group was sent
+	// again, the inbox may be that of an earlier run of the chain.
+	Number int64
 }
 
 // A Following selects the run of a chain that receives a message for one that has ended.

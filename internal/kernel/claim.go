@@ -209,10 +209,15 @@ func (q *claims) collect() error {
 }
 
 // sent delivers the messages of a group to runs of this engine, and looks for runs that the group
-// has made or woken. If the group was sent more than once, the runs read the messages.
+// has made or woken. If the group was sent more than once, the runs read their messages: what counts
+// as delivered may be a message of another sender, or of an earlier run of the chain.
 func (q *claims) sent(cs []store.Change, resent bool) {
 	k := q.k
 	look := false
+	var unread map[journal.Number]int64 // by run: how many messages it has
+	if resent {
+		unread = map[journal.Number]int64{}
+	}
 	for i := range cs {
 		c := &cs[i]
 		look = look || i > 0 && c.Create && c.Verdict == store.Written
@@ -226,10 +231,18 @@ func (q *claims) sent(cs []store.Change, resent bool) {
 			case p.Verdict != store.Delivered:
 			case p.To.Owner == 0, p.Unrouted != 0: // a message that was moved has to be asked for
 				look = true
-			case p.To.Owner == k.engine:
-				q.hand(p, resent)
+			case p.To.Owner != k.engine:
+			case resent:
+				unread[p.To.Number] = max(unread[p.To.Number], p.To.Mail)
+			default:
+				m := p.Message
+				m.Seq = p.Number
+				q.tell(p.To.Number, func(r *run) { r.receive(m) })
 			}
 		}
+	}
+	for n, mail := range unread {
+		q.tell(n, func(r *run) { r.learn(mail) })
 	}
 	if look {
 		k.look()
@@ -243,30 +256,23 @@ func (q *claims) granted(g *store.Group) {
 	}
 }
 
-// hand delivers a message to its run, which this engine has. If the run is being claimed just now,
-// the message waits until the run is loaded. A message in doubt is read from the store.
-func (q *claims) hand(p *store.Post, inDoubt bool) {
-	k := q.k
-	m := p.Message
-	m.Seq = p.Number
-	deliver := func(r *run) {
+// tell calls f with a run that this engine has, with its lock. If the run is being claimed just now,
+// f is called when it is loaded.
+func (q *claims) tell(n journal.Number, f func(*run)) {
+	locked := func(r *run) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if inDoubt {
-			r.learn(m.Seq)
-		} else {
-			r.receive(m)
-		}
+		f(r)
 	}
-	if r := k.loadedRun(p.To.Number); r != nil {
-		deliver(r)
+	if r := q.k.loadedRun(n); r != nil {
+		locked(r)
 		return
 	}
 	go func() {
 		var r *run
-		q.claimed(func() { r = k.loadedRun(p.To.Number) })
+		q.claimed(func() { r = q.k.loadedRun(n) })
 		if r != nil {
-			deliver(r)
+			locked(r)
 		}
 	}()
 }

@@ -248,7 +248,7 @@ func (a *attempt) accept(w *proposal) {
 	o.outcome.Data = w.data
 	o.close()
 	r.mu.Unlock()
-	r.committed(w.changes, false) // before any entry that was appended after it
+	r.committed(w.changes, false) // sent once, and before any entry that was appended after it
 	r.mu.Lock()
 	r.certain()
 	if !r.gone() {

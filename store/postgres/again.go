@@ -55,8 +55,9 @@ where o.run is not null or w.number is not null`
 // the same IDs that those runs have.
 var receivers = `select p.place, (select k.number from perdure.messages k where k.chain = coalesce(nullif(h.chain, 0), h.number) and k.id = p.id), ` +
 	of("h", headColumns) + `
-from unnest($1::bigint[], $2::text[], $3::text[]) with ordinality as p (run, workflow_id, id, place)
-cross join lateral (select * from perdure.heads r where r.number = case when p.run <> 0 then p.run else coalesce(
+from unnest($1::bigint[], $2::smallint[], $3::text[], $4::text[]) with ordinality as p (run, follow, workflow_id, id, place)
+cross join lateral (select * from perdure.heads r where r.number = case when p.run <> 0 and p.follow <> 0 then ` + followed("p") + `
+    when p.run <> 0 then p.run else coalesce(
     (select o.number from perdure.heads o where o.workflow_id = p.workflow_id and o.ended is null),
     (select o.number from perdure.heads o where o.workflow_id = p.workflow_id and o.ended is not null order by o.ended desc, o.number desc limit 1)) end
 offset 0) h`
@@ -246,6 +247,7 @@ func (m *memories) lookForPosts(b *batch, s *Store) {
 	var ownIDs, runIDs []string
 	var at []pgtype.Int8
 	var runs []int64
+	var follow []int16
 	var ids, ownMessageIDs []pgtype.Text
 	for _, p := range m.posts {
 		m.post[p] = new(remembered)
@@ -253,8 +255,8 @@ func (m *memories) lookForPosts(b *batch, s *Store) {
 		if d := p.Message.Detail; d != nil && p.Unrouted == 0 {
 			id = d.Message
 		}
-		runs, runIDs, ids = append(runs, int64(p.Run)), append(runIDs, p.WorkflowID),
-			append(ids, text(id))
+		runs, follow = append(runs, int64(p.Run)), append(follow, int16(p.Follow))
+		runIDs, ids = append(runIDs, p.WorkflowID), append(ids, text(id))
 		if p.Run == 0 && id != "" {
 			own, ownIDs = append(own, p), append(ownIDs, p.WorkflowID)
 			ownMessageIDs, at = append(ownMessageIDs, text(id)), append(at, nanos(p.Message.At))
@@ -284,7 +286,7 @@ func (m *memories) lookForPosts(b *batch, s *Store) {
 			}
 			return err
 		})
-	b.add(receivers, runs, runIDs, ids).each(func(rows pgx.Rows) error {
+	b.add(receivers, runs, follow, runIDs, ids).each(func(rows pgx.Rows) error {
 		var place int64
 		var known pgtype.Int8
 		h, err := s.scanHead(rows, &place, &known)

@@ -40,11 +40,7 @@ found as materialized (
         when m.run = 0 then coalesce(
             (select o.number from perdure.heads o where o.workflow_id = m.workflow_id and o.ended is null and o.number > 0),
             (select o.number from perdure.heads o where o.workflow_id = m.workflow_id and o.ended is not null order by o.ended desc, o.number desc limit 1))
-        when m.follow <> 0 then coalesce(
-            (select o.number from (select * from perdure.heads c where c.number = m.run offset 0) c
-            cross join lateral (select * from perdure.heads o where o.workflow_id = c.workflow_id and o.ended is null offset 0) o
-            where coalesce(nullif(o.chain, 0), o.number) = coalesce(nullif(c.chain, 0), c.number)
-            and c.ended is not null and (m.follow = %[7]d or c.status <> %[1]d)), m.run)
+        when m.follow <> 0 then %[1]s
         else m.run
     end as number) t
     left join lateral (select * from perdure.heads h where h.number = t.number offset 0) r on true
@@ -111,7 +107,7 @@ counting as (
     update perdure.heads h set mail = c.mail / (h.mail = c.was and h.ended is null)::int,
         given = case when h.owner = $1 and $1 <> 0 and h.given = h.mail then h.given + c.given else h.given end,
         wake = case when c.woken then $2 else h.wake end, ordered = greatest(h.ordered, c.ordered)
-    from (select target, min(mail) as was, max(number) as mail, bool_or(woken) as woken, max(%[8]s) as ordered, count(*) filter (where not moved) as given from numbered where verdict = %[3]d group by target) c
+    from (select target, min(mail) as was, max(number) as mail, bool_or(woken) as woken, max(%[7]s) as ordered, count(*) filter (where not moved) as given from numbered where verdict = %[3]d group by target) c
     where h.number = any(array[c.target])
 )
 select j.place, j.verdict, coalesce(j.known, j.waits, j.stored, j.number),
@@ -119,8 +115,20 @@ select j.place, j.verdict, coalesce(j.known, j.waits, j.stored, j.number),
     j.number, r.chain, r.parent, r.keep, r.retain, r.error
 from numbered j
 left join lateral (select * from perdure.heads h where h.number = j.target and j.verdict in (%[2]d, %[3]d, %[4]d) and not j.away offset 0) r on true
-order by j.place`, journal.ContinuedAsNew, store.Duplicate, store.Delivered, store.Closed,
-	store.Nobody, store.Unrouted, store.FollowChain, orderOf())
+order by j.place`, followed("m"), store.Duplicate, store.Delivered, store.Closed, store.Nobody,
+	store.Unrouted, orderOf())
+
+// followed returns the number of the receiver of a message that follows the chain of its run: the
+// open run of the chain if that run has ended, else that run. It has a table of the messages with
+// the columns run and follow.
+func followed(m string) string {
+	return fmt.Sprintf(`coalesce(
+            (select o.number from (select * from perdure.heads c where c.number = %[1]s.run offset 0) c
+            cross join lateral (select * from perdure.heads o where o.workflow_id = c.workflow_id and o.ended is null offset 0) o
+            where coalesce(nullif(o.chain, 0), o.number) = coalesce(nullif(c.chain, 0), c.number)
+            and c.ended is not null and (%[1]s.follow = %[2]d or c.status <> %[3]d)), %[1]s.run)`,
+		m, store.FollowChain, journal.ContinuedAsNew)
+}
 
 // orderOf returns what [store.OrderOf] does, in SQL. Within a string of the detail, which is JSON,
 // there is no quotation mark without a backslash.

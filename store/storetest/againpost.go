@@ -13,6 +13,7 @@ func againPostChecks() []check {
 		{"again/a message without companions is known by its ID", againPostAlone},
 		{"again/a message is known although its receiver has ended", againPostEnded},
 		{"again/a message that is there proves nothing of the others", againPostsApart},
+		{"again/a message that follows a chain is known in the run that has it", againFollowed},
 		{"again/a start that has posted to a run finds that one", againStartPosted},
 		{
 			"again/what came with a group that is there is not delivered twice, without an " +
@@ -82,6 +83,22 @@ func againPostAlone(w *world) {
 	w.commit(ended(head, 3, 5))
 	w.judged(w.alone(p)[0], store.Delivered, head.Number, 1)
 	w.same("inbox", labels(w.inbox(head.Number)), []string{})
+}
+
+// The verdict names the run that has got the message: its engine reads it there.
+//
+// spec
+func againFollowed(w *world) {
+	w.join(0)
+	head := w.written(w.start("order-1"))[0]
+	p := toRun(head.Number, signal("x", "1"))
+	p.Follow = store.FollowChain
+	next := w.commit(w.continued(head, 2, 10)...)[1].Run
+	w.judged(w.posted(11, p)[0], store.Delivered, next, 1)
+	for range 2 {
+		w.judged(w.alone(p)[0], store.Delivered, next, 1)
+	}
+	w.same("inbox", labels(w.inbox(next)), []string{"1:x"})
 }
 
 // The same ID at another time is another message.

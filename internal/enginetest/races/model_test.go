@@ -414,7 +414,8 @@ func (j *judgement) waits(cs []*chapter, inbox map[int64]journal.Entry, takers m
 			}
 			for n, m := range inbox {
 				s := j.sentBy[idOf(m.Data)]
-				if takers[n] <= at || s == nil || s.name != e.Op.Name || !fits(e.Op.Key, s.id) {
+				if takers[n] <= at || s == nil || s.name != e.Op.Name || !fits(e.Op.Key, s.id) ||
+					m.Op.Occ != 0 && m.Op != e.Op { // a decision for another question
 					continue
 				}
 				if !timedOut && n < e.Detail.Mail {
