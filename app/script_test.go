@@ -415,7 +415,8 @@ var seed = flag.Uint64("seed", 0, "of the places that scripts are run at; 0 is a
 // spec: B-16, P-2
 //
 // The same commands have the same output at a server that has the file, and on the PostgreSQL that
-// the variable names. A script that may run at both runs at one of them, which the seed chooses.
+// the variable of a store names. A script that may run at both runs at one of them, which the seed
+// chooses.
 func TestScriptsElsewhere(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -424,11 +425,14 @@ func TestScriptsElsewhere(t *testing.T) {
 	of := cmp.Or(*seed, rand.Uint64())
 	t.Logf("seed %d", of)
 	random := rand.New(rand.NewPCG(of, 0))
-	bin := shopProgram(t)
+	bin, has := shopProgram(t), false
+	t.Run("PostgreSQL is there", func(t *testing.T) {
+		testpg.URL(t)
+		has = true
+	})
 	for _, file := range files {
 		name, play := strings.TrimSuffix(filepath.Base(file), ".txt"), playAtServer
-		if slices.Contains(forPostgreSQL, name) && random.IntN(2) == 0 &&
-			os.Getenv(testpg.Env) != testpg.None {
+		if slices.Contains(forPostgreSQL, name) && random.IntN(2) == 0 && has {
 			name, play = name+" on PostgreSQL", playOnPostgreSQL
 		}
 		t.Run(name, func(t *testing.T) {

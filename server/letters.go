@@ -39,7 +39,7 @@ type letterActIn struct {
 // A Count is the number of some things.
 type Count struct {
 	Count int  `json:"count"`
-	More  bool `json:"more,omitempty" doc:"there may be more: dead letters are counted up to 10,000"`
+	More  bool `json:"more,omitempty" doc:"there may be more"`
 }
 
 // letters registers the routes of the dead-letter queue.

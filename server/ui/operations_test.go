@@ -201,6 +201,12 @@ func TestAlerts(t *testing.T) {
 	b.click("dialog form button", "Set")
 	b.sees("a run ends as timed out: 5 of them within 10m0s")
 	b.sees("mailto:ops@example.com")
+	b.click("button", "Set alerts")
+	b.fill("dialog input[list]", "waiting")
+	b.fill("dialog textarea", "mailto:ada@example.com")
+	b.sees("There is a rule for waiting")
+	b.until("document.querySelector('dialog form button.main').disabled")
+	b.click("dialog button", "Do nothing")
 
 	b.click("button", "Set alerts of waiting")
 	b.until("document.querySelector('dialog input[value=ended]').checked")

@@ -12,6 +12,9 @@ export const causes: Record<string, string> = {
   'approval-due': 'the reminder of an approval is due',
 }
 
+/** An end in words. One of two that read alike is of TCCs alone. */
+export const endOf = (status: string) => (status === 'CANCELED' ? 'canceled, of a TCC' : words(status))
+
 /** The ends that a rule may name, and those that it counts if it names none. */
 export const ends = ['FAILED', 'TIMED_OUT', 'COMPENSATED', 'COMPENSATION_FAILED', 'CANCELLED', 'CANCELED']
 const usual = ends.slice(0, 4)
@@ -30,7 +33,7 @@ export function whenOf(r: AlertRule): string[] {
   const has = (cause: string) => !r.causes?.length || r.causes.includes(cause)
   const all: string[] = []
   if (has('ended')) {
-    const end = `a run ends as ${(r.statuses?.length ? r.statuses : usual).map(words).join(', ')}`
+    const end = `a run ends as ${(r.statuses?.length ? r.statuses : usual).map(endOf).join(', ')}`
     const often = [
       r.in_a_row ? `${r.in_a_row} of them in a row` : '',
       r.times ? `${r.times} of them within ${r.within}` : '',
@@ -40,8 +43,11 @@ export function whenOf(r: AlertRule): string[] {
   if (has('too-slow') && r.longest) all.push(`a run is open for more than ${r.longest}`)
   if (has('waiting') && r.longest_wait) all.push(`a run waits more than ${r.longest_wait} for a slot or an engine`)
   for (const c of ['dead-lettered', 'stalled', 'no-engine', 'approval-due']) if (has(c)) all.push(causes[c]!)
-  return all
+  return all.length ? all : ['never: the causes that it names need a time']
 }
+
+/** An element of a list in a flag, which is read as CSV. */
+const field = (s: string) => (/[",\s]/.test(s) ? `"${s.replaceAll('"', '""')}"` : s)
 
 /** The words of the command that sets a rule. The command keeps the part of the old rule that it
  * does not name, so it names that too. */
@@ -51,7 +57,7 @@ export function commandOf(workflow: string, rule: AlertRule, old: AlertRule = {}
     const none = Array.isArray(old[key as keyof AlertRule]) ? '' : '0'
     const flag = '--' + key.replaceAll('_', '-')
     if (key === 'off') return value ? [flag] : [flag + '=false']
-    return [flag, Array.isArray(value) ? value.join(',') : String(value ?? none)]
+    return [flag, Array.isArray(value) ? value.map(field).join(',') : String(value ?? none)]
   })
   return ['alerts', 'set', ...(workflow ? [workflow] : ['--default']), ...flags]
 }

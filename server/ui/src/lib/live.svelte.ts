@@ -10,7 +10,9 @@ export const live = $state({ paused: false })
 type Listener = (of: Set<string>) => void
 
 const listeners = new Set<Listener>()
-export const everything = 'everything'
+const everything = 'everything'
+/** Marks changes that the reader waits for. */
+export const atOnce = 'at once'
 let changed = new Set<string>()
 let source: EventSource | undefined
 let wanted = false // somebody has connected
@@ -46,7 +48,7 @@ const touch = () => mark(everything)
 
 /** Lets every part of the page read again now, also while it is paused: the reader wants it. */
 export function refresh() {
-  for (const f of listeners) f(new Set([everything]))
+  for (const f of listeners) f(new Set([everything, atOnce]))
 }
 
 export function pause(on: boolean) {

@@ -1,6 +1,6 @@
 import { untrack } from 'svelte'
 import { refusalOf, type Refusal } from './api'
-import { everything, listen } from './live.svelte'
+import { atOnce, listen } from './live.svelte'
 
 /** What a part of the page shows of the server: read when its key changes, and when it may have
  * changed there. Call it while a component is made. */
@@ -18,7 +18,7 @@ export class Resource<T> {
     private read: (signal: AbortSignal) => Promise<T>,
     key: () => unknown = () => '',
     wanted: (of: Set<string>) => boolean = () => true,
-    private every = 0, // milliseconds between two readings, unless everything may have changed
+    private every = 0, // milliseconds between two readings, unless the reader waits
   ) {
     $effect(() => {
       key()
@@ -31,7 +31,7 @@ export class Resource<T> {
     })
     $effect(() => {
       const unlisten = listen((of) => {
-        if (wanted(of)) this.#soon(of.has(everything) ? 0 : this.every)
+        if (wanted(of)) this.#soon(of.has(atOnce) ? 0 : this.every)
       })
       return () => {
         unlisten()
