@@ -209,8 +209,8 @@ func (q *claims) collect() error {
 }
 
 // sent delivers the messages of a group to runs of this engine, and looks for runs that the group
-// has made or woken. If the group was sent more than once, the runs read their messages: what counts
-// as delivered may be a message of another sender, or of an earlier run of the chain.
+// has made or woken. If the group was sent more than once, the runs read their messages: what
+// counts as delivered may be a message of another sender, or of an earlier run of the chain.
 func (q *claims) sent(cs []store.Change, resent bool) {
 	k := q.k
 	look := false
@@ -256,8 +256,8 @@ func (q *claims) granted(g *store.Group) {
 	}
 }
 
-// tell calls f with a run that this engine has, with its lock. If the run is being claimed just now,
-// f is called when it is loaded.
+// tell calls f with a run that this engine has, with its lock. If the run is being claimed just
+// now, f is called when it is loaded.
 func (q *claims) tell(n journal.Number, f func(*run)) {
 	locked := func(r *run) {
 		r.mu.Lock()
