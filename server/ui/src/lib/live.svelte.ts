@@ -1,3 +1,4 @@
+import { tick } from 'svelte'
 import { api } from './api'
 import { link, lost, reached } from './link.svelte'
 import type { Notice } from './notice'
@@ -48,7 +49,10 @@ const touch = () => mark(everything)
 
 /** Lets every part of the page read again now, also while it is paused: the reader wants it. */
 export function refresh() {
-  for (const f of listeners) f(new Set([everything, atOnce]))
+  // What the reader leaves by this act is gone by then.
+  void tick().then(() => {
+    for (const f of listeners) f(new Set([everything, atOnce]))
+  })
 }
 
 export function pause(on: boolean) {
