@@ -85,7 +85,7 @@ export function pictureOf(t: Topology | RunGraph, run?: Execution): Picture {
   })
   const arrows = diagram ? arrowsOfDiagram(diagram) : arrowsOfGraph(t)
   const picture: Picture = { nodes: out, arrows }
-  if (diagram) markTaken(picture)
+  if (diagram) markTaken(picture, 'steps' in t ? t.steps : [])
   else markCritical(picture)
   return picture
 }
@@ -102,20 +102,21 @@ function arrowsOfDiagram(d: NonNullable<Topology['diagram']>): Arrow[] {
   })
 }
 
-/** Marks the arrows that the run has followed: one visit began after the other had ended. */
-function markTaken(p: Picture) {
-  const all = p.nodes.flatMap((n) => n.visits.map((v) => ({ name: n.name, path: v.path, started: v.started ?? '' })))
-  const at = (started: string) => Date.parse(started) || 0 // none: before all others
-  all.sort((a, b) => at(a.started) - at(b.started))
+/** Marks the arrows that the run has followed, by the steps in the order of the journal: several
+ * may begin in one millisecond. */
+function markTaken(p: Picture, steps: Step[]) {
+  const names = new Set(p.nodes.map((n) => n.name))
   const scope = (path: string) => path.slice(0, path.lastIndexOf('/') + 1)
   const last = new Map<string, string>() // by the branch of a split
   const taken = new Set<string>()
-  for (const v of all) {
-    const of = scope(v.path)
+  for (const { path } of steps) {
+    const name = plain(path)
+    if (!names.has(name)) continue
+    const of = scope(path)
     const splitter = /(?:^|\/)split\.([^[/]+)\[[^\]]*\]\/$/.exec(of)?.[1]
     const from = last.get(of) ?? splitter
-    if (from) taken.add(`${from}\n${v.name}`)
-    last.set(of, v.name)
+    if (from) taken.add(`${from}\n${name}`)
+    last.set(of, name)
   }
   for (const a of p.arrows) a.taken = taken.has(`${a.from}\n${a.to}`)
 }
