@@ -28,8 +28,8 @@ type topic struct {
 
 // A group has what a group is still to be done with of a topic.
 type group struct {
-	parcels list.List     // of *parcel, in the order of the topic
-	more    chan struct{} // closed, and made anew, when a parcel may be there for somebody
+	parcels list.List  // of *parcel, in the order of the topic
+	more    *sync.Cond // of the lock of the broker; members that wait have their turns
 }
 
 // A parcel is an event for one group.
@@ -59,7 +59,7 @@ func (l *Local) group(topic, name string) *group {
 	t := l.topic(topic)
 	g := t.groups[name]
 	if g == nil {
-		g = &group{more: make(chan struct{})}
+		g = &group{more: sync.NewCond(&l.mu)}
 		g.add(t.early)
 		t.groups[name], t.early = g, nil
 	}
@@ -69,8 +69,8 @@ func (l *Local) group(topic, name string) *group {
 func (g *group) add(events []event.Event) {
 	for _, e := range copies(events) {
 		g.parcels.PushBack(&parcel{event: e})
+		g.more.Signal()
 	}
-	g.wake()
 }
 
 // copies returns events that share nothing with those of the publisher or another group.
@@ -81,11 +81,6 @@ func copies(events []event.Event) []event.Event {
 		e.Data, e.Extensions = bytes.Clone(e.Data), maps.Clone(e.Extensions)
 	}
 	return all
-}
-
-func (g *group) wake() {
-	close(g.more)
-	g.more = make(chan struct{})
 }
 
 // Publish adds events to a topic, for each of its groups. It refuses all of them if one has a
@@ -111,44 +106,52 @@ func (l *Local) Publish(ctx context.Context, name string, events []event.Event) 
 	return nil
 }
 
-// Subscribe delivers the events of a topic to a member of a group.
+// Subscribe delivers the events of a topic to a member of a group. If several members wait, the one
+// that has waited longest gets the next event.
 func (l *Local) Subscribe(ctx context.Context, name, of string, deliver func(Message)) error {
 	g, me := l.group(name, of), new(int)
 	defer l.leave(g, me)
-	for ctx.Err() == nil {
-		m, more := l.next(g, me)
-		if m != nil {
-			deliver(*m)
-			continue
+	stop := context.AfterFunc(ctx, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		g.more.Broadcast()
+	})
+	defer stop()
+	for {
+		m := l.next(ctx, g, me)
+		if m == nil {
+			return ctx.Err()
 		}
-		select {
-		case <-more:
-		case <-ctx.Done():
-		}
+		deliver(*m)
 	}
-	return ctx.Err()
 }
 
-// next has a subscriber take the first parcel that nobody has. If there is none, more is closed
-// when there may be one.
-func (l *Local) next(g *group, me *int) (m *Message, more <-chan struct{}) {
+// next has a subscriber take the first parcel that nobody has, and waits for one. It returns nil at
+// the end of the context.
+func (l *Local) next(ctx context.Context, g *group, me *int) *Message {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for at := g.parcels.Front(); at != nil; at = at.Next() {
-		p, _ := at.Value.(*parcel)
-		if p.by != nil {
-			continue
+	for ; ctx.Err() == nil; g.more.Wait() {
+		for at := g.parcels.Front(); at != nil; at = at.Next() {
+			if p, _ := at.Value.(*parcel); p.by == nil {
+				p.by = me
+				p.attempts++
+				return l.message(g, at)
+			}
 		}
-		p.by = me
-		p.attempts++
-		return &Message{Event: p.event, Attempt: p.attempts, Done: func(context.Context) error {
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			g.parcels.Remove(at)
-			return nil
-		}}, nil
 	}
-	return nil, g.more
+	return nil
+}
+
+// message returns a parcel as the message that its subscriber gets.
+func (l *Local) message(g *group, at *list.Element) *Message {
+	p, _ := at.Value.(*parcel)
+	return &Message{Event: p.event, Attempt: p.attempts, Done: func(context.Context) error {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		g.parcels.Remove(at)
+		return nil
+	}}
 }
 
 // leave lets others take what a subscriber is not done with.
@@ -160,5 +163,5 @@ func (l *Local) leave(g *group, me *int) {
 			p.by = nil
 		}
 	}
-	g.wake()
+	g.more.Broadcast()
 }

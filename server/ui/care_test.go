@@ -106,7 +106,8 @@ func TestTheDoctorMends(t *testing.T) {
 	b.click("article button", "Terminate all")
 	b.sees("2 runs will be terminated")
 	b.click("dialog form button", "Terminate")
-	b.sees("2 of 2 runs: 2 done")
+	b.until("!document.querySelector('[aria-label=parked]')")
+	b.sees("2 of 2 runs: 2 done") // the dialog stays when its check is well
 	b.click("dialog [role=status] a", "")
 	b.sees("Reason: “from the dashboard”")
 

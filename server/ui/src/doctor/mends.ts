@@ -3,6 +3,20 @@ import { path } from '../lib/api'
 import { batchAction, type BatchAction, type Target } from '../lib/batchactions'
 import { conditionsOf } from '../lib/conditions'
 
+/** An action on one of what a check has found. */
+export interface Each {
+  title: string
+  about: string
+  act: Act
+}
+
+/** A batch on all runs that a check has found. */
+export interface All {
+  title: string
+  action: BatchAction
+  target: Target
+}
+
 /** What the page can do about a check. */
 interface Care {
   /** The IDs of the check are those of runs. */
@@ -10,9 +24,9 @@ interface Care {
   /** The page where more of it is. */
   page?: string
   /** What is done about each of its IDs. */
-  each?: (id: string) => { title: string; about: string; act: Act }
+  each?: (id: string) => Each
   /** What a batch does about all of its runs. */
-  all?: { title: string; action: BatchAction; target: Target }[]
+  all?: All[]
 }
 
 const resume = (id: string) => ({
