@@ -119,7 +119,9 @@ func (x *dealing) order(ctx context.Context, s perdure.Status) error {
 		do.Input = in
 	}
 	switch {
-	case what == "mended" && s.Head.Status == journal.Failed && x.Program.Seed%2 == 0:
+	// A retry of a TCC that has failed goes on to cancel. A fork begins it from the top.
+	case what == "mended" && s.Head.Status == journal.Failed && x.Program.Seed%2 == 0 &&
+		!x.Program.IsTCC():
 		do.Action = journal.ActionRetry
 	case what != "compensate":
 		do.Action = journal.ActionFork

@@ -61,7 +61,7 @@ func Foresee(p *Program, instance string) Expect {
 	}
 	if cancelled {
 		o.Ends = append(o.Ends, "CANCELLED")
-		if strings.HasPrefix(p.Workflow, "tcc") {
+		if p.IsTCC() {
 			o.Ends = append(o.Ends, "CANCELED")
 			if slices.ContainsFunc(p.Deeds, func(d Deed) bool { return d.Cancel == "skip" }) {
 				o.Ends = append(o.Ends, "FAILED")

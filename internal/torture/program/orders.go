@@ -27,6 +27,12 @@ func (d Declaration) Forks() bool {
 // isTCC reports whether the declaration confirms or cancels.
 func (d Declaration) isTCC() bool { return d.Pattern == "tcc" || d.Pattern == "tccs" }
 
+// IsTCC reports whether the program is of a declaration that confirms or cancels.
+func (p *Program) IsTCC() bool {
+	d, _ := DeclarationOf(p.Workflow)
+	return d.isTCC()
+}
+
 // then makes the orders of operators on a declaration that has ended. The compensations of such a
 // declaration succeed, or stop a rollback until an operator goes on.
 func (m *maker) then(p *Program) (out []string) {
