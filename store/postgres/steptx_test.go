@@ -173,7 +173,7 @@ func TestAFencedEnginesTransactionIsRefused(t *testing.T) {
 	for _, level := range []pgx.TxIsoLevel{pgx.ReadCommitted, pgx.Serializable} {
 		t.Run(fmt.Sprint(level), func(t *testing.T) {
 			var w *shop
-			bodies := 0
+			bodies, left := 0, make(chan struct{})
 			fenced := perdure.Define("fenced", func(ctx context.Context, _ int) (int, error) {
 				return perdure.StepTx(ctx, "book", postgres.Transactions(pools.Load(),
 					pgx.TxOptions{IsoLevel: level}), func(ctx context.Context, tx pgx.Tx) (int,
@@ -188,6 +188,7 @@ func TestAFencedEnginesTransactionIsRefused(t *testing.T) {
 							return 0, err
 						}
 						w.join()
+						close(left)
 					}
 					return bodies, nil
 				}, perdure.NoRetry)
@@ -199,6 +200,7 @@ func TestAFencedEnginesTransactionIsRefused(t *testing.T) {
 			if n := must[int](t)(run.Result(t.Context())); n != 2 {
 				t.Errorf("the result is that of attempt %d, want 2", n)
 			}
+			<-left // the other engine may end the run before this one has left the body
 			if first, all := w.count("select count(*) from invoices where name = 'body 0'"),
 				w.count("select count(*) from invoices"); first != 0 || all != 1 ||
 				w.results("book") != 1 {
