@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/perdure/perdure/internal/place"
+	"github.com/perdure/perdure/internal/script"
 	"github.com/perdure/perdure/store/remote"
 	"github.com/perdure/perdure/store/sqlite"
 )
@@ -49,27 +50,28 @@ var errRole = errors.New("the role of this token may not do that")
 var needsFile = regexp.MustCompile(`\bshop (serve|db migrate|db backup)\b`)
 
 func playAtServer(t *testing.T, bin, file string) {
-	script, err := os.ReadFile(file)
+	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newStage(t, bin, child+"=1", "NO_COLOR=1")
-	url := server(t, filepath.Join(s.dir, "perdure.db"), remote.NeedAdminister)
-	s.env = append(s.env, place.Env+"="+url, place.TokenEnv+"="+bearer)
+	s := script.NewStage(t, bin, child+"=1", "NO_COLOR=1")
+	url := server(t, filepath.Join(s.Dir, "perdure.db"), remote.NeedAdminister)
+	s.Setenv(place.Env, url)
+	s.Setenv(place.TokenEnv, bearer)
 	ours := strings.NewReplacer("serve --store perdure.db", "serve --store DATABASE",
 		" --store perdure.db", "", "./perdure.db", "./perdure.db", "perdure.db", url)
-	for _, c := range commands(string(script), 1) {
-		if c.only != "" && c.only != "SQLite" {
+	for _, c := range script.Parse(string(text), 1) {
+		if c.Only != "" && c.Only != "SQLite" {
 			continue
 		}
-		if needsFile.MatchString(c.text) {
-			c.text = needsFile.ReplaceAllString(c.text, "$0 --store perdure.db")
+		if needsFile.MatchString(c.Text) {
+			c.Text = needsFile.ReplaceAllString(c.Text, "$0 --store perdure.db")
 		} else {
-			for i, line := range c.want {
-				c.want[i] = ours.Replace(line)
+			for i, line := range c.Want {
+				c.Want[i] = ours.Replace(line)
 			}
 		}
-		s.run(file, c)
+		s.Run(file, c)
 	}
 }
 

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -10,12 +9,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"regexp"
-	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -26,6 +21,7 @@ import (
 	"github.com/perdure/perdure/dag"
 	"github.com/perdure/perdure/deadletter"
 	"github.com/perdure/perdure/internal/place"
+	"github.com/perdure/perdure/internal/script"
 	"github.com/perdure/perdure/internal/testpg"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/machine"
@@ -206,167 +202,6 @@ func gated(name string, m dag.Mode) perdure.Definition {
 	}).WaitSignal("go", 0))
 }
 
-// A stage is a place to run scripts: a directory, and programs by name.
-type stage struct {
-	*testing.T
-	dir string
-	env []string
-	off []func(os.Signal) // ends each background command
-}
-
-// newStage returns a stage with the programs in bin.
-func newStage(t *testing.T, bin string, env ...string) *stage {
-	t.Helper()
-	if runtime.GOOS == "windows" {
-		t.Skip("scripts are for a Unix shell")
-	}
-	s := &stage{T: t, dir: t.TempDir()}
-	s.env = append(os.Environ(), append(env, "PATH="+bin+string(os.PathListSeparator)+
-		os.Getenv("PATH"))...)
-	t.Cleanup(func() {
-		for _, off := range s.off {
-			off(os.Interrupt)
-		}
-	})
-	return s
-}
-
-// A command is a command of a script, with its expected output.
-type command struct {
-	line int
-	text string
-	want []string
-	only string // what the command is for: SQLite, PostgreSQL or file; empty for all
-}
-
-var exits = regexp.MustCompile(`\s+# exit (\d+)$`)
-
-// only matches the line that begins a part for one store, or again one for all. The part goes on to
-// the next such line, or to the end. A part for a file is not for a server that has the file.
-var only = regexp.MustCompile(`^# (?:Only (\w+)|For all):`)
-
-// commands parses a script. A line that begins with "$ " is a command. The lines after it
-// are its output.
-func commands(script string, first int) []command {
-	var all []command
-	of := ""
-	for i, line := range strings.Split(strings.TrimRight(script, "\n"), "\n") {
-		if m := only.FindStringSubmatch(line); m != nil {
-			of = m[1]
-		}
-		if text, ok := strings.CutPrefix(line, "$ "); ok {
-			all = append(all, command{line: first + i, text: text, only: of})
-		} else if len(all) > 0 && !strings.HasPrefix(line, "# ") {
-			all[len(all)-1].want = append(all[len(all)-1].want, line)
-		}
-	}
-	for i := range all {
-		for n := len(all[i].want); n > 0 && all[i].want[n-1] == ""; n-- {
-			all[i].want = all[i].want[:n-1]
-		}
-	}
-	return all
-}
-
-// run runs a command. Its output and its exit code must be as expected: the exit code of
-// its comment, or 0. A command that ends in & goes on in the background.
-func (s *stage) run(file string, c command) {
-	s.Helper()
-	code, text := 0, c.text
-	if m := exits.FindStringSubmatch(text); m != nil {
-		code, _ = strconv.Atoi(m[1])
-		text = strings.TrimSuffix(text, m[0])
-	}
-	if beside, ok := strings.CutSuffix(text, " &"); ok {
-		s.begin(beside)
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "sh", "-c", text)
-	cmd.Dir, cmd.Env = s.dir, s.env
-	cmd.WaitDelay = time.Second // children of the shell may outlive it
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	err := cmd.Run()
-	if got := cmd.ProcessState.ExitCode(); got != code {
-		s.Errorf("%s:%d: %s\nexit code %d, want %d (%v)\n%s", file, c.line, text, got, code, err,
-			&out)
-		return
-	}
-	if len(c.want) > 0 && !like(out.String(), c.want) {
-		s.Errorf("%s:%d: %s\nprints\n%s\nand should print\n%s", file, c.line, text, &out,
-			strings.Join(c.want, "\n"))
-	}
-}
-
-// begin starts a background command, and waits until it prints something. It runs until the
-// end of the test at most.
-func (s *stage) begin(text string) {
-	s.Helper()
-	cmd := exec.Command("sh", "-c", "exec "+text)
-	cmd.Dir, cmd.Env = s.dir, s.env
-	r, w, err := os.Pipe()
-	if err != nil {
-		s.Fatal(err)
-	}
-	cmd.Stdout, cmd.Stderr = w, w
-	if err := cmd.Start(); err != nil {
-		s.Fatal(err)
-	}
-	w.Close()
-	heard := make(chan struct{})
-	go func() {
-		buf := make([]byte, 4096)
-		_, _ = r.Read(buf)
-		close(heard)
-		for {
-			if _, err := r.Read(buf); err != nil {
-				return
-			}
-		}
-	}()
-	<-heard
-	s.off = append(s.off, func(how os.Signal) {
-		_ = cmd.Process.Signal(how) // it fails if the process has ended
-		_ = cmd.Wait()
-		r.Close()
-	})
-}
-
-// kill ends the background commands as kill -9 does.
-func (s *stage) kill() {
-	for _, off := range s.off {
-		off(os.Kill)
-	}
-	s.off = nil
-}
-
-// like reports whether text matches the lines. Within a line, … matches any text. A line
-// with only … matches any number of lines.
-func like(text string, want []string) bool {
-	var b strings.Builder
-	b.WriteString(`^`)
-	for _, line := range want {
-		if strings.TrimSpace(line) == "…" {
-			b.WriteString(`(?:.*\n)*?`)
-			continue
-		}
-		for i, part := range strings.Split(line, "…") {
-			if i > 0 {
-				b.WriteString(`.*`)
-			}
-			b.WriteString(spaces.ReplaceAllString(regexp.QuoteMeta(part), ` +`))
-		}
-		b.WriteString(` *\n`)
-	}
-	b.WriteString(`$`)
-	return regexp.MustCompile(b.String()).MatchString(strings.TrimRight(text, "\n") + "\n")
-}
-
-// spaces matches the space between two columns, whose width depends on the cells.
-var spaces = regexp.MustCompile(` {2,}`)
-
 // shopProgram returns a directory with the program of the scripts.
 func shopProgram(t *testing.T) string {
 	t.Helper()
@@ -393,14 +228,14 @@ func TestScripts(t *testing.T) {
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
 			t.Parallel()
-			script, err := os.ReadFile(file)
+			text, err := os.ReadFile(file)
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := newStage(t, bin, child+"=1", "NO_COLOR=1")
-			for _, c := range commands(string(script), 1) {
-				if c.only != "PostgreSQL" {
-					s.run(file, c)
+			s := script.NewStage(t, bin, child+"=1", "NO_COLOR=1")
+			for _, c := range script.Parse(string(text), 1) {
+				if c.Only != "PostgreSQL" {
+					s.Run(file, c)
 				}
 			}
 		})
@@ -443,39 +278,18 @@ func TestScriptsElsewhere(t *testing.T) {
 }
 
 func playOnPostgreSQL(t *testing.T, bin, file string) {
-	script, err := os.ReadFile(file)
+	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newStage(t, bin, child+"=1", "NO_COLOR=1", place.Env+"="+testpg.URL(t))
-	for _, c := range commands(string(script), 1) {
-		if c.only != "" && c.only != "PostgreSQL" {
+	s := script.NewStage(t, bin, child+"=1", "NO_COLOR=1", place.Env+"="+testpg.URL(t))
+	for _, c := range script.Parse(string(text), 1) {
+		if c.Only != "" && c.Only != "PostgreSQL" {
 			continue
 		}
-		for i, line := range c.want {
-			c.want[i] = strings.ReplaceAll(line, " --store perdure.db", "")
+		for i, line := range c.Want {
+			c.Want[i] = strings.ReplaceAll(line, " --store perdure.db", "")
 		}
-		s.run(file, c)
-	}
-}
-
-func TestScriptsSeeWhatIsWrong(t *testing.T) {
-	for _, c := range []struct {
-		text, want string
-		like       bool
-	}{
-		{"a\nb\n", "a\nb", true},
-		{"a\nb\n", "a", false},
-		{"a\nb\nc\n", "a\n…\nc", true},
-		{"a\nc\n", "a\n…\nc", true},
-		{"a\nb\nd\n", "a\n…\nc", false},
-		{"took 31ms, twice\n", "took …ms, twice", true},
-		{"took 31s\n", "took …ms", false},
-		{"ID    NAME\n", "ID  NAME", true},
-		{"ID NAME\n", "IDNAME", false},
-	} {
-		if got := like(c.text, strings.Split(c.want, "\n")); got != c.like {
-			t.Errorf("%q like %q is %t", c.text, c.want, got)
-		}
+		s.Run(file, c)
 	}
 }

@@ -300,7 +300,8 @@ var plan = map[string]permit{
 	"examples/internal/ledger":   {},
 	"examples/internal/noise":    {own: "event"},
 	"examples/internal/terminal": {},
-	// the code of the how-to pages
+	// the documents, and the code of the how-to pages
+	"docs":                    {},
 	"docs/howto/alerts":       {own: anyPublic},
 	"docs/howto/events":       {own: anyPublic},
 	"docs/howto/mending":      {own: anyPublic},
@@ -337,6 +338,7 @@ var plan = map[string]permit{
 	"internal/testpg":      {},
 	"internal/testpg/farm": {own: "internal/testpg", others: "github.com/jackc/pgx/v5"},
 	"internal/testserver":  {},
+	"internal/script":      {},
 	"internal/patterntest": {own: "/ admin deadletter perduretest report"},
 	// the external tests of the engine, and what they share
 	"internal/enginetest":           {},
