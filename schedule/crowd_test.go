@@ -20,7 +20,7 @@ import (
 //
 // spec: R-34, B-10
 func TestSchedulesCostNothingWhileNothingIsDue(t *testing.T) {
-	n := 100_000
+	n := 30_000
 	if testing.Short() {
 		n = 5000
 	}

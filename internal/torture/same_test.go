@@ -96,7 +96,7 @@ func TestTheSameProgramComesToTheSame(t *testing.T) {
 	if err := registered(); err != nil {
 		t.Fatal(err)
 	}
-	larger, most := 0, 10
+	larger, most := 0, 6
 	var beside []*program.Program
 	for range 8 {
 		beside = append(beside, &program.Program{

@@ -35,11 +35,11 @@ func TestConformance(t *testing.T) {
 
 var seed = flag.Uint64("seed", 0, "of the modes that rows are tested in; 0 is another each time")
 
-// TestConformanceOfModes tests the other ways in which the driver sends its statements. Each has a
-// third of the rows of the contract, and each time other ones. Their server does not wait for its
-// disk.
+// TestConformanceOfModes tests the other ways in which the driver sends its statements: also that a
+// commit is the same in a transaction of the caller. Each has a quarter of the rows of the
+// contract, and each time other ones. Their server does not wait for its disk.
 //
-// spec: P-1, P-2
+// spec: P-1, P-2, B-4
 func TestConformanceOfModes(t *testing.T) {
 	server := testpg.Start(t, testpg.Setting("fsync", "off"))
 	f := farm.Of(t, server.URL).Cleared()
@@ -50,6 +50,10 @@ func TestConformanceOfModes(t *testing.T) {
 	storetest.RunShared(t, of, map[string]func(t *testing.T) storetest.Database{
 		"simple": way("&default_query_exec_mode=simple_protocol", Options{Unsafe: true}),
 		"pooler": way("", Options{Pooler: true, Unsafe: true}),
+		"in transactions": func(t *testing.T) storetest.Database {
+			url := f.URL(t)
+			return inTransactions(t, url, at(t, url, Options{Unsafe: true}))
+		},
 	})
 }
 

@@ -580,6 +580,10 @@ func asleep(c *world.Cluster, workflow string, n int) {
 // spec: B-6
 func TestIdleEnginesAskAtMostTenTimesAMinuteHoweverManyRunsSleep(t *testing.T) {
 	const minutes = 20
+	crowd := 100_000
+	if testing.Short() {
+		crowd = 10_000
+	}
 	asked := func(runs int) (calls []int) {
 		synctest.Test(t, func(t *testing.T) {
 			wf := works(&logbook{}, time.Second)
@@ -603,7 +607,7 @@ func TestIdleEnginesAskAtMostTenTimesAMinuteHoweverManyRunsSleep(t *testing.T) {
 		})
 		return calls
 	}
-	none, many := asked(0), asked(100_000)
+	none, many := asked(0), asked(crowd)
 	for i := range many {
 		if many[i] > 10*minutes || many[i] > none[i]+2 {
 			t.Errorf("in %d minutes engine %d asked %d times, and %d times without any run",

@@ -78,6 +78,9 @@ func TestResultTellsOnlyWhatIsDurableWhileTheEngineStops(t *testing.T) {
 
 // Starts that wait for room while the store stalls go on when it answers.
 func TestStartsGoOnAfterTheStoreStalled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it writes 120 MB")
+	}
 	synctest.Test(t, func(t *testing.T) {
 		wf := perdure.Define("w", func(ctx context.Context, _ string) (int, error) {
 			return 1, nil
@@ -113,6 +116,9 @@ func TestStartsGoOnAfterTheStoreStalled(t *testing.T) {
 
 // A start whose caller stopped waiting for room holds neither room nor a slot.
 func TestStartThatWasGivenUpHoldsNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it writes 120 MB")
+	}
 	synctest.Test(t, func(t *testing.T) {
 		wf := perdure.Define("w", func(ctx context.Context, _ string) (int, error) {
 			return 1, nil

@@ -357,6 +357,9 @@ func runProcess(t *testing.T, variable string, command ...string) {
 // A process may write no further for a while, four times, at other places of a
 // transaction. Runs wait, and then all of them end.
 func TestWritesFail(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it starts processes that fill databases")
+	}
 	runProcess(t, unwritableDir)
 }
 
@@ -391,6 +394,9 @@ func TestSyncsFail(t *testing.T) {
 // The database is full. An engine that was stopped then has lost nothing when
 // another one goes on with more room.
 func TestDiskIsFull(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it fills a database")
+	}
 	path := filepath.Join(t.TempDir(), "runs.db")
 	s, err := sqlite.OpenWith(path, sqlite.Options{MaxBytes: 8 << 20})
 	if err != nil {

@@ -346,7 +346,7 @@ func TestAnEventThatIsNotTakenHoldsUpNoOtherRun(t *testing.T) {
 func TestEventsAreToldOverACrashAtAnyTime(t *testing.T) {
 	stride := 1
 	if testing.Short() {
-		stride = 3
+		stride = 5
 	}
 	for name, fault := range map[string]storetest.Fault{
 		"crash before": storetest.CrashBefore, "crash after": storetest.CrashAfter,

@@ -531,6 +531,9 @@ func (s *spilling) Spill(ctx context.Context, e journal.EngineID, id journal.Num
 //
 // spec: R-14, P-3
 func TestRemovedPayloadsGiveTheirRoomBack(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it fills a database")
+	}
 	synctest.Test(t, func(t *testing.T) {
 		s, err := sqlite.OpenWith(filepath.Join(t.TempDir(), "x.db"),
 			sqlite.Options{Exclusive: true})

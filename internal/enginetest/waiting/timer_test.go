@@ -51,8 +51,8 @@ var sleeps = map[string]struct {
 		time.Second + 1,
 		func(ctx context.Context) error { return perdure.Sleep(ctx, time.Second+1) },
 	},
-	"long": {90 * 24 * time.Hour, func(ctx context.Context) error {
-		return perdure.Sleep(ctx, 90*24*time.Hour)
+	"long": {10 * 24 * time.Hour, func(ctx context.Context) error {
+		return perdure.Sleep(ctx, 10*24*time.Hour)
 	}},
 	"past instant": {0, func(ctx context.Context) error {
 		return perdure.SleepUntil(ctx, time.Date(1970, 1, 1, 0, 0, 0, 0, time.UTC))

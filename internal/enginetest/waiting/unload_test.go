@@ -87,7 +87,7 @@ func (s *owning) Claim(ctx context.Context, c store.Claim) (store.Claimed, error
 //
 // spec: L-7, R-12, R-13, L-23
 func TestManyTimersAtOneInstant(t *testing.T) {
-	n := 100_000
+	n := 30_000
 	if testing.Short() {
 		n = 5_000
 	}
