@@ -45,8 +45,9 @@ type ErrorGroup struct {
 	RunID      string    `json:"run_id,omitempty" doc:"of the newest failure"`
 	DeadLetter string    `json:"dead_letter,omitempty" doc:"the newest, in a list of dead letters"`
 	At         time.Time `json:"at,omitzero" doc:"of the newest failure"`
-	// Filter has the longest text that all messages of the group have.
-	Filter string `json:"filter,omitempty" doc:"conditions that select these runs; others too, if their errors have the same text"`
+	// Filter has the longest text that all messages of the group have. The other parameters of the
+	// request are not in it.
+	Filter string `json:"filter,omitempty" doc:"the filter that selects these runs, with the other parameters of this request; others too, if their errors have the same text"`
 }
 
 // ErrorGroups are the groups of failures, the largest first.

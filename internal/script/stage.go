@@ -84,7 +84,7 @@ func (s *Stage) begin(text string) {
 	if err := cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
-	w.Close()
+	_ = w.Close()
 	heard := make(chan struct{})
 	go func() {
 		buf := make([]byte, 4096)
@@ -100,7 +100,7 @@ func (s *Stage) begin(text string) {
 	s.off = append(s.off, func(how os.Signal) {
 		_ = cmd.Process.Signal(how) // it fails if the process has ended
 		_ = cmd.Wait()
-		r.Close()
+		_ = r.Close()
 	})
 }
 
