@@ -255,3 +255,21 @@ func TestKeys(t *testing.T) {
 		t.Error(title)
 	}
 }
+
+// A dialog tells of its end a little later. The next dialog is open by then, and stays.
+//
+// spec: B-17
+func TestADialogThatClosesLeavesTheNextOneOpen(t *testing.T) {
+	b := browse(begin(t, ""))
+	b.open("")
+	b.click("header button", "Go to")
+	b.until("document.querySelector('dialog[open]')")
+	b.script(`const keys = document.querySelector('header button[aria-label=Keys]')
+		window.told = 0
+		document.querySelector('dialog').addEventListener('close', () => setTimeout(() => told++, 50))
+		document.querySelector('dialog').close()
+		keys.click()`)
+	b.until("window.told === 1")
+	b.sees("pause live updates")
+	b.until("document.querySelectorAll('dialog[open]').length === 1")
+}
