@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/perdure/perdure/internal/place"
-	"github.com/perdure/perdure/internal/testpg"
 )
 
 // always has the keys that every report has.
@@ -132,51 +131,6 @@ func TestBenchTemporaryFile(t *testing.T) {
 	}
 	if entries, err := os.ReadDir("."); err != nil || len(entries) > 0 {
 		t.Errorf("it leaves %v, %v", entries, err)
-	}
-}
-
-// A bench on a server makes databases there, and drops them.
-//
-// spec: P-2
-func TestBenchOnPostgreSQL(t *testing.T) {
-	url := testpg.URL(t)
-	for _, flags := range []string{
-		"--workload sequential --runs 20 --in-flight 4", "--workload resume --steps 200",
-		"--workload signals --runs 20", "--runs 5 --keep",
-	} {
-		r := perdureCommand(t, append([]string{"bench", "--store", url},
-			strings.Fields(flags)...)...)
-		if r.code != exitOK || r.stderr != "" {
-			t.Fatalf("%s: exit code %d: %s", flags, r.code, r.stderr)
-		}
-		var report struct {
-			Store string
-			Bytes float64        `json:"bytes_per_step"`
-			Floor map[string]any `json:"floor"`
-		}
-		if err := json.Unmarshal([]byte(r.stdout), &report); err != nil {
-			t.Fatal(err)
-		}
-		_, synced := report.Floor["fdatasync_per_s"]
-		if steps, _ := report.Floor["steps_per_s"].(float64); steps <= 0 || synced ||
-			report.Bytes <= 0 {
-			t.Errorf("%s: %s", flags, r.stdout)
-		}
-		left := perdureCommand(t, "db", "status", "--store", report.Store)
-		if !strings.HasSuffix(flags, "--keep") {
-			left.refused(t, exitUnreachable, "does not exist")
-			continue
-		}
-		if left.code != exitOK {
-			t.Errorf("%s: %+v", flags, left)
-		}
-		_, name, _ := strings.Cut(report.Store, "/perdure_bench_")
-		name, _, _ = strings.Cut(name, "?")
-		testpg.Execute(t, url, "drop database perdure_bench_"+name)
-	}
-	if r := perdureCommand(t, "runs", "list", "--store", url); r.code != exitUnreachable ||
-		!strings.Contains(r.stderr, "there is no schema perdure in it") {
-		t.Errorf("the database that it named has %+v", r)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/app/internal/scripted"
 	"github.com/perdure/perdure/batch"
 	"github.com/perdure/perdure/store/open"
 	"github.com/perdure/perdure/store/sqlite"
@@ -88,7 +89,7 @@ func failRuns(t *testing.T, file string, n int) {
 	defer s.Close()
 	eng, err := perdure.New(s, perdure.Options{Logger: slog.New(slog.DiscardHandler)})
 	if err == nil {
-		err = eng.Register(scripted...)
+		err = eng.Register(scripted.Workflows...)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/app/internal/scripted"
 	"github.com/perdure/perdure/store/sqlite"
 )
 
@@ -24,7 +25,7 @@ func TestABatchThatNoEngineExecutesIsNoted(t *testing.T) {
 	defer s.Close()
 	eng, err := perdure.New(s, perdure.Options{Logger: slog.New(slog.DiscardHandler)})
 	if err == nil {
-		err = eng.Register(scripted...)
+		err = eng.Register(scripted.Workflows...)
 	}
 	if err != nil {
 		t.Fatal(err)

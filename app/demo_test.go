@@ -10,7 +10,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -23,7 +22,6 @@ import (
 	"github.com/perdure/perdure/app/internal/demo"
 	"github.com/perdure/perdure/batch"
 	"github.com/perdure/perdure/internal/place"
-	"github.com/perdure/perdure/internal/testpg"
 	"github.com/perdure/perdure/journal"
 	"github.com/perdure/perdure/store/sqlite"
 )
@@ -326,78 +324,6 @@ func TestDemoWithoutAListener(t *testing.T) {
 		t.Errorf("exit code %d, stderr %q", code, stderr)
 	}
 	gone(t, dir)
-}
-
-// Several workers share the runs on a PostgreSQL. Some are killed, and one is paused for
-// longer than its lease. Other workers take over their runs. No run is lost, and no effect
-// happens twice.
-//
-// spec: B-5, P-2
-func TestDemoOfACluster(t *testing.T) {
-	url, dir := testpg.URL(t), t.TempDir()
-	t.Cleanup(func() { dropDemos(t, url, dir) })
-	args := []string{
-		"demo", "--once", "--cluster", "3", "--kills", "2", "--seed", "5", "--dir", dir, "--store",
-		url,
-	}
-	r := perdureCommand(t, args...)
-	if r.code != exitOK || r.stderr != "" || strings.Contains(r.stdout, "✗ (") {
-		t.Fatalf("exit code %d: %s\n%s", r.code, r.stderr, r.stdout)
-	}
-	want := []string{
-		"2 kills, ", ", 3 nodes", "(PostgreSQL)", "each dead or paused node taken over ✓",
-		"was done by another after ", "before another has it: perdure runs get ",
-	}
-	if runtime.GOOS != "windows" {
-		want = append(want, "paused (SIGSTOP)", "goes on (SIGCONT)", "2 kills, 1 pause ✓")
-	}
-	for _, words := range want {
-		if !strings.Contains(r.stdout, words) {
-			t.Errorf("it does not say %q:\n%s", words, r.stdout)
-		}
-	}
-	if countRepeats(t, dir) == 0 {
-		t.Error("no call was repeated")
-	}
-	database := demoDatabases(t, dir)[0]
-	left := perdureCommand(t, "runs", "get", "exp-9", "--store",
-		strings.Replace(url, path.Base(strings.Split(url, "?")[0]), database, 1))
-	if left.code != exitOK || !strings.Contains(left.stdout, "WAITING") {
-		t.Errorf("it has left %+v", left)
-	}
-	perdureCommand(t, "runs", "list", "--store", url).refused(t, exitUnreachable,
-		"there is no schema perdure in it")
-
-	// The next demo drops the database of this one. One worker can use a server too.
-	r = perdureCommand(t, "demo", "--once", "--kills", "1", "--seed", "5", "--dir", dir, "--store",
-		url)
-	if r.code != exitOK {
-		t.Errorf("one worker: exit code %d: %s\n%s", r.code, r.stderr, r.stdout)
-	}
-	if now := demoDatabases(t, dir); len(now) != 1 || now[0] == database {
-		t.Errorf("databases %v after %s", now, database)
-	}
-}
-
-// demoDatabases returns the databases on servers that the mark of the demo in dir has.
-func demoDatabases(t *testing.T, dir string) []string {
-	t.Helper()
-	var mark struct{ Databases []string }
-	data, err := os.ReadFile(filepath.Join(dir, "demo.json"))
-	if err == nil {
-		err = json.Unmarshal(data, &mark)
-	}
-	if err != nil || len(mark.Databases) == 0 {
-		t.Fatalf("databases %v, %v", mark.Databases, err)
-	}
-	return mark.Databases
-}
-
-func dropDemos(t *testing.T, url, dir string) {
-	t.Helper()
-	for _, name := range demoDatabases(t, dir) {
-		testpg.Execute(t, url, "drop database if exists "+name+" with (force)")
-	}
 }
 
 func TestDemoRefusesStores(t *testing.T) {

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/app/internal/scripted"
 )
 
 // A pageCount is the input of the workflow ledger.
@@ -199,7 +200,7 @@ func TestDevFailsAsItsWorkerDoes(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := perdureCommandOf(t, nil, "dev", "--addr", "127.0.0.1:0", "--dir", dir)
-	want := perdureCommandOf(t, scripted, "serve", "--addr", "127.0.0.1:0", "--store",
+	want := perdureCommandOf(t, scripted.Workflows, "serve", "--addr", "127.0.0.1:0", "--store",
 		filepath.Join(dir, "perdure.db"))
 	if r.code != want.code || r.code == exitOK || r.stdout != "" ||
 		strings.Count(r.stderr, "error: ") != 1 {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/perdure/perdure/app/internal/scripted"
 	"github.com/perdure/perdure/store"
 )
 
@@ -22,7 +23,7 @@ import (
 func shop(ctx context.Context, t *testing.T, args ...string) result {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	code := run(ctx, "shop", args, strings.NewReader(""), &stdout, &stderr, scripted...)
+	code := run(ctx, "shop", args, strings.NewReader(""), &stdout, &stderr, scripted.Workflows...)
 	return result{code, stdout.String(), stderr.String()}
 }
 
@@ -37,7 +38,7 @@ func TestAnInterruptEndsTheWaitAndNotTheRun(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		stderr := &onLine{word: "no engine has", do: cancel}
 		code := run(ctx, "shop", []string{"runs", verb, "x"}, strings.NewReader(""),
-			&bytes.Buffer{}, stderr, scripted...)
+			&bytes.Buffer{}, stderr, scripted.Workflows...)
 		if code != exitInterrupted || !strings.Contains(stderr.String(),
 			"error: interrupted: run ") || !strings.Contains(stderr.String(), " goes on\n") {
 			t.Errorf("%s: exit code %d: %s", verb, code, stderr)

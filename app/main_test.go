@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/app/internal/scripted"
 )
 
 // child is an environment variable that makes the test binary run as the program. Tests set
@@ -29,7 +30,7 @@ func TestMain(m *testing.M) {
 	case ledgered:
 		Main(ledgerOf)
 	default:
-		Main(scripted...)
+		Main(scripted.Workflows...)
 	}
 	os.Exit(m.Run())
 }

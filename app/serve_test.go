@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/app/internal/scripted"
 	"github.com/perdure/perdure/codec"
 	"github.com/perdure/perdure/saga"
 )
@@ -198,7 +199,7 @@ func TestServeIsSafeByDefault(t *testing.T) {
 		t.Helper()
 		var stdout, stderr bytes.Buffer
 		code := run(t.Context(), "perdure", args, strings.NewReader(""), &stdout, &stderr,
-			scripted...)
+			scripted.Workflows...)
 		result{code, stdout.String(), stderr.String()}.refused(t, exitUsage, "")
 		return stderr.String()
 	}
@@ -235,7 +236,7 @@ func TestServeTakesCredentialsFromItsConfiguration(t *testing.T) {
 			t.Errorf("%q is not in %s", want, shown.stdout)
 		}
 	}
-	s := serveAPI(t, scripted, "serve", "--config", "c.yaml")
+	s := serveAPI(t, scripted.Workflows, "serve", "--config", "c.yaml")
 	s.want(200, "GET", "/healthz", "")
 	s.want(401, "GET", apiBase+"/executions", "")
 	s.token = strings.TrimSpace(made.stdout)
@@ -287,7 +288,8 @@ func TestServeEncryptsAndTheCommandLineReads(t *testing.T) {
 			return 0, perdure.Permanent(errors.New("no"))
 		})
 	})
-	s := serveAPI(t, append(slices.Clip(scripted), failing), "serve", "--config", "c.yaml")
+	s := serveAPI(t, append(slices.Clip(scripted.Workflows), failing), "serve", "--config",
+		"c.yaml")
 	s.token = strings.TrimSpace(made.stdout)
 	s.want(201, "POST", apiBase+"/workflows/greet/start?wait=1m", `{"id":"a-1","input":"canary"}`)
 	s.want(201, "POST", apiBase+"/workflows/failing/start?wait=1m",
@@ -339,7 +341,7 @@ func TestCommandsReadTheFileOfTheConfiguration(t *testing.T) {
 	if err := os.WriteFile("c.yaml", []byte(conf), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := serveAPI(t, scripted, "serve", "--config", "c.yaml")
+	s := serveAPI(t, scripted.Workflows, "serve", "--config", "c.yaml")
 	s.want(201, "POST", apiBase+"/workflows/greet/start?wait=1m", `{"id":"a-1","input":"ada"}`)
 	s.stop()
 	conf += "alerts.smtp: file:/nowhere\n" // a secret that only the server may read
@@ -383,7 +385,7 @@ func TestTheApplicationGetsTheKeysOfOrchestrators(t *testing.T) {
 		var stdout, stderr bytes.Buffer
 		code := runApplication(t.Context(), "perdure", []string{"serve", "--addr", "off"},
 			strings.NewReader(""), &stdout, &stderr,
-			Application{Workflows: scripted, Orchestrators: use})
+			Application{Workflows: scripted.Workflows, Orchestrators: use})
 		return result{code, stdout.String(), stderr.String()}
 	}
 	serve(nil).refused(t, exitUsage, "orchestrators.redis is set")
@@ -405,7 +407,7 @@ func TestTheApplicationGetsTheKeysOfOrchestrators(t *testing.T) {
 func TestServeWithoutThePatternOfItsWorkflowsDoesNotBegin(t *testing.T) {
 	t.Chdir(t.TempDir())
 	t.Setenv("PERDURE_PATTERNS_OFF", "workflow")
-	r := perdureCommandOf(t, scripted, "serve", "--addr", "off")
+	r := perdureCommandOf(t, scripted.Workflows, "serve", "--addr", "off")
 	r.refused(t, exitUsage, "pattern WORKFLOW is switched off")
 	order := saga.New[int]("only")
 	saga.Add(order, "a", func(context.Context, int) (int, error) { return 1, nil })
@@ -429,13 +431,14 @@ func TestTracesAreOnWhereThereIsACollector(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "grpc")
 	serves := func() {
 		t.Helper()
-		if r := serveAPI(t, scripted, "serve", "--addr", "127.0.0.1:0").stop(); r.code != exitOK {
+		r := serveAPI(t, scripted.Workflows, "serve", "--addr", "127.0.0.1:0").stop()
+		if r.code != exitOK {
 			t.Error(r)
 		}
 	}
 	serves()
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:18198")
-	r := perdureCommandOf(t, scripted, "serve", "--addr", "127.0.0.1:0")
+	r := perdureCommandOf(t, scripted.Workflows, "serve", "--addr", "127.0.0.1:0")
 	r.refused(t, exitUsage, `the protocol "grpc" is not supported`)
 	t.Setenv("PERDURE_TRACES", "false")
 	serves()

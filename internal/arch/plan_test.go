@@ -249,8 +249,10 @@ var plan = map[string]permit{
 		own:    anyPublic + " app/internal/config internal/place",
 		others: "go.opentelemetry.io/otel/metric",
 	},
-	"app/internal/sample": {own: anyPublic},
-	"app/internal/dev":    {own: "/ journal"},
+	"app/internal/sample":   {own: anyPublic},
+	"app/internal/scripted": {own: anyPublic},
+	"app/onpostgres":        {},
+	"app/internal/dev":      {own: "/ journal"},
 	"app": {
 		own:    anyPublic + " internal/place internal/present",
 		others: "github.com/spf13/cobra github.com/spf13/pflag golang.org/x/term",

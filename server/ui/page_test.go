@@ -256,7 +256,8 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// A dialog tells of its end a little later. The next dialog is open by then, and stays.
+// The event that a dialog has closed comes a little later. The next dialog is open by then, and
+// stays.
 //
 // spec: B-17
 func TestADialogThatClosesLeavesTheNextOneOpen(t *testing.T) {

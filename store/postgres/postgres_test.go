@@ -33,7 +33,7 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-var seed = flag.Uint64("seed", 0, "of the modes that rows are tested in; 0 is another each time")
+var seed = flag.Uint64("seed", 0, "of what is random; 0 is another each time")
 
 // TestConformanceOfModes tests the other ways in which the driver sends its statements: also that a
 // commit is the same in a transaction of the caller. Each has a quarter of the rows of the
@@ -139,7 +139,9 @@ func execute(t *testing.T, url, sql string, args ...any) error {
 // spec: P-2
 func TestLikeMemory(t *testing.T) {
 	f := farm.New(t).Cleared()
-	for seed := range uint64(4) {
+	of := cmp.Or(*seed, rand.Uint64())
+	t.Logf("seed %d", of)
+	for _, seed := range []uint64{of, of + 1} {
 		t.Run("", func(t *testing.T) {
 			t.Parallel()
 			m := memory.New()
