@@ -277,7 +277,7 @@ func replayed(t *testing.T, workflow perdure.Definition, name string,
 func TestEveryPrefixReplays(t *testing.T) {
 	seeds := 60
 	if testing.Short() {
-		seeds = 8
+		seeds = 5
 	}
 	base := uint64(time.Now().UnixNano())
 	t.Logf("seeds from %d", base)

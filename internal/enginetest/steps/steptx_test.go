@@ -175,12 +175,11 @@ type mishap struct {
 //
 // spec: B-4
 func TestInvoicesAndResultsAreOneWhateverFails(t *testing.T) {
-	var all []mishap
-	stride := 1
 	if testing.Short() {
-		stride = 5
+		t.Skip("each mishap has a database on disk")
 	}
-	for call := 1; call <= 12; call += stride {
+	var all []mishap
+	for call := 1; call <= 12; call++ {
 		for _, f := range []storetest.Fault{
 			storetest.FailBefore, storetest.FailAfter, storetest.CrashBefore, storetest.CrashAfter,
 		} {
