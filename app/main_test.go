@@ -10,6 +10,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/app/internal/scripted"
+	"github.com/perdure/perdure/internal/script"
 )
 
 // child is an environment variable that makes the test binary run as the program. Tests set
@@ -62,25 +63,10 @@ func perdureCommandOf(t *testing.T, workflows []perdure.Definition, args ...stri
 	return result{code, stdout.String(), stderr.String()}
 }
 
-// refused fails the test unless the command failed with this exit code, one line and a
-// hint, and printed nothing on stdout.
+// refused is [script.Result.Refused].
 func (r result) refused(t *testing.T, code int, message string) {
 	t.Helper()
-	lines := strings.Split(strings.TrimSuffix(r.stderr, "\n"), "\n")
-	switch {
-	case r.code != code:
-		t.Errorf("exit code %d, want %d", r.code, code)
-	case len(lines) != 2 || !strings.HasPrefix(lines[0], "error: ") ||
-		!strings.HasPrefix(lines[1], "  hint: "):
-		t.Error("want a line and a hint")
-	case !strings.Contains(lines[0], message):
-		t.Errorf("want it to say %q", message)
-	case r.stdout != "":
-		t.Errorf("stdout has %q", r.stdout)
-	}
-	if t.Failed() {
-		t.Logf("stderr:\n%s", r.stderr)
-	}
+	script.Result{Code: r.code, Stdout: r.stdout, Stderr: r.stderr}.Refused(t, code, message)
 }
 
 func TestAWrongDefinitionIsToldAtOnce(t *testing.T) {

@@ -52,7 +52,7 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-var seed = flag.Uint64("seed", 0, "of the scripts that are run at a server; 0 is another each time")
+var seed = flag.Uint64("seed", 0, "the seed that chooses the scripts; 0 chooses a new seed")
 
 // spec: B-16
 //

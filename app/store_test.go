@@ -3,26 +3,19 @@ package app
 import (
 	"strings"
 	"testing"
+
+	"github.com/perdure/perdure/internal/script"
 )
 
-// secret is a password in the URLs of tests. No command prints it.
-const secret = "s3cr3t"
+const secret = script.Secret
 
-// refusedPlace checks that each command refuses a store with the exit code, one line of
-// message and one line of hint, and does not print the password.
+// refusedPlace is [script.RefusedStore] for the shop.
 func refusedPlace(t *testing.T, url string, code int, message, hint string, lines ...string) {
 	t.Helper()
-	for _, line := range lines {
-		r := shop(t.Context(), t, append(strings.Fields(line), "--store", url)...)
-		r.refused(t, code, message)
-		if !strings.Contains(r.stderr, hint) {
-			t.Errorf("%s: no hint at %q in\n%s", line, hint, r.stderr)
-		}
-		if said := r.stderr + r.stdout; strings.Contains(said, secret) ||
-			strings.Contains(said, "SQLSTATE") {
-			t.Errorf("%s says\n%s", line, said)
-		}
-	}
+	script.RefusedStore(t, func(args ...string) script.Result {
+		r := shop(t.Context(), t, args...)
+		return script.Result{Code: r.code, Stdout: r.stdout, Stderr: r.stderr}
+	}, url, code, message, hint, lines...)
 }
 
 func TestWhatIsNoStoreIsRefused(t *testing.T) {

@@ -26,8 +26,8 @@ func TestDemoOfACluster(t *testing.T) {
 		url,
 	}
 	r := perdure.run(t, args...)
-	if r.code != exitOK || r.stderr != "" || strings.Contains(r.stdout, "✗ (") {
-		t.Fatalf("exit code %d: %s\n%s", r.code, r.stderr, r.stdout)
+	if r.Code != exitOK || r.Stderr != "" || strings.Contains(r.Stdout, "✗ (") {
+		t.Fatalf("exit code %d: %s\n%s", r.Code, r.Stderr, r.Stdout)
 	}
 	want := []string{
 		"2 kills, ", ", 3 nodes", "(PostgreSQL)", "each dead or paused node taken over ✓",
@@ -37,8 +37,8 @@ func TestDemoOfACluster(t *testing.T) {
 		want = append(want, "paused (SIGSTOP)", "goes on (SIGCONT)", "2 kills, 1 pause ✓")
 	}
 	for _, words := range want {
-		if !strings.Contains(r.stdout, words) {
-			t.Errorf("it does not say %q:\n%s", words, r.stdout)
+		if !strings.Contains(r.Stdout, words) {
+			t.Errorf("it does not say %q:\n%s", words, r.Stdout)
 		}
 	}
 	calls, err := demo.ReadLedger(filepath.Join(dir, "ledger.jsonl"))
@@ -52,17 +52,17 @@ func TestDemoOfACluster(t *testing.T) {
 	database := demoDatabases(t, dir)[0]
 	left := perdure.run(t, "runs", "get", "exp-9", "--store",
 		strings.Replace(url, path.Base(strings.Split(url, "?")[0]), database, 1))
-	if left.code != exitOK || !strings.Contains(left.stdout, "WAITING") {
+	if left.Code != exitOK || !strings.Contains(left.Stdout, "WAITING") {
 		t.Errorf("it has left %+v", left)
 	}
-	perdure.run(t, "runs", "list", "--store", url).refused(t, exitUnreachable,
+	perdure.run(t, "runs", "list", "--store", url).Refused(t, exitUnreachable,
 		"there is no schema perdure in it")
 
 	// The next demo drops the database of this one. One worker can use a server too.
 	r = perdure.run(t, "demo", "--once", "--kills", "1", "--seed", "5", "--dir", dir, "--store",
 		url)
-	if r.code != exitOK {
-		t.Errorf("one worker: exit code %d: %s\n%s", r.code, r.stderr, r.stdout)
+	if r.Code != exitOK {
+		t.Errorf("one worker: exit code %d: %s\n%s", r.Code, r.Stderr, r.Stdout)
 	}
 	if now := demoDatabases(t, dir); len(now) != 1 || now[0] == database {
 		t.Errorf("databases %v after %s", now, database)

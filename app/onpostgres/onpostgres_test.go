@@ -60,14 +60,8 @@ func (p program) in(t *testing.T) string {
 	return bin
 }
 
-// A result is the result of a command.
-type result struct {
-	code           int
-	stdout, stderr string
-}
-
 // run runs a command.
-func (p program) run(t *testing.T, args ...string) result {
+func (p program) run(t *testing.T, args ...string) script.Result {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), filepath.Join(p.in(t), string(p)), args...)
 	cmd.Env = append(os.Environ(), child+"=1", "NO_COLOR=1")
@@ -77,34 +71,15 @@ func (p program) run(t *testing.T, args ...string) result {
 	if err := cmd.Run(); err != nil && !errors.As(err, &exit) {
 		t.Fatal(err)
 	}
-	return result{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
-}
-
-// refused fails the test unless the command failed with this exit code, one line and a
-// hint, and printed nothing on stdout.
-func (r result) refused(t *testing.T, code int, message string) {
-	t.Helper()
-	lines := strings.Split(strings.TrimSuffix(r.stderr, "\n"), "\n")
-	switch {
-	case r.code != code:
-		t.Errorf("exit code %d, want %d", r.code, code)
-	case len(lines) != 2 || !strings.HasPrefix(lines[0], "error: ") ||
-		!strings.HasPrefix(lines[1], "  hint: "):
-		t.Error("want a line and a hint")
-	case !strings.Contains(lines[0], message):
-		t.Errorf("want it to say %q", message)
-	case r.stdout != "":
-		t.Errorf("stdout has %q", r.stdout)
-	}
-	if t.Failed() {
-		t.Logf("stderr:\n%s", r.stderr)
+	return script.Result{
+		Code: cmd.ProcessState.ExitCode(), Stdout: stdout.String(), Stderr: stderr.String(),
 	}
 }
 
-// scripts are those that know what is different on PostgreSQL.
+// scripts are the scripts that know what is different on PostgreSQL.
 var scripts = []string{"runs", "bulk", "alerts", "callbacks", "output"}
 
-var seed = flag.Uint64("seed", 0, "of the scripts that are run; 0 is another each time")
+var seed = flag.Uint64("seed", 0, "the seed that chooses the scripts; 0 chooses a new seed")
 
 // The commands have the same output on PostgreSQL. Each time it is another half of the scripts.
 //

@@ -5,28 +5,16 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/perdure/perdure/internal/script"
 	"github.com/perdure/perdure/internal/testpg"
 	"github.com/perdure/perdure/store"
 )
 
-// secret is a password in the URLs of tests. No command prints it.
-const secret = "s3cr3t"
-
-// refusedPlace checks that each command refuses a store with the exit code, one line of
-// message and one line of hint, and does not print the password.
+// refusedPlace is [script.RefusedStore] for the shop.
 func refusedPlace(t *testing.T, url string, code int, message, hint string, lines ...string) {
 	t.Helper()
-	for _, line := range lines {
-		r := shop.run(t, append(strings.Fields(line), "--store", url)...)
-		r.refused(t, code, message)
-		if !strings.Contains(r.stderr, hint) {
-			t.Errorf("%s: no hint at %q in\n%s", line, hint, r.stderr)
-		}
-		if said := r.stderr + r.stdout; strings.Contains(said, secret) ||
-			strings.Contains(said, "SQLSTATE") {
-			t.Errorf("%s says\n%s", line, said)
-		}
-	}
+	run := func(args ...string) script.Result { return shop.run(t, args...) }
+	script.RefusedStore(t, run, url, code, message, hint, lines...)
 }
 
 // The errors of a server are explained to a user who does not know it, before and after the
@@ -49,7 +37,7 @@ func TestAServerThatRefusesIsExplained(t *testing.T) {
 	t.Cleanup(func() { execute("drop role " + limited) })
 	as := func(user string) string {
 		_, server, _ := strings.Cut(strings.TrimPrefix(url, "postgres://"), "@")
-		return "postgres://" + user + ":" + secret + "@" + server
+		return "postgres://" + user + ":" + script.Secret + "@" + server
 	}
 	read, made := []string{"runs list", "start greet", "workers list", "db status"},
 		[]string{"db migrate", "serve --log off"}
@@ -65,8 +53,8 @@ func TestAServerThatRefusesIsExplained(t *testing.T) {
 		"grant create on the database", made...)
 	execute("alter database " + database + " set synchronous_commit = off")
 	refusedPlace(t, url, exitUnreachable, "synchronous_commit is off", "unsafe=on", every...)
-	if r := shop.run(t, "db", "migrate", "--store", url+"&unsafe=on"); r.code != exitOK ||
-		!strings.HasSuffix(r.stdout, " was made: schema 6\n") {
+	if r := shop.run(t, "db", "migrate", "--store", url+"&unsafe=on"); r.Code != exitOK ||
+		!strings.HasSuffix(r.Stdout, " was made: schema 6\n") {
 		t.Errorf("%+v", r)
 	}
 	execute("alter database " + database + " reset synchronous_commit")

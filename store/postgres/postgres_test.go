@@ -33,7 +33,7 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-var seed = flag.Uint64("seed", 0, "of what is random; 0 is another each time")
+var seed = flag.Uint64("seed", 0, "the seed of random rows and histories; 0 chooses a new seed")
 
 // TestConformanceOfModes tests the other ways in which the driver sends its statements: also that a
 // commit is the same in a transaction of the caller. Each has a quarter of the rows of the
